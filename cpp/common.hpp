@@ -1,0 +1,68 @@
+// What every kernel shares: array types, argument checks, and the vector-width dispatch.
+//
+// Kernels are plain functions, arrays in and arrays out. They release the GIL, take the number of threads
+// as their last argument, and never let the number of threads change a bit of the result: every sum over
+// rows is a sum of integers, and every floating-point operation belongs to exactly one row, node or cut.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace nb = nanobind;
+
+// One clone of the function per instruction set; the loader picks the widest that the machine has.
+// Loops inside are written over fixed groups of kLanes numbers so that every clone adds in the same order.
+#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__) && \
+    !defined(SPARSELEAF_SANITIZE)
+#define SPARSELEAF_WIDE __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define SPARSELEAF_WIDE
+#endif
+
+namespace sparseleaf {
+
+// Columns of reduced residuals are padded to a multiple of this: one 512-bit register of 32-bit integers.
+constexpr int kLanes = 16;
+
+template <typename T>
+using In1 = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <typename T>
+using In2 = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+template <typename T>
+using Out1 = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <typename T>
+using Out2 = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+template <typename T>
+using Out3 = nb::ndarray<T, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+template <typename T>
+using Numpy1 = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
+
+inline void require(bool ok, const char* what) {
+    if (!ok) throw std::invalid_argument(what);
+}
+
+// Hand a C++ array over to numpy without a copy; the capsule frees it.
+template <typename T>
+Numpy1<T> to_numpy(std::unique_ptr<T[]> data, size_t size) {
+    T* raw = data.release();
+    nb::capsule owner(raw, [](void* p) noexcept { delete[] static_cast<T*>(p); });
+    return Numpy1<T>(raw, {size}, owner);
+}
+
+// splitmix64's finaliser: a well mixed 64-bit hash of a 64-bit key.
+inline uint64_t mix64(uint64_t key) {
+    key += 0x9e3779b97f4a7c15ULL;
+    key = (key ^ (key >> 30)) * 0xbf58476d1ce4e5b9ULL;
+    key = (key ^ (key >> 27)) * 0x94d049bb133111ebULL;
+    return key ^ (key >> 31);
+}
+
+}  // namespace sparseleaf
