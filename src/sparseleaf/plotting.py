@@ -1,0 +1,272 @@
+"""Pictures of how a model learned.
+
+In: a history, metric name to one value per tree. Out: a matplotlib picture (`plot_learning_curve`), or a
+drawing made of characters for terminals and logs (`draw_learning_curve`), which needs nothing installed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from string import ascii_letters
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["draw_learning_curve", "plot_learning_curve"]
+
+# Okabe and Ito's colours, told apart by colour-blind readers too.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#444444")
+_GREY = "#6b6b6b"
+_FORMATS = ("png", "svg", "pdf")
+
+
+def plot_learning_curve(
+    history: Mapping[str, Sequence[float]],
+    path: str | os.PathLike[str] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Plot metrics against the number of trees.
+
+    Curves of the same metric share a colour: ``"train P@1"`` is dashed, ``"valid P@1"`` solid.
+
+    Parameters
+    ----------
+    history : mapping of str to sequence of float
+        Metric name to its value after each tree. Lengths may differ; NaN and infinities are gaps.
+    path : path-like, optional
+        Where to save the picture: ``.png``, ``.svg`` or ``.pdf``. The file appears whole or not at all.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw. Made if not given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        What was drawn on. If neither ``path`` nor ``ax`` is given it belongs to a pyplot figure, so that
+        ``plt.show()`` and notebooks display it; a picture only meant for a file stays out of pyplot's hands.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is missing; it comes with ``pip install "sparseleaf[plot]"``.
+    """
+    curves = _check_history(history)
+    target = None if path is None else Path(path)
+    if target is not None and target.suffix.lower().removeprefix(".") not in _FORMATS:
+        raise ValueError(f"path must end in .png, .svg or .pdf, got {str(path)!r}")
+    try:
+        from matplotlib.figure import Figure
+        from matplotlib.ticker import MaxNLocator
+    except ImportError as error:
+        raise ImportError(
+            'plot_learning_curve needs matplotlib: pip install "sparseleaf[plot]" '
+            "(draw_learning_curve draws in the terminal without it)"
+        ) from error
+
+    if ax is None:
+        size: dict[str, Any] = {"figsize": (6.4, 4.0), "layout": "constrained"}
+        if target is None:
+            import matplotlib.pyplot as plt
+
+            ax = plt.figure(**size).add_subplot()
+        else:
+            ax = Figure(**size).add_subplot()
+
+    metrics = list(dict.fromkeys(_split_name(name)[1] for name in curves))
+    for name, values in curves.items():
+        part, metric = _split_name(name)
+        colour = _COLOURS[metrics.index(metric) % len(_COLOURS)]
+        trees = np.arange(1, len(values) + 1)
+        ax.plot(
+            trees,
+            values,
+            label=name,
+            color=colour,
+            linestyle=(0, (4, 2)) if part == "train" else "-",
+            linewidth=1.4 if part == "train" else 2.0,
+            solid_capstyle="round",
+        )
+        # A point between two gaps has no line to show it.
+        if lonely := _lonely(values):
+            fill = ax.get_facecolor() if part == "train" else colour
+            ax.plot(trees[lonely], values[lonely], "o", color=colour, mfc=fill, markersize=6, clip_on=False)
+    ax.set_xlabel("trees")
+    ax.set_ylabel(metrics[0] if len(metrics) == 1 else "metric")
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    longest = max(len(values) for values in curves.values())
+    ax.set_xlim((0.5, 1.5) if longest == 1 else (1, longest))
+    ax.margins(y=0.08)
+    ax.grid(axis="y", color="#e4e4e4", linewidth=0.8)
+    ax.set_axisbelow(True)
+    ax.tick_params(length=0, colors=_GREY)
+    for side, spine in ax.spines.items():
+        spine.set_visible(side == "bottom")
+        spine.set_color("#b0b0b0")
+    ax.legend(frameon=False, loc="best")
+
+    if target is not None:
+        figure = ax.figure.canvas.figure  # the whole picture, also when ax is in a subfigure
+        with _replacing(target) as draft:
+            figure.savefig(draft, format=target.suffix.lower().removeprefix("."), dpi=160)
+    return ax
+
+
+def draw_learning_curve(history: Mapping[str, Sequence[float]], width: int = 60, height: int = 12) -> str:
+    """Draw metrics against the number of trees with characters.
+
+    A character of Braille holds 2 × 4 dots, so the curves are finer than the letters around them. A letter
+    at the right tells which curve ends there; the legend below gives its name and last value. As in
+    `plot_learning_curve`, metrics of training rows (``"train P@1"``) are dashed.
+
+    Parameters
+    ----------
+    history : mapping of str to sequence of float
+        Metric name to its value after each tree. Lengths may differ; NaN and infinities are gaps.
+    width, height : int, default=60, 12
+        Size of the area inside the axes, in characters; at least 10 × 2.
+
+    Returns
+    -------
+    str
+        Lines separated by newlines, none after the last.
+    """
+    curves = _check_history(history)
+    for name, size, least in (("width", width, 10), ("height", height, 2)):
+        if not isinstance(size, int) or size < least:
+            raise ValueError(f"{name} must be an integer of at least {least}, got {size!r}")
+    low, high, step = _scale(curves, max(1, height // 2))
+    longest = max(len(values) for values in curves.values())
+    right, bottom = 2 * width - 1, 4 * height - 1  # the last dots
+
+    def down(value: float) -> int:
+        return min(bottom, max(0, round(bottom * (high - value) / (high - low))))
+
+    def dot(tree: int, value: float) -> tuple[int, int]:
+        return round(right * tree / (longest - 1) if longest > 1 else right / 2), down(value)
+
+    # Bit of each dot of a Braille character, by its place in the 2 × 4 dots (down, then right).
+    bits = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
+    canvas = np.zeros((height, width), dtype=np.int64)
+    ends = [""] * height
+    legend = []
+    for number, (name, values) in enumerate(curves.items()):
+        letter = ascii_letters[number % len(ascii_letters)]
+        dashed = _split_name(name)[0] == "train"
+        points = [dot(tree, value) if math.isfinite(value) else None for tree, value in enumerate(values)]
+        lonely = {points[tree] for tree in _lonely(values)}
+        for at, (x, y) in enumerate(_path(points)):
+            if not dashed or at % 4 < 2 or (x, y) in lonely:
+                canvas[y // 4, x // 2] |= bits[y % 4][x % 2]
+        finite = values[np.isfinite(values)]
+        if len(finite):
+            ends[down(finite[-1]) // 4] += letter
+        last = f"{finite[-1]:.5g}" if len(finite) else "no value"
+        legend.append((f"{letter} {'⠒ ⠒ ⠒' if dashed else '⠒⠒⠒⠒⠒'}", name, last))
+
+    ticks = {down(value) // 4: text for value, text in _ticks(low, high, step)}
+    margin = max(len(text) for text in ticks.values())
+    lines = []
+    for row in range(height):
+        cells = "".join(chr(0x2800 + cell) if cell else " " for cell in canvas[row].tolist())
+        axis = "┤" if row in ticks else "│"
+        lines.append(f"{ticks.get(row, ''):>{margin}} {axis}{cells} {ends[row]}".rstrip())
+    lines.append(f"{'':>{margin}} └{'─' * width}")
+    scale = f"1{f'{longest} trees':>{width - 1}}" if longest > 1 else f"{'1 tree':^{width}}"
+    lines.append(f"{'':>{margin}}  {scale}".rstrip())
+    name_width = max(len(name) for _, name, _ in legend)
+    lines += [f"{'':>{margin}}  {key}  {name:<{name_width}}  {last}" for key, name, last in legend]
+    return "\n".join(lines)
+
+
+def _check_history(history: Mapping[str, Sequence[float]]) -> dict[str, NDArray[np.float64]]:
+    curves = {}
+    for name, values in history.items():
+        try:
+            curve = np.asarray(values, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(f"history[{name!r}] must be a sequence of numbers, got {values!r}") from None
+        if curve.ndim != 1:
+            raise ValueError(f"history[{name!r}] must be one-dimensional, got shape {curve.shape}")
+        # Infinities are gaps, and so is what would become one when an axis is laid out.
+        curves[str(name)] = np.where(np.abs(curve) < 1e300, curve, np.nan)
+    if not any(len(curve) for curve in curves.values()):
+        raise ValueError("history must hold at least one metric with at least one value")
+    return curves
+
+
+def _split_name(name: str) -> tuple[str, str]:
+    """``"train P@1"`` → ``("train", "P@1")``; a name of one word is a metric."""
+    part, _, metric = name.partition(" ")
+    return (part, metric) if part in ("train", "valid", "test") and metric else ("", name)
+
+
+def _lonely(values: NDArray[np.float64]) -> list[int]:
+    """Places of finite values without a finite neighbour."""
+    finite = np.pad(np.isfinite(values), 1)
+    return np.flatnonzero(finite[1:-1] & ~finite[:-2] & ~finite[2:]).tolist()
+
+
+def _scale(curves: Mapping[str, NDArray[np.float64]], intervals: int) -> tuple[float, float, float]:
+    """Lowest and highest number of the axis, and the distance of its ticks: round numbers."""
+    values = np.concatenate(list(curves.values()))
+    values = values[np.isfinite(values)]
+    low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
+    # Differences that are only rounding are not worth drawing, and could not be labelled.
+    largest = max(abs(low), abs(high))
+    if high - low <= max(1e-9 * largest, 1e-200):
+        room = largest / 10 if largest > 1e-200 else 0.5
+        low, high = low - room, high + room
+    rough = (high - low) / intervals
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * nice for nice in (1, 2, 2.5, 5, 10) if power * nice >= rough * (1 - 1e-9))
+    # A curve that ends a hair beyond a tick does not need another interval.
+    return math.floor(low / step + 1e-6) * step, math.ceil(high / step - 1e-6) * step, step
+
+
+def _ticks(low: float, high: float, step: float) -> list[tuple[float, str]]:
+    values = [low + number * step for number in range(round((high - low) / step) + 1)]
+    largest = max(abs(low), abs(high))
+    if largest >= 1e6 or step < 1e-5:
+        digits = math.ceil(math.log10(largest / step)) + 2  # enough to tell neighbours apart
+        return [(value, f"{value:.{digits}g}") for value in values]
+    digits = next(digits for digits in range(8) if abs(round(step, digits) - step) < step / 1000)
+    return [(value, f"{value:.{digits}f}") for value in values]
+
+
+def _path(points: Sequence[tuple[int, int] | None]) -> Iterator[tuple[int, int]]:
+    """Dots of the lines between neighbouring points, each dot once in a row; None is a gap."""
+    previous = None
+    for start, end in pairwise([*points, None]):
+        if start is None:
+            continue
+        steps = max(abs(end[0] - start[0]), abs(end[1] - start[1])) if end else 0
+        for step in range(steps + 1):
+            share = step / steps if steps else 0.0
+            stop = end or start
+            here = (
+                round(start[0] + share * (stop[0] - start[0])),
+                round(start[1] + share * (stop[1] - start[1])),
+            )
+            if here != previous:
+                yield here
+            previous = here
+
+
+@contextlib.contextmanager
+def _replacing(target: Path) -> Iterator[Path]:
+    """A path beside ``target`` to write to; it takes the target's place when all went well."""
+    draft = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        yield draft
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
