@@ -1,9 +1,29 @@
 // Binds the kernels as sparseleaf._kernels; each file of cpp/ registers its own functions.
 #include "common.hpp"
 
+void bind_binning(nb::module_& m);
+void bind_exact(nb::module_& m);
+void bind_histogram(nb::module_& m);
+void bind_leaves(nb::module_& m);
+void bind_partition(nb::module_& m);
+void bind_predict(nb::module_& m);
+void bind_scores(nb::module_& m);
+void bind_sketch(nb::module_& m);
+void bind_sparse(nb::module_& m);
+void bind_split(nb::module_& m);
 void bind_xctext(nb::module_& m);
 
 NB_MODULE(_kernels, m) {
     m.doc() = "Compiled kernels of sparseleaf. Not public: use the estimators.";
+    bind_binning(m);
+    bind_exact(m);
+    bind_histogram(m);
+    bind_leaves(m);
+    bind_partition(m);
+    bind_predict(m);
+    bind_scores(m);
+    bind_sketch(m);
+    bind_sparse(m);
+    bind_split(m);
     bind_xctext(m);
 }

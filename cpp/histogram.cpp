@@ -1,0 +1,138 @@
+// Histograms of reduced residuals: for every node and every bin of every feature, how many rows and Σ residuals.
+//
+// Layout: hist[slot][bin][column], columns innermost. `offsets[f]` is the first bin of the f-th active feature,
+// so features with few bins take few. Bins are row-major: a row's residuals are loaded once and added to one
+// bin of every feature. Work is cut into (node, features) tasks whose part of the histogram fits in cache;
+// tasks write to disjoint memory, so there is nothing to merge.
+#include "common.hpp"
+
+namespace sparseleaf {
+namespace {
+
+constexpr int64_t kCacheBytes = 256 * 1024;
+constexpr int64_t kMaxColumns = 1 << 20;
+
+struct Task {
+    int64_t node;
+    int64_t feature_begin, feature_end;
+};
+
+// kColumns > 0 fixes the number of columns at compile time; 0 takes it at run time.
+template <int kColumns>
+[[gnu::always_inline]] inline void add_rows_impl(const uint8_t* bins, int64_t n_features, const int16_t* residuals,
+                                                 int64_t columns, const int32_t* rows, int64_t n,
+                                                 const int32_t* features, const int32_t* offsets, int64_t f_begin,
+                                                 int64_t f_end, int32_t* hist, int32_t* counts) {
+    const int64_t m = kColumns > 0 ? kColumns : columns;
+    constexpr int64_t kAhead = 16;
+    for (int64_t i = 0; i < n; ++i) {
+        if (i + kAhead < n) {
+            __builtin_prefetch(residuals + rows[i + kAhead] * m);
+            __builtin_prefetch(bins + rows[i + kAhead] * n_features + features[f_begin]);
+        }
+        const int16_t* r = residuals + rows[i] * m;
+        const uint8_t* row_bins = bins + rows[i] * n_features;
+        for (int64_t f = f_begin; f < f_end; ++f) {
+            const int64_t bin = offsets[f] + row_bins[features[f]];
+            ++counts[bin];
+            int32_t* sums = hist + bin * m;
+            for (int64_t c = 0; c < m; ++c) sums[c] += r[c];
+        }
+    }
+}
+
+#define SPARSELEAF_ADD_ROWS(name, columns_at_compile_time)                                                       \
+    SPARSELEAF_WIDE void name(const uint8_t* bins, int64_t n_features, const int16_t* residuals, int64_t columns,  \
+                              const int32_t* rows, int64_t n, const int32_t* features, const int32_t* offsets,    \
+                              int64_t f_begin, int64_t f_end, int32_t* hist, int32_t* counts) {                  \
+        add_rows_impl<columns_at_compile_time>(bins, n_features, residuals, columns, rows, n, features, offsets, \
+                                               f_begin, f_end, hist, counts);                                    \
+    }
+SPARSELEAF_ADD_ROWS(add_rows_16, 16)
+SPARSELEAF_ADD_ROWS(add_rows_32, 32)
+SPARSELEAF_ADD_ROWS(add_rows_64, 64)
+SPARSELEAF_ADD_ROWS(add_rows_any, 0)
+
+void build_histograms(In2<uint8_t> bins, In2<int16_t> residuals, In1<int32_t> rows, In1<int64_t> starts,
+                      In1<int64_t> ends, In1<int32_t> slots, In1<int32_t> features, In1<int32_t> offsets,
+                      Out3<int32_t> hist, Out2<int32_t> counts, int n_threads) {
+    const int64_t n_nodes = static_cast<int64_t>(slots.size()), n_active = static_cast<int64_t>(features.size());
+    const int64_t columns = static_cast<int64_t>(residuals.shape(1)), n_bins = static_cast<int64_t>(hist.shape(1));
+    const int64_t n_features = static_cast<int64_t>(bins.shape(1));
+    require(starts.size() == slots.size() && ends.size() == slots.size(), "starts, ends, slots: same size");
+    require(static_cast<int64_t>(offsets.size()) == n_active + 1 && offsets.data()[n_active] == n_bins,
+            "offsets: one more than features, ending at the bins of hist");
+    require(static_cast<int64_t>(hist.shape(2)) == columns && columns % kLanes == 0 && columns <= kMaxColumns,
+            "hist: columns of the residuals, a multiple of 16");
+    require(counts.shape(0) == hist.shape(0) && static_cast<int64_t>(counts.shape(1)) == n_bins,
+            "counts: (slots, bins) of hist");
+    require(bins.shape(0) == residuals.shape(0), "bins, residuals: same rows");
+    for (int64_t k = 0; k < n_nodes; ++k) {
+        require(slots.data()[k] >= 0 && slots.data()[k] < static_cast<int64_t>(hist.shape(0)), "slots: beyond hist");
+        require(starts.data()[k] >= 0 && starts.data()[k] <= ends.data()[k] &&
+                    ends.data()[k] <= static_cast<int64_t>(rows.size()),
+                "starts, ends: not a range of rows");
+    }
+    nb::gil_scoped_release release;
+
+    std::vector<Task> tasks;
+    for (int64_t k = 0; k < n_nodes; ++k) {
+        int64_t begin = 0, bytes = 0;
+        // large nodes are cut at least once for every thread, so that a lone root keeps all of them busy
+        const bool large = ends.data()[k] - starts.data()[k] >= 4096 && n_nodes < 4 * n_threads;
+        const int64_t most = large ? std::max<int64_t>(1, n_active / (2 * n_threads)) : n_active;
+        for (int64_t f = 0; f < n_active; ++f) {
+            bytes += (offsets.data()[f + 1] - offsets.data()[f]) * columns * 4;
+            if (f + 1 == n_active || f + 1 - begin >= most || bytes >= kCacheBytes) {
+                tasks.push_back({k, begin, f + 1});
+                begin = f + 1;
+                bytes = 0;
+            }
+        }
+    }
+    auto* add = columns == 16 ? add_rows_16 : columns == 32 ? add_rows_32 : columns == 64 ? add_rows_64 : add_rows_any;
+    parallel_tasks(static_cast<int64_t>(tasks.size()), n_threads, [&](int64_t t, int) {
+        const Task& task = tasks[t];
+        const int64_t slot = slots.data()[task.node], start = starts.data()[task.node];
+        int32_t* node_hist = hist.data() + slot * n_bins * columns;
+        int32_t* node_counts = counts.data() + slot * n_bins;
+        const int64_t first = offsets.data()[task.feature_begin], last = offsets.data()[task.feature_end];
+        std::fill(node_hist + first * columns, node_hist + last * columns, 0);
+        std::fill(node_counts + first, node_counts + last, 0);
+        add(bins.data(), n_features, residuals.data(), columns, rows.data() + start,
+            ends.data()[task.node] - start, features.data(), offsets.data(), task.feature_begin, task.feature_end,
+            node_hist, node_counts);
+    });
+}
+
+// hist[slot] -= hist[minus]: a parent's slot becomes that of its larger child.
+void subtract_histograms(In1<int32_t> slots, In1<int32_t> minus, Out3<int32_t> hist, Out2<int32_t> counts,
+                         int n_threads) {
+    require(slots.size() == minus.size(), "slots, minus: same size");
+    const auto n_slots = static_cast<int64_t>(hist.shape(0));
+    for (size_t k = 0; k < slots.size(); ++k)
+        require(slots.data()[k] >= 0 && slots.data()[k] < n_slots && minus.data()[k] >= 0 && minus.data()[k] < n_slots,
+                "slots, minus: beyond hist");
+    nb::gil_scoped_release release;
+    const int64_t n_bins = static_cast<int64_t>(hist.shape(1)), size = n_bins * static_cast<int64_t>(hist.shape(2));
+    parallel_tasks(static_cast<int64_t>(slots.size()), n_threads, [&](int64_t k, int) {
+        int32_t* a = hist.data() + slots.data()[k] * size;
+        const int32_t* b = hist.data() + minus.data()[k] * size;
+        for (int64_t i = 0; i < size; ++i) a[i] -= b[i];
+        int32_t* ca = counts.data() + slots.data()[k] * n_bins;
+        const int32_t* cb = counts.data() + minus.data()[k] * n_bins;
+        for (int64_t i = 0; i < n_bins; ++i) ca[i] -= cb[i];
+    });
+}
+
+}  // namespace
+}  // namespace sparseleaf
+
+void bind_histogram(nb::module_& m) {
+    using namespace sparseleaf;
+    m.def("build_histograms", &build_histograms, nb::arg("bins"), nb::arg("residuals"), nb::arg("rows"),
+          nb::arg("starts"), nb::arg("ends"), nb::arg("slots"), nb::arg("features"), nb::arg("offsets"),
+          nb::arg("hist").noconvert(), nb::arg("counts").noconvert(), nb::arg("n_threads"));
+    m.def("subtract_histograms", &subtract_histograms, nb::arg("slots"), nb::arg("minus"), nb::arg("hist").noconvert(),
+          nb::arg("counts").noconvert(), nb::arg("n_threads"));
+}

@@ -1,0 +1,399 @@
+// Prediction: rows through flat trees, leaf vectors added up, the best labels out.
+//
+// Reads the model, never writes it: any number of threads may share one. Cost a row is O(trees · (depth + k)) and
+// does not depend on the number of labels: sums are held in a small table of the labels that the row's leaves
+// name. Rows go in blocks and trees one after the other over a block, so that a tree's nodes stay in cache.
+#include <cmath>
+#include <cstring>
+
+#include "topk.hpp"
+
+namespace sparseleaf {
+namespace {
+
+// Arrays are those of the model file: see docs/file-format.md. The model has been checked at load.
+struct Trees {
+    const int64_t* tree_offsets;  // first node of every tree, and the end
+    const int32_t* feature;       // -1: a leaf
+    const float* threshold;       // x <= threshold goes left
+    const uint8_t* missing_left;
+    const int32_t* child;         // left child, counted from the tree's first node; a leaf's number, over all trees
+    const int64_t* leaf_indptr;
+    const int32_t* leaf_labels;
+    const float* leaf_values;
+    int64_t n_trees;
+};
+
+// Label -> sum for one row. Small label sets use a plain array; others an open-addressing table that grows.
+class Sums {
+  public:
+    explicit Sums(int64_t n_labels) : dense_(n_labels <= kDense) {
+        if (dense_) {
+            values_.assign(static_cast<size_t>(n_labels), 0.0f);
+            seen_.assign(static_cast<size_t>(n_labels), 0);
+        } else {
+            resize(1024);
+        }
+    }
+
+    void add(const int32_t* labels, const float* values, int64_t n) {
+        if (dense_) {
+            for (int64_t i = 0; i < n; ++i) {
+                const int32_t label = labels[i];
+                if (!seen_[label]) {
+                    seen_[label] = 1;
+                    touched_.push_back(label);
+                }
+                values_[label] += values[i];
+            }
+            return;
+        }
+        if (2 * (touched_.size() + static_cast<size_t>(n)) > keys_.size()) grow(touched_.size() + static_cast<size_t>(n));
+        for (int64_t i = 0; i < n; ++i) {
+            const size_t at = place(labels[i]);
+            if (keys_[at] < 0) {
+                keys_[at] = labels[i];
+                values_[at] = 0.0f;
+                touched_.push_back(static_cast<int32_t>(at));
+            }
+            values_[at] += values[i];
+        }
+    }
+
+    // Moves what was summed into `out` and is empty again.
+    void take(std::vector<Scored>& out) {
+        out.clear();
+        for (const int32_t at : touched_) {
+            if (dense_) {
+                out.push_back({values_[at], at});
+                values_[at] = 0.0f;
+                seen_[at] = 0;
+            } else {
+                out.push_back({values_[at], keys_[at]});
+                keys_[at] = -1;
+            }
+        }
+        touched_.clear();
+    }
+
+  private:
+    static constexpr int64_t kDense = 16384;
+
+    size_t place(int32_t label) const {
+        size_t at = (static_cast<uint64_t>(static_cast<uint32_t>(label)) * 0x9e3779b97f4a7c15ULL) >> shift_;
+        while (keys_[at] >= 0 && keys_[at] != label) at = (at + 1) & (keys_.size() - 1);
+        return at;
+    }
+
+    void resize(size_t size) {
+        keys_.assign(size, -1);
+        values_.assign(size, 0.0f);
+        shift_ = __builtin_clzll(size) + 1;
+    }
+
+    void grow(size_t wanted) {
+        std::vector<Scored> held;
+        take(held);
+        size_t size = keys_.size();
+        while (size < 2 * wanted + 2) size *= 2;
+        resize(size);
+        for (const Scored& entry : held) {
+            const size_t at = place(entry.label);
+            keys_[at] = entry.label;
+            values_[at] = entry.score;
+            touched_.push_back(static_cast<int32_t>(at));
+        }
+    }
+
+    bool dense_;
+    int shift_ = 0;
+    std::vector<int32_t> keys_;
+    std::vector<float> values_;
+    std::vector<uint8_t> seen_;
+    std::vector<int32_t> touched_;
+};
+
+// Leaf (numbered over all trees) of every row of a block, for one tree. Four rows walk side by side, so that the
+// processor need not wait for one comparison before it starts the next.
+template <bool kMissing>
+void walk(const Trees& trees, int64_t tree, const float* X, int64_t width, int64_t n, int32_t* leaves, int64_t stride) {
+    const int64_t first = trees.tree_offsets[tree];
+    const int32_t* feature = trees.feature + first;
+    const float* threshold = trees.threshold + first;
+    const uint8_t* missing_left = trees.missing_left + first;
+    const int32_t* child = trees.child + first;
+    const auto step = [&](int32_t v, const float* x) {
+        const float value = x[feature[v]];
+        bool right = !(value <= threshold[v]);
+        if constexpr (kMissing)
+            if (std::isnan(value)) right = !missing_left[v];
+        return child[v] + static_cast<int32_t>(right);
+    };
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        const float* x = X + i * width;
+        int32_t v[4] = {0, 0, 0, 0};
+        for (;;) {
+            bool moving = false;
+            for (int j = 0; j < 4; ++j)
+                if (feature[v[j]] >= 0) {
+                    v[j] = step(v[j], x + j * width);
+                    moving = true;
+                }
+            if (!moving) break;
+        }
+        for (int j = 0; j < 4; ++j) leaves[(i + j) * stride] = child[v[j]];
+    }
+    for (; i < n; ++i) {
+        int32_t v = 0;
+        while (feature[v] >= 0) v = step(v, X + i * width);
+        leaves[i * stride] = child[v];
+    }
+}
+
+constexpr int64_t kBlock = 64;
+
+// Where a block of dense feature rows comes from: given as is, or filled from CSR.
+struct Source {
+    const float* dense = nullptr;
+    const int64_t* indptr = nullptr;
+    const int32_t* indices = nullptr;
+    const float* data = nullptr;
+    int64_t n_rows = 0, width = 0;
+
+    const float* block(int64_t begin, int64_t n, std::vector<float>& buffer) const {
+        if (dense) return dense + begin * width;
+        if (buffer.empty()) buffer.assign(static_cast<size_t>(kBlock * width), 0.0f);
+        for (int64_t i = 0; i < n; ++i)
+            for (int64_t e = indptr[begin + i]; e < indptr[begin + i + 1]; ++e) {
+                require(indices[e] >= 0 && indices[e] < width, "indices: a feature that the model does not have");
+                buffer[i * width + indices[e]] += data[e];
+            }
+        return buffer.data();
+    }
+
+    void clear(int64_t begin, int64_t n, std::vector<float>& buffer) const {
+        if (dense) return;
+        for (int64_t i = 0; i < n; ++i)
+            for (int64_t e = indptr[begin + i]; e < indptr[begin + i + 1]; ++e) buffer[i * width + indices[e]] = 0.0f;
+    }
+};
+
+// Calls use(row, candidates, thread) with the summed labels of every row, for trees [0, n_trees).
+template <typename F>
+void each_row(const Trees& trees, const Source& source, int64_t n_labels, bool missing, int n_threads, F&& use) {
+    struct Scratch {
+        explicit Scratch(int64_t labels) : sums(labels) {}
+        Sums sums;
+        std::vector<int32_t> leaves;
+        std::vector<float> buffer;
+        std::vector<Scored> candidates;
+    };
+    std::vector<std::unique_ptr<Scratch>> scratch(static_cast<size_t>(n_threads));
+    const int64_t n_blocks = (source.n_rows + kBlock - 1) / kBlock;
+    parallel_tasks(n_blocks, n_threads, [&](int64_t block, int thread) {
+        if (!scratch[thread]) scratch[thread] = std::make_unique<Scratch>(n_labels);
+        Scratch& own = *scratch[thread];
+        const int64_t begin = block * kBlock, n = std::min(kBlock, source.n_rows - begin);
+        const float* X = source.block(begin, n, own.buffer);
+        own.leaves.resize(static_cast<size_t>(n * trees.n_trees));
+        for (int64_t t = 0; t < trees.n_trees; ++t) {
+            if (missing)
+                walk<true>(trees, t, X, source.width, n, own.leaves.data() + t, trees.n_trees);
+            else
+                walk<false>(trees, t, X, source.width, n, own.leaves.data() + t, trees.n_trees);
+        }
+        source.clear(begin, n, own.buffer);
+        for (int64_t i = 0; i < n; ++i) {
+            const int32_t* leaves = own.leaves.data() + i * trees.n_trees;
+            for (int64_t t = 0; t < trees.n_trees; ++t) {
+                const int64_t first = trees.leaf_indptr[leaves[t]], last = trees.leaf_indptr[leaves[t] + 1];
+                own.sums.add(trees.leaf_labels + first, trees.leaf_values + first, last - first);
+            }
+            own.sums.take(own.candidates);
+            use(begin + i, own.candidates);
+        }
+    });
+}
+
+}  // namespace
+
+// The model's arrays, held once: a call from Python then passes only the rows.
+class Predictor {
+  public:
+    Predictor(In1<int64_t> tree_offsets, In1<int32_t> feature, In1<float> threshold, In1<uint8_t> missing_left,
+              In1<int32_t> child, In1<int64_t> leaf_indptr, In1<int32_t> leaf_labels, In1<float> leaf_values,
+              int64_t n_features, int64_t n_labels)
+        : tree_offsets_(tree_offsets),
+          feature_(feature),
+          threshold_(threshold),
+          missing_left_(missing_left),
+          child_(child),
+          leaf_indptr_(leaf_indptr),
+          leaf_labels_(leaf_labels),
+          leaf_values_(leaf_values),
+          n_features_(n_features),
+          n_labels_(n_labels) {
+        check();
+    }
+
+    void topk(In2<float> X, int64_t n_trees, bool missing, Out2<int32_t> labels, Out2<float> scores, int n_threads) const {
+        run_topk(dense_source(X), n_trees, missing, labels, scores, n_threads);
+    }
+
+    void topk_csr(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data, int64_t n_trees, bool missing,
+                  Out2<int32_t> labels, Out2<float> scores, int n_threads) const {
+        run_topk(csr_source(indptr, indices, data), n_trees, missing, labels, scores, n_threads);
+    }
+
+    nb::tuple scores(In2<float> X, int64_t n_trees, bool missing, int n_threads) const {
+        return run_scores(dense_source(X), n_trees, missing, n_threads);
+    }
+
+    nb::tuple scores_csr(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data, int64_t n_trees, bool missing,
+                         int n_threads) const {
+        return run_scores(csr_source(indptr, indices, data), n_trees, missing, n_threads);
+    }
+
+  private:
+    // Everything a walk relies on; a file from a stranger comes through here before any row does.
+    void check() const {
+        const int64_t n_nodes = static_cast<int64_t>(feature_.size());
+        const int64_t n_trees = static_cast<int64_t>(tree_offsets_.size()) - 1;
+        const int64_t n_leaves = static_cast<int64_t>(leaf_indptr_.size()) - 1;
+        require(n_trees >= 0 && tree_offsets_.data()[0] == 0 && tree_offsets_.data()[n_trees] == n_nodes,
+                "tree_offsets must start at 0 and end at the number of nodes");
+        require(threshold_.size() == feature_.size() && missing_left_.size() == feature_.size() &&
+                    child_.size() == feature_.size(),
+                "feature, threshold, missing_left and child must have one number a node");
+        require(n_leaves >= 0 && leaf_indptr_.data()[0] == 0 &&
+                    leaf_indptr_.data()[n_leaves] == static_cast<int64_t>(leaf_labels_.size()) &&
+                    leaf_labels_.size() == leaf_values_.size(),
+                "leaf_indptr must start at 0 and end at the number of leaf entries");
+        require(n_features_ >= 0 && n_labels_ >= 0 && n_labels_ <= 0x7fffffff, "sizes must not be negative");
+        nb::gil_scoped_release release;
+        for (int64_t leaf = 0; leaf < n_leaves; ++leaf)
+            require(leaf_indptr_.data()[leaf] <= leaf_indptr_.data()[leaf + 1], "leaf_indptr must not decrease");
+        for (size_t e = 0; e < leaf_labels_.size(); ++e) {
+            require(leaf_labels_.data()[e] >= 0 && leaf_labels_.data()[e] < n_labels_, "leaf_labels: no such label");
+            require(std::isfinite(leaf_values_.data()[e]), "leaf_values must be finite");
+        }
+        for (int64_t t = 0; t < n_trees; ++t) {
+            const int64_t first = tree_offsets_.data()[t], size = tree_offsets_.data()[t + 1] - first;
+            require(size >= 1 && tree_offsets_.data()[t + 1] <= n_nodes, "tree_offsets: every tree needs a node");
+            for (int64_t v = 0; v < size; ++v) {
+                const int32_t f = feature_.data()[first + v], c = child_.data()[first + v];
+                if (f < 0) {
+                    require(f == -1 && c >= 0 && c < n_leaves, "child: a leaf that does not exist");
+                } else {
+                    require(f < n_features_, "feature: a column that does not exist");
+                    // children come after their parent, so that every walk ends
+                    require(c > v && c + 1 < size, "child: must come after its parent, within the tree");
+                    require(!std::isnan(threshold_.data()[first + v]), "threshold must be a number");
+                }
+            }
+        }
+    }
+
+    Source dense_source(const In2<float>& X) const {
+        require(static_cast<int64_t>(X.shape(1)) == n_features_, "X: columns differ from the model's features");
+        Source source;
+        source.dense = X.data();
+        source.n_rows = static_cast<int64_t>(X.shape(0));
+        source.width = n_features_;
+        return source;
+    }
+
+    Source csr_source(const In1<int64_t>& indptr, const In1<int32_t>& indices, const In1<float>& data) const {
+        const int64_t n = static_cast<int64_t>(indptr.size()) - 1;
+        require(n >= 0 && indices.size() == data.size() && indptr.data()[0] == 0 &&
+                    indptr.data()[n] == static_cast<int64_t>(data.size()),
+                "indptr: must run from 0 to the number of entries");
+        Source source;
+        source.indptr = indptr.data();
+        source.indices = indices.data();
+        source.data = data.data();
+        source.n_rows = n;
+        source.width = n_features_;
+        return source;
+    }
+
+    Trees trees(int64_t n_trees) const {
+        require(n_trees >= 0 && n_trees < static_cast<int64_t>(tree_offsets_.size()), "n_trees: more than the model has");
+        return {tree_offsets_.data(), feature_.data(),     threshold_.data(),   missing_left_.data(), child_.data(),
+                leaf_indptr_.data(),  leaf_labels_.data(), leaf_values_.data(), n_trees};
+    }
+
+    void run_topk(const Source& source, int64_t n_trees, bool missing, const Out2<int32_t>& labels,
+                  const Out2<float>& scores, int n_threads) const {
+        const int64_t k = static_cast<int64_t>(labels.shape(1));
+        require(static_cast<int64_t>(labels.shape(0)) == source.n_rows && labels.shape(0) == scores.shape(0) &&
+                    labels.shape(1) == scores.shape(1),
+                "labels, scores: (rows, k)");
+        const Trees own = trees(n_trees);
+        nb::gil_scoped_release release;
+        each_row(own, source, n_labels_, missing, n_threads, [&](int64_t row, std::vector<Scored>& candidates) {
+            write_topk(candidates, k, labels.data() + row * k, scores.data() + row * k);
+        });
+    }
+
+    // CSR of all sums: (indptr int64, labels int32 sorted in every row, scores float32).
+    nb::tuple run_scores(const Source& source, int64_t n_trees, bool missing, int n_threads) const {
+        const Trees own = trees(n_trees);
+        const auto n = static_cast<size_t>(source.n_rows);
+        std::unique_ptr<int64_t[]> indptr(new int64_t[n + 1]);
+        std::unique_ptr<int32_t[]> labels;
+        std::unique_ptr<float[]> values;
+        {
+            nb::gil_scoped_release release;
+            std::vector<std::vector<Scored>> rows(n);
+            each_row(own, source, n_labels_, missing, n_threads, [&](int64_t row, std::vector<Scored>& candidates) {
+                rows[row] = candidates;
+                std::sort(rows[row].begin(), rows[row].end(),
+                          [](const Scored& a, const Scored& b) { return a.label < b.label; });
+            });
+            indptr[0] = 0;
+            for (size_t i = 0; i < n; ++i) indptr[i + 1] = indptr[i] + static_cast<int64_t>(rows[i].size());
+            labels.reset(new int32_t[static_cast<size_t>(indptr[n])]);
+            values.reset(new float[static_cast<size_t>(indptr[n])]);
+            for (size_t i = 0; i < n; ++i)
+                for (size_t j = 0; j < rows[i].size(); ++j) {
+                    labels[indptr[i] + static_cast<int64_t>(j)] = rows[i][j].label;
+                    values[indptr[i] + static_cast<int64_t>(j)] = rows[i][j].score;
+                }
+        }
+        const auto size = static_cast<size_t>(indptr[n]);
+        return nb::make_tuple(to_numpy(std::move(indptr), n + 1), to_numpy(std::move(labels), size),
+                              to_numpy(std::move(values), size));
+    }
+
+    In1<int64_t> tree_offsets_;
+    In1<int32_t> feature_;
+    In1<float> threshold_;
+    In1<uint8_t> missing_left_;
+    In1<int32_t> child_;
+    In1<int64_t> leaf_indptr_;
+    In1<int32_t> leaf_labels_;
+    In1<float> leaf_values_;
+    int64_t n_features_, n_labels_;
+};
+
+}  // namespace sparseleaf
+
+void bind_predict(nb::module_& m) {
+    using namespace sparseleaf;
+    nb::class_<Predictor>(m, "Predictor")
+        .def(nb::init<In1<int64_t>, In1<int32_t>, In1<float>, In1<uint8_t>, In1<int32_t>, In1<int64_t>, In1<int32_t>,
+                      In1<float>, int64_t, int64_t>(),
+             nb::arg("tree_offsets"), nb::arg("feature"), nb::arg("threshold"), nb::arg("missing_left"),
+             nb::arg("child"), nb::arg("leaf_indptr"), nb::arg("leaf_labels"), nb::arg("leaf_values"),
+             nb::arg("n_features"), nb::arg("n_labels"))
+        .def("topk", &Predictor::topk, nb::arg("X"), nb::arg("n_trees"), nb::arg("missing"),
+             nb::arg("labels").noconvert(), nb::arg("scores").noconvert(), nb::arg("n_threads"))
+        .def("topk_csr", &Predictor::topk_csr, nb::arg("indptr"), nb::arg("indices"), nb::arg("data"),
+             nb::arg("n_trees"), nb::arg("missing"), nb::arg("labels").noconvert(), nb::arg("scores").noconvert(),
+             nb::arg("n_threads"))
+        .def("scores", &Predictor::scores, nb::arg("X"), nb::arg("n_trees"), nb::arg("missing"), nb::arg("n_threads"))
+        .def("scores_csr", &Predictor::scores_csr, nb::arg("indptr"), nb::arg("indices"), nb::arg("data"),
+             nb::arg("n_trees"), nb::arg("missing"), nb::arg("n_threads"));
+}

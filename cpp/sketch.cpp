@@ -1,0 +1,177 @@
+// Reducers: sparse residuals of L labels -> m columns a row, then -> int16 for the histograms.
+#include <nanobind/stl/tuple.h>
+
+#include "rows.hpp"
+
+namespace sparseleaf {
+namespace {
+
+constexpr int64_t kRowChunk = 256;
+
+template <typename F>
+float each_row_max(const RowBlocks& rows, int64_t n_columns, float* out, int n_threads, F&& fill) {
+    std::vector<float> largest(static_cast<size_t>(n_threads), 0.0f);
+    const int64_t chunks = (rows.n_rows() + kRowChunk - 1) / kRowChunk;
+    parallel_tasks(chunks, n_threads, [&](int64_t chunk, int thread) {
+        float top = largest[thread];
+        const int64_t end = std::min(rows.n_rows(), (chunk + 1) * kRowChunk);
+        for (int64_t i = chunk * kRowChunk; i < end; ++i) {
+            float* sums = out + i * n_columns;
+            std::fill(sums, sums + n_columns, 0.0f);
+            fill(rows[i], sums);
+            for (int64_t c = 0; c < n_columns; ++c) top = std::max(top, std::fabs(sums[c]));
+        }
+        largest[thread] = top;
+    });
+    return *std::max_element(largest.begin(), largest.end());
+}
+
+void check_out(const RowBlocks& rows, const Out2<float>& out) {
+    require(static_cast<int64_t>(out.shape(0)) == rows.n_rows(), "out: one row for each row of the blocks");
+}
+
+// Every label adds its residual, with a random sign, to one of m columns: E[sketch·sketch'] = residual·residual'.
+float count_sketch(const std::vector<Block>& blocks, uint64_t key, int loss, Out2<float> out, int n_threads) {
+    const RowBlocks rows(blocks);
+    check_out(rows, out);
+    const uint64_t m = out.shape(1), offset = mix64(key), factor = mix64(key + 1) | 1;
+    nb::gil_scoped_release release;
+    return with_loss(loss, [&](auto kind) {
+        return each_row_max(rows, static_cast<int64_t>(m), out.data(), n_threads, [&](Row row, float* sums) {
+            for (int64_t e = 0; e < row.size; ++e) {
+                uint64_t hash = ((row.labels[e] & kLabelMask) + offset) * factor;
+                hash = (hash ^ (hash >> 32)) * 0xd6e8feb86659fd93ULL;
+                const uint64_t column = ((hash >> 32) * m) >> 32;
+                const float r = residual_of<kind()>(row.labels[e], row.scores[e]);
+                sums[column] += (hash & 0x10000u) ? r : -r;
+            }
+        });
+    });
+}
+
+SPARSELEAF_WIDE
+void add_signed(const uint64_t* bits, int64_t m, float r, float* sums) {
+    for (int64_t c = 0; c < m; ++c) {
+        const float sign = static_cast<float>(static_cast<int>((bits[c >> 6] >> (c & 63)) & 1) * 2 - 1);
+        sums[c] += sign * r;
+    }
+}
+
+// Every label adds its residual to all m columns with random signs (a Rademacher projection).
+float sign_projection(const std::vector<Block>& blocks, uint64_t key, int loss, Out2<float> out, int n_threads) {
+    const RowBlocks rows(blocks);
+    check_out(rows, out);
+    const int64_t m = static_cast<int64_t>(out.shape(1)), words = (m + 63) / 64;
+    const float scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(m)));
+    nb::gil_scoped_release release;
+    return with_loss(loss, [&](auto kind) {
+        return each_row_max(rows, m, out.data(), n_threads, [&](Row row, float* sums) {
+            std::vector<uint64_t> bits(static_cast<size_t>(words));
+            for (int64_t e = 0; e < row.size; ++e) {
+                const uint64_t label_key = mix64(key ^ mix64(row.labels[e] & kLabelMask));
+                for (int64_t w = 0; w < words; ++w) bits[w] = mix64(label_key + static_cast<uint64_t>(w));
+                add_signed(bits.data(), m, scale * residual_of<kind()>(row.labels[e], row.scores[e]), sums);
+            }
+        });
+    });
+}
+
+// Some labels have a column (column_of[label] >= 0) and a weight; the others are left out.
+float select_columns(const std::vector<Block>& blocks, In1<int32_t> column_of, In1<float> weights, int loss,
+                     Out2<float> out, int n_threads) {
+    const RowBlocks rows(blocks);
+    check_out(rows, out);
+    require(weights.size() == out.shape(1), "weights: one for each column of out");
+    const auto n_labels = static_cast<uint32_t>(column_of.size());
+    const int64_t m = static_cast<int64_t>(out.shape(1));
+    for (size_t l = 0; l < column_of.size(); ++l)
+        require(column_of.data()[l] < m, "column_of: a column beyond out");
+    nb::gil_scoped_release release;
+    return with_loss(loss, [&](auto kind) {
+        return each_row_max(rows, m, out.data(), n_threads, [&](Row row, float* sums) {
+            for (int64_t e = 0; e < row.size; ++e) {
+                const uint32_t label = row.labels[e] & kLabelMask;
+                const int32_t column = label < n_labels ? column_of.data()[label] : -1;
+                if (column >= 0)
+                    sums[column] += weights.data()[column] * residual_of<kind()>(row.labels[e], row.scores[e]);
+            }
+        });
+    });
+}
+
+// Σ residual² of every label, in fixed point (units of 2^-16), over the given rows.
+void column_norms(const std::vector<Block>& blocks, int loss, Out1<int64_t> out, int n_threads) {
+    const RowBlocks rows(blocks);
+    const size_t n_labels = out.size();
+    nb::gil_scoped_release release;
+    std::vector<std::vector<int64_t>> partial(static_cast<size_t>(n_threads));
+    const int64_t chunks = (rows.n_rows() + kRowChunk - 1) / kRowChunk;
+    with_loss(loss, [&](auto kind) {
+        parallel_tasks(chunks, n_threads, [&](int64_t chunk, int thread) {
+            auto& sums = partial[thread];
+            if (sums.empty()) sums.assign(n_labels, 0);
+            const int64_t end = std::min(rows.n_rows(), (chunk + 1) * kRowChunk);
+            for (int64_t i = chunk * kRowChunk; i < end; ++i) {
+                const Row row = rows[i];
+                for (int64_t e = 0; e < row.size; ++e) {
+                    const uint32_t label = row.labels[e] & kLabelMask;
+                    const double r = std::clamp(residual_of<kind()>(row.labels[e], row.scores[e]),
+                                                -kResidualLimit, kResidualLimit);
+                    if (label < n_labels) sums[label] += static_cast<int64_t>(std::nearbyint(r * r * 65536.0));
+                }
+            }
+        });
+        return 0;
+    });
+    std::fill(out.data(), out.data() + n_labels, int64_t{0});
+    for (const auto& sums : partial)
+        for (size_t l = 0; l < sums.size(); ++l) out.data()[l] += sums[l];
+}
+
+// out = round(values · scale) as int16, columns padded with zeros; returns Σ|out| of every column, with which
+// the caller makes sure that no 32-bit histogram can overflow.
+void quantise(In2<float> values, double scale, Out2<int16_t> out, Out1<int64_t> magnitude, int n_threads) {
+    const int64_t n = static_cast<int64_t>(values.shape(0)), m = static_cast<int64_t>(values.shape(1));
+    const int64_t padded = static_cast<int64_t>(out.shape(1));
+    require(static_cast<int64_t>(out.shape(0)) == n && padded >= m, "out: (rows, at least the columns of values)");
+    require(static_cast<int64_t>(magnitude.size()) == m, "magnitude: one number a column");
+    nb::gil_scoped_release release;
+    std::vector<std::vector<int64_t>> partial(static_cast<size_t>(n_threads));
+    const auto factor = static_cast<float>(scale);  // a power of two: the product is exact
+    parallel_tasks((n + kRowChunk - 1) / kRowChunk, n_threads, [&](int64_t chunk, int thread) {
+        auto& sums = partial[thread];
+        if (sums.empty()) sums.assign(static_cast<size_t>(m), 0);
+        const int64_t end = std::min(n, (chunk + 1) * kRowChunk);
+        for (int64_t i = chunk * kRowChunk; i < end; ++i) {
+            const float* in = values.data() + i * m;
+            int16_t* q = out.data() + i * padded;
+            for (int64_t c = 0; c < m; ++c) {
+                const auto rounded =
+                    static_cast<int32_t>(std::nearbyint(std::clamp(in[c] * factor, -32767.0f, 32767.0f)));
+                q[c] = static_cast<int16_t>(rounded);
+                sums[c] += std::abs(rounded);
+            }
+            std::fill(q + m, q + padded, int16_t{0});
+        }
+    });
+    std::fill(magnitude.data(), magnitude.data() + m, int64_t{0});
+    for (const auto& sums : partial)
+        for (size_t c = 0; c < sums.size(); ++c) magnitude.data()[c] += sums[c];
+}
+
+}  // namespace
+}  // namespace sparseleaf
+
+void bind_sketch(nb::module_& m) {
+    using namespace sparseleaf;
+    m.def("count_sketch", &count_sketch, nb::arg("blocks"), nb::arg("key"), nb::arg("loss"), nb::arg("out").noconvert(),
+          nb::arg("n_threads"));
+    m.def("sign_projection", &sign_projection, nb::arg("blocks"), nb::arg("key"), nb::arg("loss"),
+          nb::arg("out").noconvert(), nb::arg("n_threads"));
+    m.def("select_columns", &select_columns, nb::arg("blocks"), nb::arg("column_of"), nb::arg("weights"),
+          nb::arg("loss"), nb::arg("out").noconvert(), nb::arg("n_threads"));
+    m.def("column_norms", &column_norms, nb::arg("blocks"), nb::arg("loss"), nb::arg("out").noconvert(),
+          nb::arg("n_threads"));
+    m.def("quantise", &quantise, nb::arg("values"), nb::arg("scale"), nb::arg("out").noconvert(),
+          nb::arg("magnitude").noconvert(), nb::arg("n_threads"));
+}

@@ -1,0 +1,64 @@
+// X · W for sparse or dense X and a dense float32 W, row by row: one row's sum is always taken in the same order,
+// so that a projected value is the same bits in training, in prediction, alone or in a batch.
+#include "common.hpp"
+
+namespace sparseleaf {
+namespace {
+
+SPARSELEAF_WIDE
+void add_scaled(float* out, const float* w, float x, int64_t width) {
+    for (int64_t c = 0; c < width; ++c) out[c] += x * w[c];
+}
+
+constexpr int64_t kRowChunk = 64;
+
+void csr_times_dense(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data, In2<float> W, Out2<float> out,
+                     int n_threads) {
+    const int64_t n = static_cast<int64_t>(out.shape(0)), width = static_cast<int64_t>(W.shape(1));
+    require(static_cast<int64_t>(indptr.size()) == n + 1, "indptr: one more than the rows of out");
+    require(static_cast<int64_t>(out.shape(1)) == width, "out: columns of W");
+    require(indices.size() == data.size() && indptr.data()[n] == static_cast<int64_t>(data.size()),
+            "indptr: must end at the number of entries");
+    nb::gil_scoped_release release;
+    parallel_tasks((n + kRowChunk - 1) / kRowChunk, n_threads, [&](int64_t chunk, int) {
+        for (int64_t i = chunk * kRowChunk; i < std::min(n, (chunk + 1) * kRowChunk); ++i) {
+            float* row = out.data() + i * width;
+            std::fill(row, row + width, 0.0f);
+            for (int64_t e = indptr.data()[i]; e < indptr.data()[i + 1]; ++e) {
+                const int64_t f = indices.data()[e];
+                require(f >= 0 && f < static_cast<int64_t>(W.shape(0)), "indices: a feature beyond the rows of W");
+                add_scaled(row, W.data() + f * width, data.data()[e], width);
+            }
+        }
+    });
+}
+
+void dense_times_dense(In2<float> X, In2<float> W, Out2<float> out, int n_threads) {
+    const int64_t n = static_cast<int64_t>(X.shape(0)), width = static_cast<int64_t>(W.shape(1));
+    const int64_t depth = static_cast<int64_t>(X.shape(1));
+    require(static_cast<int64_t>(W.shape(0)) == depth, "W: rows must be the columns of X");
+    require(static_cast<int64_t>(out.shape(0)) == n && static_cast<int64_t>(out.shape(1)) == width,
+            "out: (rows of X, columns of W)");
+    nb::gil_scoped_release release;
+    parallel_tasks((n + kRowChunk - 1) / kRowChunk, n_threads, [&](int64_t chunk, int) {
+        for (int64_t i = chunk * kRowChunk; i < std::min(n, (chunk + 1) * kRowChunk); ++i) {
+            float* row = out.data() + i * width;
+            std::fill(row, row + width, 0.0f);
+            for (int64_t f = 0; f < depth; ++f) {
+                const float x = X.data()[i * depth + f];
+                if (x != 0.0f) add_scaled(row, W.data() + f * width, x, width);
+            }
+        }
+    });
+}
+
+}  // namespace
+}  // namespace sparseleaf
+
+void bind_sparse(nb::module_& m) {
+    using namespace sparseleaf;
+    m.def("csr_times_dense", &csr_times_dense, nb::arg("indptr"), nb::arg("indices"), nb::arg("data"), nb::arg("W"),
+          nb::arg("out").noconvert(), nb::arg("n_threads"));
+    m.def("dense_times_dense", &dense_times_dense, nb::arg("X"), nb::arg("W"), nb::arg("out").noconvert(),
+          nb::arg("n_threads"));
+}

@@ -1,0 +1,69 @@
+"""Small helpers on arrays: types, the number of threads, and draws that do not depend on where a row lives."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+Array: TypeAlias = npt.NDArray[Any]
+Features: TypeAlias = Any
+"""Rows of features: a C-contiguous float32 array or a float32 CSR matrix."""
+
+
+def effective_n_jobs(n_jobs: int | None) -> int:
+    """Number of threads: all cores this process may use for None or -1, all but one for -2, and so on."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if n_jobs is None:
+        return cores
+    if n_jobs == 0:
+        raise ValueError("n_jobs: 0 threads were asked for; give a positive number, or -1 for all cores.")
+    return n_jobs if n_jobs > 0 else max(1, cores + 1 + n_jobs)
+
+
+def csr_parts(X: Any) -> tuple[Array, Array, Array]:
+    """``(indptr int64, indices int32, data float32)`` of a CSR matrix, as the kernels want them."""
+    return (
+        np.ascontiguousarray(X.indptr, np.int64),
+        np.ascontiguousarray(X.indices, np.int32),
+        np.ascontiguousarray(X.data, np.float32),
+    )
+
+
+def mix64(keys: Array) -> Array:
+    """A well mixed 64-bit hash of 64-bit keys (the finaliser of splitmix64)."""
+    with np.errstate(over="ignore"):
+        keys = keys.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+        keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return keys ^ (keys >> np.uint64(31))
+
+
+def derive_key(*parts: int) -> int:
+    """One 64-bit key from several integers, such as (seed, tree, purpose)."""
+    key = np.zeros(1, np.uint64)
+    for part in parts:
+        key = mix64(key ^ np.array([part & 0xFFFFFFFFFFFFFFFF], np.uint64))
+    return int(key[0])
+
+
+def hash_rows(n_rows: int, *key: int, first: int = 0) -> Array:
+    """A 64-bit hash of every global row number: a draw that is the same wherever the row is kept."""
+    return mix64(np.arange(first, first + n_rows, dtype=np.uint64) ^ np.uint64(derive_key(*key)))
+
+
+def smallest_hashes(hashes: Array, count: int) -> Array:
+    """Positions of the ``count`` smallest hashes, in order of position."""
+    return np.sort(np.argpartition(hashes, count - 1)[:count])
+
+
+def as_csr32(X: Any) -> sp.csr_matrix:
+    """A CSR matrix of float32 without duplicates; the caller's matrix is left as it is."""
+    X = sp.csr_matrix(X, dtype=np.float32)
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X

@@ -1,0 +1,84 @@
+"""Features to bins: small integers, row-major, with a bin of their own for missing values.
+
+Bin ``b`` of a feature holds the values in ``(cuts[b - 1], cuts[b]]``; NaN goes to bin ``n_cuts + 1``. A split at
+bin ``b`` is thus the test ``x <= cuts[b]`` on raw values, and training and prediction can never disagree.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+
+from sparseleaf import _kernels
+from sparseleaf._arrays import csr_parts, hash_rows, smallest_hashes
+
+if TYPE_CHECKING:
+    from sparseleaf._arrays import Array, Features
+
+MAX_BINS = 255
+"""Value bins that fit a byte beside the bin for missing values."""
+
+EXACT_BINS = 2**31 - 2
+"""'One bin per distinct value', for the exact split search."""
+
+SAMPLE_ROWS = 200_000
+"""Cuts are found on a sample of at most this many rows, drawn by global row number."""
+
+
+@dataclass(frozen=True)
+class Cuts:
+    """Where every feature is cut.
+
+    Attributes
+    ----------
+    offsets : int64 array, shape (n_features + 1,)
+        ``values[offsets[f]:offsets[f + 1]]`` are the cuts of feature ``f``, increasing.
+    values : float32 array
+    """
+
+    offsets: Array
+    values: Array
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return len(self.offsets) - 1
+
+    @property
+    def missing_bins(self) -> Array:
+        """The bin of missing values of every feature, int32."""
+        return (np.diff(self.offsets) + 1).astype(np.int32)
+
+    def threshold(self, feature: Array, bin_: Array) -> Array:
+        """Raw thresholds of cuts at the given bins; a cut above all values is +inf (missing rows stay right)."""
+        at = self.offsets[feature] + bin_
+        beyond = at >= self.offsets[feature + 1]
+        inside = self.values[np.where(beyond, 0, at)] if len(self.values) else np.zeros(len(at), np.float32)
+        return np.where(beyond, np.float32(np.inf), inside).astype(np.float32)
+
+
+def find_cuts(X: Features, max_bins: int, seed: int, n_jobs: int) -> Cuts:
+    """Cuts that give every feature at most ``max_bins`` bins of about equal size."""
+    if max_bins != EXACT_BINS and X.shape[0] > SAMPLE_ROWS:
+        X = X[smallest_hashes(hash_rows(X.shape[0], seed), SAMPLE_ROWS)]
+    if sp.issparse(X):
+        csc = X.tocsc()
+        offsets, values = _kernels.find_cuts_csc(
+            csc.indptr.astype(np.int64), csc.data, X.shape[0], max_bins, n_jobs
+        )
+    else:
+        offsets, values = _kernels.find_cuts_dense(X, max_bins, n_jobs)
+    return Cuts(offsets, values)
+
+
+def bin_features(X: Features, cuts: Cuts, dtype: type[np.unsignedinteger], n_jobs: int) -> Array:
+    """Bins of every value, shape (n_rows, n_features)."""
+    bins = np.empty(X.shape, dtype)
+    if sp.issparse(X):
+        _kernels.bin_csr(*csr_parts(X), cuts.offsets, cuts.values, bins, n_jobs)
+    else:
+        _kernels.bin_dense(X, cuts.offsets, cuts.values, bins, n_jobs)
+    return bins

@@ -1,0 +1,61 @@
+"""The growing loop: one for every way to grow, every split search and every place where rows may live."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sparseleaf.boosting.splits import Family, NodeFeatures
+from sparseleaf.boosting.tree import FlatTree, GrowingTree, Node
+
+if TYPE_CHECKING:
+    from sparseleaf.binning import Cuts
+    from sparseleaf.boosting.frontier import Frontier
+    from sparseleaf.boosting.splits import SplitSearch
+    from sparseleaf.engine.shards import Shards
+
+
+@dataclass(frozen=True)
+class Grower:
+    """Grows one tree after the other on the residuals that the shards hold."""
+
+    search: SplitSearch
+    make_frontier: Callable[[], Frontier]
+    max_leaves: int | None
+    cuts: Cuts
+
+    def grow(self, shards: Shards, n_rows: int, node_features: NodeFeatures) -> FlatTree:
+        """Grow a tree; the shards' rows are in its root, and afterwards in its leaves."""
+        tree = GrowingTree()
+        frontier = self.make_frontier()
+        self._look_into(shards, [Family(None, (tree.plant(n_rows),))], node_features, frontier)
+        while batch := frontier.pop(self._leaves_left(tree)):
+            self._apply(shards, batch)
+            families = [Family(node, tree.split(node)) for node in batch]
+            self._look_into(shards, families, node_features, frontier)
+        return tree.flatten(self.cuts)
+
+    def _leaves_left(self, tree: GrowingTree) -> int:
+        return len(tree.nodes) + 1 if self.max_leaves is None else self.max_leaves - tree.n_leaves
+
+    def _look_into(
+        self, shards: Shards, families: list[Family], node_features: NodeFeatures, frontier: Frontier
+    ) -> None:
+        self.search.search(shards, families, node_features)
+        for family in families:
+            for child in family.children:
+                if child.split is not None:
+                    frontier.push(child)
+
+    def _apply(self, shards: Shards, nodes: list[Node]) -> None:
+        splits = [node.split for node in nodes if node.split is not None]
+        shards.call(
+            "apply_splits",
+            [node.id for node in nodes],
+            np.array([split.feature for split in splits], np.int32),
+            np.array([split.bin for split in splits], np.int32),
+            np.array([split.missing_left for split in splits], np.uint8),
+        )

@@ -1,0 +1,241 @@
+"""What every classifier of the library does with its model: predict, save, evaluate. Fitting is the subclass's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sparseleaf._arrays import as_csr32, effective_n_jobs
+from sparseleaf.data.targets import decode, encode_targets
+from sparseleaf.estimators.parameters import Parameter, check_parameters
+from sparseleaf.metrics import precision_at_k
+from sparseleaf.model import Model, save_model
+
+if TYPE_CHECKING:
+    from sparseleaf._arrays import Array, Features
+
+NOT_IN_MODEL = ("n_jobs", "verbose")
+"""Parameters that change how training runs, not what comes out; the model file does not hold them."""
+
+ONE_CLASS_A_ROW = ("binary", "multiclass")
+
+
+class ModelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Base of the classifiers: a fitted one holds a :class:`~sparseleaf.model.Model` as ``model_``."""
+
+    method: ClassVar[str]
+    parameter_table: ClassVar[Mapping[str, Parameter]]
+    score_threshold: ClassVar[float] = 0.5
+    """``predict`` answers the labels whose score is at least this."""
+
+    n_jobs: int | None
+    model_: Model
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        tags.classifier_tags.multi_label = True
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = True
+        return tags
+
+    # --- prediction
+
+    def predict_topk(self, X: Any, k: int = 5, *, n_trees: int | None = None) -> tuple[Array, Array]:
+        """The k best labels of every row.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix, shape (n_rows, n_features)
+        k : int
+        n_trees : int, optional
+            Use only the first trees.
+
+        Returns
+        -------
+        labels : array, shape (n_rows, k)
+            Best first. Names where the targets had names (objects, None for no label); else ids (int32, -1 for
+            no label).
+        scores : float32 array, shape (n_rows, k)
+            -inf where there is no label: a row's leaves may name fewer than k.
+        """
+        ids, scores = self._topk_ids(X, k, n_trees)
+        return decode(ids, self.model_.label_names), scores
+
+    def decision_function(self, X: Any) -> Any:
+        """Scores of all labels.
+
+        Returns
+        -------
+        CSR matrix, shape (n_rows, n_labels), float32
+            What is not stored is 0. For targets with one class a row it is an array, as scikit-learn has it:
+            (n_rows, n_classes), or (n_rows,) for two classes.
+        """
+        scores = self._model().scores(self._features(X), None, effective_n_jobs(self.n_jobs))
+        if self.model_.target_kind not in ONE_CLASS_A_ROW:
+            return scores
+        dense = scores.toarray()
+        return dense[:, 1] - dense[:, 0] if dense.shape[1] == 2 else dense
+
+    def predict(self, X: Any) -> Any:
+        """Labels of every row, in the form of the targets that the classifier was fitted to.
+
+        Returns
+        -------
+        CSR matrix, array, or list of lists
+            For a sparse or dense 0/1 matrix: the same, with the labels whose score is at least 0.5. For lists of
+            names: lists, best first. For one class a row: the class of highest score.
+        """
+        model = self._model()
+        if model.target_kind in ONE_CLASS_A_ROW:
+            return self._predict_class(X)
+        scores = model.scores(self._features(X), None, effective_n_jobs(self.n_jobs))
+        scores.data = np.where(scores.data >= self.score_threshold, scores.data, np.float32(0))
+        scores.eliminate_zeros()
+        if model.target_kind == "label-lists":
+            names = model.label_names
+            assert names is not None
+            rows = (slice(a, b) for a, b in zip(scores.indptr[:-1], scores.indptr[1:], strict=True))
+            return [
+                names[scores.indices[row][np.argsort(-scores.data[row], kind="stable")]].tolist() for row in rows
+            ]
+        indicator = sp.csr_matrix(
+            (np.ones(len(scores.indices), np.int64), scores.indices, scores.indptr), shape=scores.shape
+        )
+        return indicator.toarray() if model.target_kind == "multilabel-indicator" else indicator
+
+    def staged_predict_topk(self, X: Any, k: int = 5, *, every: int = 1) -> Iterator[tuple[Array, Array]]:
+        """:meth:`predict_topk` after ``every``, 2 · ``every``, … trees."""
+        n_trees = self._model().n_trees
+        for used in sorted({*range(every, n_trees + 1, every), n_trees}):
+            yield self.predict_topk(X, k, n_trees=used)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Precision at 1, or accuracy where the targets are one class a row."""
+        model = self._model()
+        if model.target_kind in ONE_CLASS_A_ROW:
+            return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
+        if sample_weight is not None:
+            raise ValueError("sample_weight: not supported for multi-label targets; wanted None.")
+        ids, _ = self._topk_ids(X, 1, None)
+        return precision_at_k(encode_known(y, len(ids), model.label_names, model.n_labels), ids, 1)
+
+    @property
+    def feature_importances_(self) -> Array:
+        """Share of the total gain that each column brought, over the columns that trees split on.
+
+        With a projection these are the projected columns, not those of X.
+        """
+        gain = self._model().trees.feature_gain
+        total = gain.sum()
+        importances: Array = gain / total if total > 0 else np.zeros_like(gain)
+        return importances
+
+    # --- files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file that :func:`sparseleaf.load` reads; complete or not at all."""
+        save_model(self._model(), path)
+
+    @classmethod
+    def from_model(cls, model: Model) -> Self:
+        """A fitted classifier around a model."""
+        unknown = sorted(set(model.parameters) - set(cls.parameter_table))
+        if unknown:
+            raise ValueError(f"parameters: {unknown[0]!r} is unknown to {cls.__name__}; update sparseleaf.")
+        estimator = cls(**model.parameters)
+        check_parameters(cls.__name__, estimator.get_params(deep=False), cls.parameter_table)
+        estimator.n_features_in_ = model.n_features
+        estimator._adopt(model)
+        return estimator
+
+    # --- inside
+
+    def _adopt(self, model: Model) -> None:
+        """Set the attributes of a fitted classifier."""
+        self.model_ = model
+        self.history_ = model.history
+        names = model.label_names
+        self.classes_ = np.arange(model.n_labels) if names is None else names
+
+    def _model(self) -> Model:
+        check_is_fitted(self, "model_")
+        return self.model_
+
+    def _topk_ids(self, X: Any, k: int, n_trees: int | None) -> tuple[Array, Array]:
+        model = self._model()
+        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+            raise ValueError(f"k: found {k!r}; wanted an int of at least 1.")
+        return model.topk(self._features(X), int(k), n_trees, effective_n_jobs(self.n_jobs))
+
+    def _predict_class(self, X: Any) -> Array:
+        model = self.model_
+        features = self._features(X)
+        n_jobs = effective_n_jobs(self.n_jobs)
+        ids, scores = model.topk(features, 1, None, n_jobs)
+        best = ids[:, 0].astype(np.int64)
+        # a class that no leaf names has score 0, which beats a negative one
+        for row in np.flatnonzero(~(scores[:, 0] > 0)):
+            best[row] = int(model.scores(features[row : row + 1], None, 1).toarray()[0].argmax())
+        return self.classes_[best]  # type: ignore[no-any-return]
+
+    def _features(self, X: Any) -> Features:
+        """Checked features of rows to predict: float32, dense or CSR."""
+        n_features = self.model_.n_features
+        if (
+            type(X) is np.ndarray
+            and X.dtype == np.float32
+            and X.ndim == 2
+            and X.shape[1] == n_features
+            and X.flags.c_contiguous
+            and X.shape[0] > 0
+            and not hasattr(self, "feature_names_in_")
+            and not np.isinf(X).any()
+        ):
+            checked = X  # nothing to do: a single row is served without the full check's cost
+        else:
+            checked = self._validate_features(X, reset=False)
+        if self.model_.projection is not None:
+            refuse_nan(checked)
+        return checked
+
+    def _validate_features(self, X: Any, *, reset: bool) -> Features:
+        X = validate_data(
+            self, X, reset=reset, accept_sparse="csr", dtype=np.float32, order="C", ensure_all_finite="allow-nan"
+        )
+        return as_csr32(X) if sp.issparse(X) else X
+
+
+def encode_known(Y: Any, n_rows: int, names: Array | None, n_labels: int) -> sp.csr_matrix:
+    """Targets of other rows over the labels of training; names never seen there get columns behind them."""
+    targets = encode_targets(Y, n_rows)
+    matrix = targets.matrix
+    if names is None or targets.names is None:
+        if matrix.shape[1] > n_labels:
+            raise ValueError(f"Y: found {matrix.shape[1]} labels; wanted at most the {n_labels} of training.")
+        return sp.csr_matrix((matrix.data, matrix.indices, matrix.indptr), shape=(n_rows, n_labels))
+    position = {name: i for i, name in enumerate(names.tolist())}
+    for name in targets.names.tolist():
+        position.setdefault(name, len(position))
+    columns = np.array([position[name] for name in targets.names.tolist()], np.int64)
+    known = sp.csr_matrix((matrix.data, columns[matrix.indices], matrix.indptr), shape=(n_rows, len(position)))
+    known.sort_indices()
+    return known
+
+
+def refuse_nan(X: Features) -> None:
+    """Raise ValueError where a projection would meet NaN."""
+    values = X.data if sp.issparse(X) else X
+    if np.isnan(np.sum(values)):
+        raise ValueError(
+            "X: found NaN, which a projection cannot take; fill missing values in first, or train with"
+            " projection=None, where trees learn which way missing values go."
+        )

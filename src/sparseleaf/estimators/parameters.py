@@ -1,0 +1,110 @@
+"""One definition of every parameter: what it may be, and what it means.
+
+It feeds the checks of the estimators, ``--set`` of the command line, and the table in the documentation.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import numbers
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of an estimator.
+
+    Attributes
+    ----------
+    kind : "int", "float", "name", "number" or "seed"
+        "number" is a float, or an int of at least 1.
+    low, high : float
+        Bounds; ``low_open`` excludes the lower one.
+    choices : tuple of str
+        Names it may be.
+    none : bool
+        Whether None is allowed.
+    doc : str
+        What it does.
+    symbol : str
+        Its symbol in the paper, if any.
+    """
+
+    kind: str
+    doc: str
+    low: float = -math.inf
+    high: float = math.inf
+    low_open: bool = False
+    choices: tuple[str, ...] = ()
+    none: bool = False
+    symbol: str = ""
+
+    @property
+    def wanted(self) -> str:
+        """What may be given, in words."""
+        if self.kind == "seed":
+            return "an int, a numpy RandomState or None"
+        if self.choices:
+            words = ", ".join(repr(choice) for choice in self.choices)
+        else:
+            words = {"int": "an int", "float": "a number", "number": "a share below 1 or a whole number"}[self.kind]
+            if math.isfinite(self.low):
+                words += f" {'>' if self.low_open else '>='} {self.low:g}"
+            if math.isfinite(self.high):
+                words += f" and <= {self.high:g}"
+        return words + (" or None" if self.none else "")
+
+    def accepts(self, value: Any) -> bool:
+        """Whether the value may be given."""
+        if self.kind == "seed":
+            return value is None or isinstance(value, numbers.Integral) or hasattr(value, "randint")
+        if value is None:
+            return self.none
+        if isinstance(value, str) or self.choices:
+            return value in self.choices
+        if isinstance(value, bool) or not isinstance(value, numbers.Real):
+            return False
+        if self.kind == "int" and not isinstance(value, numbers.Integral):
+            return False
+        number = float(value)
+        return not math.isnan(number) and self.low <= number <= self.high and not (self.low_open and number == self.low)
+
+    def parse(self, text: str) -> Any:
+        """The value that a user wrote as text; ``none`` is None."""
+        if text.lower() == "none":
+            return None
+        if text in self.choices:
+            return text
+        for convert in (int, float):
+            try:
+                return convert(text)
+            except ValueError:
+                continue
+        return text
+
+
+def check_parameters(estimator: str, values: Mapping[str, Any], table: Mapping[str, Parameter]) -> None:
+    """Raise ValueError for the first parameter that may not be what it is."""
+    for name, parameter in table.items():
+        if not parameter.accepts(values[name]):
+            raise ValueError(f"{name}={values[name]!r} is not allowed in {estimator}; wanted {parameter.wanted}.")
+
+
+def parse_settings(settings: Iterable[str], table: Mapping[str, Parameter]) -> dict[str, Any]:
+    """``name=value`` texts to values, refusing unknown names (with the nearest valid one) and bad values."""
+    values: dict[str, Any] = {}
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        if not equals:
+            raise ValueError(f"--set {setting!r}: wanted name=value.")
+        if name not in table:
+            near = difflib.get_close_matches(name, table, n=1, cutoff=0.4)
+            hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(table)}."
+            raise ValueError(f"--set {setting!r}: there is no parameter {name!r}; {hint}")
+        values[name] = table[name].parse(text)
+        if not table[name].accepts(values[name]):
+            raise ValueError(f"--set {setting!r}: {text!r} is not allowed; wanted {table[name].wanted}.")
+    return values

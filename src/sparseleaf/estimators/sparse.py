@@ -1,0 +1,463 @@
+"""SparseGBDTClassifier: boosting with at most k labels a leaf (GBDT-SPARSE)."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from sparseleaf import memory
+from sparseleaf._arrays import effective_n_jobs
+from sparseleaf.binning import EXACT_BINS, MAX_BINS, bin_features, find_cuts
+from sparseleaf.boosting.frontier import FRONTIERS
+from sparseleaf.boosting.grower import Grower
+from sparseleaf.boosting.histograms import HistogramSearch
+from sparseleaf.boosting.leaves import LeafRule
+from sparseleaf.boosting.loop import Booster
+from sparseleaf.boosting.losses import SPARSE_LOSSES, sparse_loss
+from sparseleaf.boosting.reducers import REDUCERS, make_reducer
+from sparseleaf.boosting.splits import ExactSearch, SplitLimits, SplitSearch
+from sparseleaf.callbacks import Callback, EarlyStopping, TrainingState, best_tree
+from sparseleaf.data.targets import encode_targets
+from sparseleaf.engine.shard import Shard
+from sparseleaf.engine.shards import LocalShards
+from sparseleaf.estimators.base import NOT_IN_MODEL, ModelClassifier, encode_known, refuse_nan
+from sparseleaf.estimators.parameters import Parameter, check_parameters
+from sparseleaf.metrics import ndcg_at_k, precision_at_k
+from sparseleaf.model import Model, concatenate_trees
+from sparseleaf.progress import say, training_progress
+from sparseleaf.projection import PROJECTIONS, choose_projection, fit_projection
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+    from sparseleaf._arrays import Array, Features
+    from sparseleaf.binning import Cuts
+    from sparseleaf.boosting.tree import FlatTree, LeafVectors
+    from sparseleaf.data.targets import Targets
+    from sparseleaf.projection import Projection
+
+EVAL_METRICS = tuple(f"{name}@{k}" for name in ("P", "nDCG") for k in (1, 3, 5, 10))
+
+PARAMETERS: dict[str, Parameter] = {
+    "n_trees": Parameter("int", "Number of trees.", low=1, symbol="T"),
+    "learning_rate": Parameter("float", "Every leaf is multiplied by it.", low=0, high=1, low_open=True),
+    "leaf_labels": Parameter(
+        "int", "Labels a leaf keeps, those of largest |p|; None keeps all.", low=1, none=True, symbol="k"
+    ),
+    "leaf_min_gain": Parameter(
+        "float", "Keep a leaf's entry only if it lowers the loss by this: p²/(n + l2). An L0 penalty.", low=0
+    ),
+    "max_depth": Parameter("int", "Levels of a tree below its root; None for no limit.", low=1, none=True, symbol="h_max"),
+    "max_leaves": Parameter("int", "Leaves of a tree; None for no limit.", low=2, none=True, symbol="M"),
+    "growth": Parameter("name", "A level at a time, or the node of highest gain next.", choices=tuple(FRONTIERS)),
+    "min_samples_leaf": Parameter("int", "Rows a leaf must have.", low=1, symbol="n_leaf"),
+    "l2": Parameter("float", "Leaf value is p/(n + l2).", low=0, symbol="λ"),
+    "min_gain": Parameter("float", "A cut must lower the loss by more than this.", low=0),
+    "max_bins": Parameter("int", "Bins of a feature.", low=2, high=MAX_BINS, symbol="1/S̄"),
+    "loss": Parameter("name", "See sparseleaf.boosting.losses.", choices=tuple(SPARSE_LOSSES), symbol="ℓ"),
+    "split": Parameter(
+        "name",
+        "Search cuts on reduced residuals, on all labels, or by the paper's Algorithm 1.",
+        choices=("reduced", "full", "exact"),
+    ),
+    "exact_step": Parameter(
+        "number", 'With split="exact": a candidate every so many rows, or that share of the node\'s.', low=0,
+        low_open=True, symbol="S̄",
+    ),
+    "reducer": Parameter("name", 'How split="reduced" makes few columns of many labels.', choices=tuple(REDUCERS)),
+    "sketch_dim": Parameter("int", "Columns of the reduced residuals.", low=1, high=4096),
+    "subsample": Parameter("float", "Share of the rows that a tree is grown on.", low=0, high=1, low_open=True),
+    "colsample_bytree": Parameter("float", "Share of the features a tree may use.", low=0, high=1, low_open=True),
+    "colsample_bynode": Parameter("float", "Share of the tree's features a node may use.", low=0, high=1, low_open=True),
+    "projection": Parameter(
+        "name",
+        'Make few dense features of many sparse ones; "auto" does so for sparse X of more than 2,000 features.',
+        choices=("auto", *PROJECTIONS),
+        none=True,
+    ),
+    "projection_dim": Parameter("int", "Features after the projection.", low=1, symbol="d̄"),
+    "early_stopping_rounds": Parameter(
+        "int", "Stop when eval_metric on eval_set has not risen for so many trees.", low=1, none=True
+    ),
+    "eval_metric": Parameter("name", "What is measured on eval_set after every tree.", choices=EVAL_METRICS),
+    "histogram_mb": Parameter("int", "Memory for histograms, in MiB; past it they are rebuilt.", low=1),
+    "n_jobs": Parameter("int", "Threads; None or -1 for all cores. The model does not depend on it.", none=True),
+    "random_state": Parameter("seed", "Seed of all random draws."),
+    "verbose": Parameter("int", "0 silent, 1 a progress bar on a terminal, 2 a line a tree.", low=0),
+}
+
+
+class SparseGBDTClassifier(ModelClassifier):
+    """Gradient boosted trees with sparse vector leaves, for targets with very many labels.
+
+    One tree serves all labels. A tree's structure is chosen on a sketch of the residuals, so that its cost does
+    not depend on the number of labels; its leaves hold the ``leaf_labels`` labels that matter most, from exact
+    sums of the full residuals. Nothing takes rows × labels of memory.
+
+    Parameters
+    ----------
+    n_trees : int, default=100
+        Number of trees (T in the paper).
+    learning_rate : float, default=0.1
+        Every leaf is multiplied by it.
+    leaf_labels : int or None, default=50
+        Labels a leaf keeps (k): those of largest ``|p|``, p being the sum of the residuals of its rows. None keeps
+        all, the paper's vanilla GBDT.
+    leaf_min_gain : float, default=0.0
+        Keeps a leaf's entry only if it lowers the loss by at least this, p²/(n + l2). Makes models smaller.
+    max_depth : int or None, default=10
+        Levels of a tree below its root (h_max).
+    max_leaves : int or None, default=None
+        Leaves of a tree.
+    growth : {"depth-wise", "best-first"}, default="depth-wise"
+        A level at a time, or always the node of highest gain.
+    min_samples_leaf : int, default=10
+        Rows a leaf must have (n_leaf).
+    l2 : float, default=1.0
+        Regularisation λ: a leaf's value is p/(n + l2).
+    min_gain : float, default=0.0
+        A cut must lower the loss by more than this.
+    max_bins : int, default=64
+        Bins of a feature, at most 255.
+    loss : {"squared", "squared_hinge"}, default="squared"
+        ``squared_hinge`` is eq. 9 of the paper.
+    split : {"reduced", "full", "exact"}, default="reduced"
+        Where cuts are searched: on the reduced residuals, on all labels (rows × labels of memory), or by the
+        paper's Algorithm 1 on sorted values.
+    exact_step : float or int, default=0.05
+        With ``split="exact"``: a candidate every so many rows (S̄), or that share of a node's rows; 1 for every row.
+    reducer : {"count-sketch", "random-projection", "top-outputs", "sampling", "none"}, default="count-sketch"
+        How ``split="reduced"`` makes few columns of many labels.
+    sketch_dim : int, default=32
+        Columns of the reduced residuals.
+    subsample : float, default=1.0
+        Share of the rows that a tree is grown on.
+    colsample_bytree, colsample_bynode : float, default=1.0, 0.3
+        Share of the features that a tree, and every node of it, may use.
+    projection : {"auto", "random", "pca"} or None, default="auto"
+        Makes few dense features of many sparse ones. "auto" takes PCA for sparse X of more than 2,000 features.
+    projection_dim : int, default=100
+        Features after the projection (d̄).
+    early_stopping_rounds : int or None, default=None
+        Stops when ``eval_metric`` on the validation set has not risen for so many trees.
+    eval_metric : str, default="P@1"
+        P@k or nDCG@k, for k of 1, 3, 5 or 10.
+    histogram_mb : int, default=512
+        Memory for histograms, in MiB.
+    n_jobs : int or None, default=None
+        Threads; None for all cores. The model is the same, to the byte, for any number.
+    random_state : int, RandomState or None, default=0
+        Seed of all random draws.
+    verbose : int, default=0
+        0 is silent, 1 shows a progress bar on a terminal, 2 prints a line a tree.
+
+    Attributes
+    ----------
+    model_ : Model
+    classes_ : array, shape (n_labels,)
+        Label names, or 0, 1, ….
+    history_ : dict of str to list of float
+        ``eval_metric`` after every tree, in percent, where there was a validation set.
+    best_iteration_ : int
+        Trees in the model.
+    projection_kind_ : str or None
+        What ``projection="auto"`` chose.
+    n_features_in_ : int
+    """
+
+    method: ClassVar[str] = "gbdt-sparse"
+    parameter_table: ClassVar[dict[str, Parameter]] = PARAMETERS
+
+    def __init__(
+        self,
+        n_trees: int = 100,
+        learning_rate: float = 0.1,
+        leaf_labels: int | None = 50,
+        leaf_min_gain: float = 0.0,
+        max_depth: int | None = 10,
+        max_leaves: int | None = None,
+        growth: str = "depth-wise",
+        min_samples_leaf: int = 10,
+        l2: float = 1.0,
+        min_gain: float = 0.0,
+        max_bins: int = 64,
+        loss: str = "squared",
+        split: str = "reduced",
+        exact_step: float = 0.05,
+        reducer: str = "count-sketch",
+        sketch_dim: int = 32,
+        subsample: float = 1.0,
+        colsample_bytree: float = 1.0,
+        colsample_bynode: float = 0.3,
+        projection: str | None = "auto",
+        projection_dim: int = 100,
+        early_stopping_rounds: int | None = None,
+        eval_metric: str = "P@1",
+        histogram_mb: int = 512,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+        verbose: int = 0,
+    ) -> None:
+        self.n_trees = n_trees
+        self.learning_rate = learning_rate
+        self.leaf_labels = leaf_labels
+        self.leaf_min_gain = leaf_min_gain
+        self.max_depth = max_depth
+        self.max_leaves = max_leaves
+        self.growth = growth
+        self.min_samples_leaf = min_samples_leaf
+        self.l2 = l2
+        self.min_gain = min_gain
+        self.max_bins = max_bins
+        self.loss = loss
+        self.split = split
+        self.exact_step = exact_step
+        self.reducer = reducer
+        self.sketch_dim = sketch_dim
+        self.subsample = subsample
+        self.colsample_bytree = colsample_bytree
+        self.colsample_bynode = colsample_bynode
+        self.projection = projection
+        self.projection_dim = projection_dim
+        self.early_stopping_rounds = early_stopping_rounds
+        self.eval_metric = eval_metric
+        self.histogram_mb = histogram_mb
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        eval_set: tuple[Any, Any] | None = None,
+        callbacks: Sequence[Callback] = (),
+    ) -> Self:
+        """Train.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix, shape (n_rows, n_features)
+            NaN is a missing value (not with a projection).
+        y : sparse or dense 0/1 matrix, lists of label names, or one class a row
+        eval_set : (X, Y), optional
+            Validation rows: ``eval_metric`` is measured on them after every tree.
+        callbacks : sequence of callables
+            Called with a :class:`~sparseleaf.callbacks.TrainingState` after every tree; True stops the training.
+
+        Returns
+        -------
+        self
+        """
+        self._check()
+        if self.early_stopping_rounds is not None and eval_set is None:
+            raise ValueError(
+                f"early_stopping_rounds={self.early_stopping_rounds} needs rows to measure on; wanted eval_set=(X, Y)."
+            )
+        n_jobs = effective_n_jobs(self.n_jobs)
+        seed = self._seed()
+        X = self._validate_features(X, reset=True)
+        targets = encode_targets(y, X.shape[0])
+        kind = choose_projection(self.projection, X)
+        if kind is not None:
+            refuse_nan(X)
+        estimated = self._estimate(X, targets, kind)
+        memory.require(estimated, "Fewer rows, projection_dim or max_bins, or a projection, need less.")
+        say(f"{X.shape[0]:,} rows, {X.shape[1]:,} features, {targets.n_labels:,} labels; {estimated}", self.verbose)
+        if self.projection == "auto":
+            say(f"projection: {kind or 'none, raw features'}", self.verbose)
+        projection = None if kind is None else fit_projection(kind, X, self.projection_dim, seed)
+
+        training = _Training(self, X, targets, projection, seed, n_jobs)
+        if eval_set is not None:
+            training.watch(*self._eval_rows(eval_set, targets))
+        stoppers = [] if self.early_stopping_rounds is None else [
+            EarlyStopping(f"valid {self.eval_metric}", self.early_stopping_rounds)
+        ]
+        with training_progress(self.n_trees, self.verbose) as shown:
+            training.run(self.n_trees, [*shown, *callbacks, *stoppers])
+        trees = training.grown
+        if stoppers:
+            trees = trees[: best_tree(training.history[stoppers[0].metric])]
+        self.projection_kind_ = kind
+        self.best_iteration_ = len(trees)
+        self._adopt(
+            Model(
+                method=self.method,
+                n_features=X.shape[1],
+                n_labels=targets.n_labels,
+                trees=concatenate_trees(trees, training.label_ids, training.cuts.n_features),
+                projection=projection,
+                label_names=targets.names,
+                target_kind=targets.kind,
+                label_counts=training.label_counts,
+                n_train_rows=X.shape[0],
+                parameters=self._saved_parameters(seed),
+                history=training.history,
+            )
+        )
+        return self
+
+    def estimate_memory(self, X: Any, Y: Any) -> memory.MemoryEstimate:
+        """Bytes that :meth:`fit` would take beyond X and Y; nothing is trained."""
+        self._check()
+        X = type(self)()._validate_features(X, reset=True)
+        return self._estimate(X, encode_targets(Y, X.shape[0]), choose_projection(self.projection, X))
+
+    # --- inside
+
+    def _check(self) -> None:
+        sparse_loss(self.loss)  # says why a dense loss is refused
+        check_parameters(type(self).__name__, self.get_params(deep=False), self.parameter_table)
+        effective_n_jobs(self.n_jobs)
+
+    def _seed(self) -> int:
+        if isinstance(self.random_state, int | np.integer):
+            return int(self.random_state) & 0xFFFFFFFF
+        return int(check_random_state(self.random_state).randint(2**31))
+
+    def _saved_parameters(self, seed: int) -> dict[str, Any]:
+        values = {name: value for name, value in self.get_params(deep=False).items() if name not in NOT_IN_MODEL}
+        values["random_state"] = seed
+        return {name: value.item() if isinstance(value, np.generic) else value for name, value in values.items()}
+
+    def _estimate(self, X: Features, targets: Targets, projection: str | None) -> memory.MemoryEstimate:
+        n_rows, width = X.shape
+        all_labels = self.split == "full" or self.reducer == "none"
+        by_rows = max(1, n_rows // self.min_samples_leaf)
+        by_depth = 2 ** min(self.max_depth, 40) if self.max_depth is not None else by_rows
+        return memory.estimate(
+            n_rows,
+            width if projection is None else self.projection_dim,
+            targets.n_labels,
+            targets.matrix.nnz,
+            input_features=width,
+            projected=projection is not None,
+            sketch_width=targets.n_labels if all_labels else self.sketch_dim,
+            exact=self.split == "exact",
+            n_trees=self.n_trees,
+            leaf_labels=self.leaf_labels,
+            max_leaves=min(by_rows, by_depth, self.max_leaves or by_rows),
+            histogram_budget=self.histogram_mb << 20,
+        )
+
+    def _eval_rows(self, eval_set: tuple[Any, Any], targets: Targets) -> tuple[Features, sp.csr_matrix]:
+        if not isinstance(eval_set, tuple | list) or len(eval_set) != 2:
+            raise ValueError(f"eval_set: found {type(eval_set).__name__}; wanted a pair (X, Y).")
+        X = self._validate_features(eval_set[0], reset=False)
+        known = encode_known(eval_set[1], X.shape[0], targets.names, targets.n_labels)
+        return X, known
+
+
+class _Training:
+    """One run of :meth:`SparseGBDTClassifier.fit`: the parts put together, and what has been trained so far."""
+
+    def __init__(
+        self,
+        estimator: SparseGBDTClassifier,
+        X: Features,
+        targets: Targets,
+        projection: Projection | None,
+        seed: int,
+        n_jobs: int,
+    ) -> None:
+        self._estimator = estimator
+        self._projection = projection
+        self._n_jobs = n_jobs
+        exact = estimator.split == "exact"
+        self._bin_type: type[np.unsignedinteger[Any]] = np.uint32 if exact else np.uint8
+        self._loss = sparse_loss(estimator.loss).code
+        columns = X if projection is None else projection.transform(X, n_jobs)
+        self.cuts: Cuts = find_cuts(columns, EXACT_BINS if exact else estimator.max_bins, seed, n_jobs)
+        shard = self._shard(columns, targets.matrix)
+        del columns
+        self._shards = LocalShards(shard)
+        self._shard_entries = shard.n_entries
+
+        self.label_counts: Array = self._shards.sum("label_counts")
+        # most frequent first: what is used most lies together in memory, and labels never seen take no room
+        order = np.argsort(-self.label_counts, kind="stable")
+        self.label_ids = order[: int(np.count_nonzero(self.label_counts))].astype(np.int32)
+        self._rank_of = np.full(len(order), -1, np.int64)
+        self._rank_of[self.label_ids] = np.arange(len(self.label_ids))
+        self._shards.call("start", self._rank_of, len(self.label_ids))
+
+        self._booster = self._make_booster(exact, seed)
+        self._watched: tuple[Shard, sp.csr_matrix] | None = None
+        self.grown: list[tuple[FlatTree, LeafVectors]] = []
+        self.history: dict[str, list[float]] = {}
+
+    def watch(self, X: Features, Y: sp.csr_matrix) -> None:
+        """Measure on these rows after every tree."""
+        shard = self._shard(X if self._projection is None else self._projection.transform(X, self._n_jobs), Y)
+        shard.start(np.full(Y.shape[1], -1, np.int64), len(self.label_ids))  # scores only, truth is in Y
+        self._watched = (shard, Y)
+        self.history[f"valid {self._estimator.eval_metric}"] = []
+
+    def run(self, n_trees: int, callbacks: Sequence[Callback]) -> None:
+        """Grow up to ``n_trees``; Ctrl-C keeps the trees that are complete."""
+        began = time.perf_counter()
+        try:
+            for tree, vectors in self._booster.trees():
+                self._measure(tree, vectors)
+                self.grown.append((tree, vectors))
+                state = TrainingState(
+                    len(self.grown), n_trees, len(tree.leaf_nodes), self._shard_entries(),
+                    time.perf_counter() - began, self.history,
+                )
+                stop = [callback(state) for callback in callbacks]
+                if any(stop) or len(self.grown) >= n_trees:
+                    break
+        except KeyboardInterrupt:
+            if not self.grown:
+                raise
+            for values in self.history.values():
+                del values[len(self.grown) :]
+            warnings.warn(f"interrupted: the model has the {len(self.grown)} trees grown so far", stacklevel=3)
+
+    def _measure(self, tree: FlatTree, vectors: LeafVectors) -> None:
+        if self._watched is None:
+            return
+        shard, Y = self._watched
+        shard.follow(tree, vectors)
+        name, _, k = self._estimator.eval_metric.partition("@")
+        metric = precision_at_k if name == "P" else ndcg_at_k
+        best = shard.topk(int(k), self.label_ids)
+        self.history[f"valid {self._estimator.eval_metric}"].append(100.0 * metric(Y, best, int(k)))
+
+    def _shard(self, columns: Features, targets: sp.csr_matrix) -> Shard:
+        bins = bin_features(columns, self.cuts, self._bin_type, self._n_jobs)
+        return Shard(bins, self.cuts.missing_bins, targets, self._loss, self._n_jobs)
+
+    def _make_booster(self, exact: bool, seed: int) -> Booster:
+        params = self._estimator
+        limits = SplitLimits(params.max_depth, params.min_samples_leaf, params.l2, params.min_gain)
+        n_labels = max(1, len(self.label_ids))
+        search: SplitSearch
+        if exact:
+            reducer = None
+            search = ExactSearch(params.leaf_labels, params.exact_step, limits)
+        else:
+            name = "none" if params.split == "full" else params.reducer
+            reducer = make_reducer(name, params.sketch_dim, n_labels)
+            has_missing = (self._shards.sum("missing_features") > 0).astype(np.uint8)
+            n_bins = np.diff(self.cuts.offsets) + 1 + has_missing
+            budget = params.histogram_mb << 20
+            search = HistogramSearch(n_bins, has_missing, reducer.width, budget, limits, self._n_jobs)
+        return Booster(
+            shards=self._shards,
+            grower=Grower(search, FRONTIERS[params.growth], params.max_leaves, self.cuts),
+            reducer=reducer,
+            leaf_rule=LeafRule(params.leaf_labels, params.leaf_min_gain, params.l2, params.learning_rate),
+            n_features=self.cuts.n_features,
+            subsample=params.subsample,
+            colsample_bytree=params.colsample_bytree,
+            colsample_bynode=params.colsample_bynode,
+            seed=seed,
+        )

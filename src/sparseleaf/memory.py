@@ -1,0 +1,116 @@
+"""What training will need in memory, said before it is taken. The formula is explained in ``docs/memory.md``."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields
+from typing import Any
+
+GIB = 2.0**30
+
+
+@dataclass(frozen=True)
+class MemoryEstimate:
+    """Bytes that training takes beyond the caller's own X and Y.
+
+    Attributes
+    ----------
+    features : int
+        The projection and the projected columns, while bins are made.
+    bins : int
+        One byte a value; four with ``split="exact"``.
+    residuals : int
+        Reduced residuals: float32 and int16, ``sketch_dim`` columns.
+    histograms : int
+        The pool, at most.
+    scores : int
+        Stored (row, label) scores, at most: labels of the row plus k a tree; in practice a fraction.
+    model : int
+        The trees, at most: every leaf full.
+    """
+
+    features: int
+    bins: int
+    residuals: int
+    histograms: int
+    scores: int
+    model: int
+
+    @property
+    def certain(self) -> int:
+        """What is taken at once, whatever the trees look like."""
+        return self.features + self.bins + self.residuals
+
+    @property
+    def total(self) -> int:
+        """All of it, at most."""
+        return sum(getattr(self, field.name) for field in fields(self))
+
+    def __str__(self) -> str:
+        parts = ", ".join(f"{field.name} {_readable(getattr(self, field.name))}" for field in fields(self))
+        return f"memory at most {_readable(self.total)} ({parts})"
+
+
+def estimate(
+    n_rows: int,
+    n_features: int,
+    n_labels: int,
+    target_entries: int,
+    *,
+    input_features: int,
+    projected: bool,
+    sketch_width: int,
+    exact: bool,
+    n_trees: int,
+    leaf_labels: int | None,
+    max_leaves: int,
+    histogram_budget: int,
+) -> MemoryEstimate:
+    """Apply the formula of ``docs/memory.md``; ``n_features`` counts the columns that trees see."""
+    k = n_labels if leaf_labels is None else min(leaf_labels, n_labels)
+    columns = 0 if exact else -(-sketch_width // 16) * 16
+    entries = min(target_entries + n_rows * n_trees * k, n_rows * n_labels)
+    return MemoryEstimate(
+        features=4 * n_features * (n_rows + input_features) if projected else 0,
+        bins=(4 if exact else 1) * n_rows * n_features,
+        residuals=0 if exact else n_rows * (4 * sketch_width + 2 * columns),
+        histograms=0 if exact else histogram_budget,
+        scores=8 * entries,
+        model=n_trees * max_leaves * (8 * k + 26),
+    )
+
+
+def available_memory() -> int | None:
+    """Bytes that the system could still give, where it tells."""
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") + _cached()
+    except (ValueError, OSError, AttributeError):
+        return None
+
+
+def _cached() -> int:
+    """Page cache that the system would give back, on Linux."""
+    try:
+        with open("/proc/meminfo") as file:  # noqa: PTH123
+            values: dict[str, Any] = dict(line.split(":") for line in file)
+        return max(0, 1024 * (int(values["MemAvailable"].split()[0]) - int(values["MemFree"].split()[0])))
+    except (OSError, KeyError, ValueError):
+        return 0
+
+
+def require(estimated: MemoryEstimate, advice: str) -> None:
+    """Refuse what cannot fit, before it is taken."""
+    available = available_memory()
+    if available is not None and estimated.certain > available:
+        raise MemoryError(
+            f"training would take at least {_readable(estimated.certain)} at once ({estimated}), and"
+            f" {_readable(available)} are free. {advice}"
+        )
+
+
+def _readable(n_bytes: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if n_bytes < 1024 or unit == "GiB":
+            return f"{n_bytes:.0f} {unit}" if unit == "B" else f"{n_bytes:.1f} {unit}"
+        n_bytes /= 1024
+    raise AssertionError

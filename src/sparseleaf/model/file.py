@@ -1,0 +1,260 @@
+"""The model file: safetensors with a JSON header, memory-mapped. ``docs/file-format.md`` is its specification.
+
+A file may come from a stranger. Its frame is checked by the safetensors library, every tensor's type and shape
+against the schema below, and every index, offset and number before a kernel walks it. All sizes are tied to
+tensors that are really in the file, so a header cannot make us allocate what is not there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from sparseleaf.model.model import Model, Trees
+from sparseleaf.projection import Projection
+
+if TYPE_CHECKING:
+    from sparseleaf._arrays import Array
+
+FORMAT_VERSION = 1
+METADATA_KEY = "sparseleaf"
+
+DTYPES = {
+    "U8": np.dtype("<u1"),
+    "U16": np.dtype("<u2"),
+    "U32": np.dtype("<u4"),
+    "I32": np.dtype("<i4"),
+    "I64": np.dtype("<i8"),
+    "F32": np.dtype("<f4"),
+    "F64": np.dtype("<f8"),
+}
+
+TREE_DTYPES = {
+    "tree_offsets": "I64",
+    "feature": "I32",
+    "threshold": "F32",
+    "missing_left": "U8",
+    "child": "I32",
+    "leaf_indptr": "I64",
+    "leaf_labels": "I32",
+    "leaf_values": "F32",
+    "feature_gain": "F64",
+}
+
+NAME_KINDS = {"i": "int", "u": "int", "f": "float", "b": "bool"}
+"""How label names are told apart, by the kind of their numpy type; all others are text."""
+
+HEADER_TYPES: dict[str, type] = {
+    "format_version": int,
+    "method": str,
+    "n_features": int,
+    "n_labels": int,
+    "n_train_rows": int,
+    "target_kind": str,
+    "label_name_kind": str,
+    "parameters": dict,
+    "history": dict,
+}
+
+
+class ModelFileError(ValueError):
+    """The file is not a model that this version can read."""
+
+
+def save_model(model: Model, path: str | os.PathLike[str]) -> None:
+    """Write the model; the old file, if any, stays until the new one is complete."""
+    tensors = {f"trees.{field.name}": getattr(model.trees, field.name) for field in fields(Trees)}
+    tensors["label_counts"] = _narrow(model.label_counts)
+    if model.projection is not None:
+        tensors["projection.components"] = model.projection.components
+    name_kind = "none"
+    if model.label_names is not None:
+        name_kind = NAME_KINDS.get(model.label_names.dtype.kind, "str")
+        encoded = [str(name).encode() for name in model.label_names.tolist()]
+        tensors["label_names.bytes"] = np.frombuffer(b"".join(encoded), np.uint8)
+        tensors["label_names.offsets"] = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+    header = {
+        "format_version": FORMAT_VERSION,
+        "method": model.method,
+        "n_features": model.n_features,
+        "n_labels": model.n_labels,
+        "n_train_rows": model.n_train_rows,
+        "target_kind": model.target_kind,
+        "label_name_kind": name_kind,
+        "parameters": model.parameters,
+        "history": model.history,
+    }
+    contiguous = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
+    path = Path(path)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    os.close(handle)
+    try:
+        save_file(contiguous, temporary, {METADATA_KEY: json.dumps(header, sort_keys=True)})
+        umask = os.umask(0)
+        os.umask(umask)
+        Path(temporary).chmod(0o666 & ~umask)  # mkstemp's own mode would hide the model from other users
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def load_model(path: str | os.PathLike[str]) -> Model:
+    """Map a model file and check all of it."""
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"no model file at {os.fspath(path)!r}")
+    try:
+        return _read(path)
+    except ModelFileError as error:
+        raise ModelFileError(f"{os.fspath(path)!r} is not a sound model file: {error}") from None
+
+
+def _read(path: Path) -> Model:
+    tensors, metadata = _map_tensors(path)
+    header = _header(metadata)
+    counts = _take(tensors, "label_counts", ("U8", "U16", "U32", "I64"), 1)
+    trees = Trees(**{name: _take(tensors, f"trees.{name}", (dtype,), 1) for name, dtype in TREE_DTYPES.items()})
+    projection = None
+    if "projection.components" in tensors:
+        components = _take(tensors, "projection.components", ("F32",), 2)
+        if components.shape[0] != header["n_features"] or components.shape[1] < 1:
+            raise ModelFileError(
+                f"projection.components has shape {components.shape}; wanted ({header['n_features']}, at least 1)"
+            )
+        _require_finite("projection.components", components)
+        projection = Projection(components)
+    names = _label_names(tensors, header["label_name_kind"])
+    if tensors:
+        raise ModelFileError(f"unknown tensor {min(tensors)!r}")
+    for name, found in (("label_counts", len(counts)), ("label_names", None if names is None else len(names))):
+        if found is not None and found != header["n_labels"]:
+            raise ModelFileError(f"{name} has {found} entries; wanted one for each of {header['n_labels']} labels")
+    if counts.dtype.kind == "i" and counts.size and counts.min() < 0:
+        raise ModelFileError("label_counts: a negative count")
+    _require_finite("trees.feature_gain", trees.feature_gain)
+    model = Model(
+        header["method"],
+        header["n_features"],
+        header["n_labels"],
+        trees,
+        projection,
+        names,
+        header["target_kind"],
+        counts,
+        header["n_train_rows"],
+        header["parameters"],
+        header["history"],
+    )
+    try:
+        _ = model.predictor
+    except ValueError as error:
+        raise ModelFileError(f"trees: {error}") from None
+    return model
+
+
+def _map_tensors(path: Path) -> tuple[dict[str, tuple[str, Array]], dict[str, str]]:
+    """Every tensor as (dtype name, read-only view of the mapped file), and the metadata."""
+    try:
+        with safe_open(path, framework="np") as file:  # checks the frame: header, offsets, sizes
+            metadata = file.metadata() or {}
+    except (SafetensorError, OSError, ValueError) as error:
+        raise ModelFileError(f"no safetensors file ({error})") from None
+    mapped = np.memmap(path, np.uint8, mode="r")
+    length = int.from_bytes(mapped[:8].tobytes(), "little")
+    layout = json.loads(mapped[8 : 8 + length].tobytes())
+    tensors = {}
+    for name, entry in layout.items():
+        if name == "__metadata__":
+            continue
+        if entry["dtype"] not in DTYPES:
+            raise ModelFileError(f"tensor {name!r} has type {entry['dtype']}, which no part of a model has")
+        begin, end = (8 + length + offset for offset in entry["data_offsets"])
+        tensor = np.asarray(mapped[begin:end]).view(DTYPES[entry["dtype"]]).reshape(entry["shape"])
+        tensors[name] = (entry["dtype"], tensor if tensor.flags.aligned else tensor.copy())
+    return tensors, metadata
+
+
+def _header(metadata: dict[str, str]) -> dict[str, Any]:
+    try:
+        header = json.loads(metadata[METADATA_KEY])
+    except KeyError:
+        raise ModelFileError(f"its metadata has no {METADATA_KEY!r}") from None
+    except (ValueError, RecursionError) as error:
+        raise ModelFileError(f"its metadata is not JSON ({error})") from None
+    if not isinstance(header, dict):
+        raise ModelFileError("its metadata is not a JSON object")
+    version = header.get("format_version")
+    if isinstance(version, int) and not isinstance(version, bool) and version > FORMAT_VERSION:
+        raise ModelFileError(f"format version {version} is newer than {FORMAT_VERSION}; update sparseleaf")
+    for key, kind in HEADER_TYPES.items():
+        value = header.get(key)
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise ModelFileError(f"metadata {key!r} is {_short(value)}; wanted {kind.__name__}")
+        if kind is int and not 0 <= value < 2**63:
+            raise ModelFileError(f"metadata {key!r} is {_short(value)}; wanted 0 or more, in 63 bits")
+    for name, values in header["history"].items():
+        if not isinstance(values, list) or not all(isinstance(value, int | float) for value in values):
+            raise ModelFileError(f"metadata 'history' of {_short(name)} is not a list of numbers")
+    return header
+
+
+def _take(tensors: dict[str, tuple[str, Array]], name: str, dtypes: tuple[str, ...], ndim: int) -> Array:
+    if name not in tensors:
+        raise ModelFileError(f"tensor {name!r} is missing")
+    dtype, tensor = tensors.pop(name)
+    if dtype not in dtypes or tensor.ndim != ndim:
+        raise ModelFileError(
+            f"tensor {name!r} is {dtype} with {tensor.ndim} dimensions; wanted {' or '.join(dtypes)} with {ndim}"
+        )
+    return tensor
+
+
+def _label_names(tensors: dict[str, tuple[str, Array]], kind: str) -> Array | None:
+    if kind == "none":
+        return None
+    if kind not in ("str", *NAME_KINDS.values()):
+        raise ModelFileError(f"label_name_kind is {_short(kind)}; wanted 'none', 'str', 'int', 'float' or 'bool'")
+    text = _take(tensors, "label_names.bytes", ("U8",), 1)
+    offsets = _take(tensors, "label_names.offsets", ("I64",), 1)
+    if len(offsets) < 1 or offsets[0] != 0 or offsets[-1] != len(text) or np.any(np.diff(offsets) < 0):
+        raise ModelFileError("label_names.offsets must rise from 0 to the size of label_names.bytes")
+    whole, ends = text.tobytes(), offsets.tolist()
+    try:
+        names = [whole[a:b].decode() for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        if kind == "int":
+            return np.array([int(name) for name in names], np.int64)
+        if kind == "float":
+            return np.array([float(name) for name in names], np.float64)
+        if kind == "bool":
+            return np.array([name == "True" for name in names])
+        return np.array(names, object)
+    except (ValueError, OverflowError) as error:
+        raise ModelFileError(f"label names cannot be read ({error})") from None
+
+
+def _require_finite(name: str, values: Array) -> None:
+    if not np.isfinite(values).all():
+        raise ModelFileError(f"{name} holds a number that is not finite")
+
+
+def _narrow(counts: Array) -> Array:
+    """Counts in the narrowest unsigned type that holds them."""
+    largest = int(counts.max(initial=0))
+    for dtype in (np.uint8, np.uint16, np.uint32):
+        if largest <= np.iinfo(dtype).max:
+            return counts.astype(dtype)
+    return counts.astype(np.int64)
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

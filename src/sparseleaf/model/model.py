@@ -1,0 +1,202 @@
+"""The frozen model: flat arrays, read-only, ready to predict.
+
+Trees are concatenated; so are their leaves. ``docs/file-format.md`` describes every array, since the file holds
+the same ones. A model never changes after it is made: any number of threads may predict with it at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sparseleaf import _kernels
+from sparseleaf._arrays import csr_parts
+
+if TYPE_CHECKING:
+    from sparseleaf._arrays import Array, Features
+    from sparseleaf.boosting.tree import FlatTree, LeafVectors
+    from sparseleaf.projection import Projection
+
+ONE_THREAD_ROWS = 64
+"""Rows below which waking other threads costs more than it saves."""
+
+
+@dataclass(frozen=True)
+class Trees:
+    """All trees of a model.
+
+    Attributes
+    ----------
+    tree_offsets : int64 array, shape (n_trees + 1,)
+    feature : int32 array, shape (n_nodes,)
+    threshold : float32 array, shape (n_nodes,)
+    missing_left : uint8 array, shape (n_nodes,)
+    child : int32 array, shape (n_nodes,)
+    leaf_indptr : int64 array, shape (n_leaves + 1,)
+    leaf_labels : int32 array
+    leaf_values : float32 array
+    feature_gain : float64 array, shape (n_tree_features,)
+        Σ gain of the cuts on every feature.
+    """
+
+    tree_offsets: Array
+    feature: Array
+    threshold: Array
+    missing_left: Array
+    child: Array
+    leaf_indptr: Array
+    leaf_labels: Array
+    leaf_values: Array
+    feature_gain: Array
+
+    @property
+    def n_trees(self) -> int:
+        """Number of trees."""
+        return len(self.tree_offsets) - 1
+
+
+def concatenate_trees(grown: list[tuple[FlatTree, LeafVectors]], label_ids: Array, n_features: int) -> Trees:
+    """Freeze grown trees; ``label_ids[rank]`` is the label that training kept under ``rank``."""
+    features, thresholds, missing, children, indptrs, labels, values = ([] for _ in range(7))
+    tree_offsets, n_leaves, n_entries = [0], 0, 0
+    gain = np.zeros(n_features, np.float64)
+    for tree, vectors in grown:
+        inner = tree.feature >= 0
+        features.append(tree.feature)
+        thresholds.append(tree.threshold)
+        missing.append(tree.missing_left)
+        children.append(np.where(inner, tree.child, tree.child + np.int32(n_leaves)).astype(np.int32))
+        tree_offsets.append(tree_offsets[-1] + len(tree.feature))
+        np.add.at(gain, tree.feature[inner], tree.gain[inner])
+        ids = label_ids[vectors.labels.astype(np.int64)]
+        leaf = np.repeat(np.arange(len(vectors.indptr) - 1), np.diff(vectors.indptr))
+        order = np.lexsort((ids, leaf))
+        labels.append(ids[order].astype(np.int32))
+        values.append(vectors.values[order])
+        indptrs.append(vectors.indptr[1:] + n_entries)
+        n_leaves += len(vectors.indptr) - 1
+        n_entries += len(ids)
+    return Trees(
+        np.array(tree_offsets, np.int64),
+        _joined(features, np.int32),
+        _joined(thresholds, np.float32),
+        _joined(missing, np.uint8),
+        _joined(children, np.int32),
+        _joined([np.zeros(1, np.int64), *indptrs], np.int64),
+        _joined(labels, np.int32),
+        _joined(values, np.float32),
+        gain,
+    )
+
+
+def _joined(parts: list[Array], dtype: type[np.generic]) -> Array:
+    return np.concatenate([np.empty(0, dtype), *parts]).astype(dtype, copy=False)
+
+
+@dataclass(frozen=True)
+class Model:
+    """A trained model.
+
+    Attributes
+    ----------
+    method : str
+        Which system trained it, such as ``"gbdt-sparse"``.
+    n_features : int
+        Features of the rows that come in, before the projection.
+    n_labels : int
+    trees : Trees
+    projection : Projection or None
+    label_names : array of str or int, or None
+    target_kind : str
+        What the targets looked like: see :mod:`sparseleaf.data.targets`.
+    label_counts : int array, shape (n_labels,)
+        Training rows of every label, for propensities.
+    n_train_rows : int
+    parameters : dict
+        The estimator's parameters.
+    history : dict of str to list of float
+        Metrics after every tree, where there was a validation set.
+    """
+
+    method: str
+    n_features: int
+    n_labels: int
+    trees: Trees
+    projection: Projection | None
+    label_names: Array | None
+    target_kind: str
+    label_counts: Array
+    n_train_rows: int
+    parameters: dict[str, Any]
+    history: dict[str, list[float]]
+
+    @property
+    def n_trees(self) -> int:
+        """Number of trees."""
+        return self.trees.n_trees
+
+    @cached_property
+    def predictor(self) -> _kernels.Predictor:
+        """The compiled predictor; making it checks every index and number of the trees."""
+        trees = self.trees
+        n_tree_features = self.n_features if self.projection is None else self.projection.width
+        if len(trees.feature_gain) != n_tree_features:
+            raise ValueError(f"feature_gain has {len(trees.feature_gain)} numbers; wanted {n_tree_features}")
+        return _kernels.Predictor(
+            trees.tree_offsets,
+            trees.feature,
+            trees.threshold,
+            trees.missing_left,
+            trees.child,
+            trees.leaf_indptr,
+            trees.leaf_labels,
+            trees.leaf_values,
+            n_tree_features,
+            self.n_labels,
+        )
+
+    def topk(self, X: Features, k: int, n_trees: int | None, n_jobs: int) -> tuple[Array, Array]:
+        """The k best labels of every row, best first: ids int32 and scores float32, both (n_rows, k).
+
+        Where a row has fewer candidates the id is -1 and the score -inf.
+        """
+        rows, missing = self._project(X, n_jobs)
+        labels, scores = np.empty((X.shape[0], k), np.int32), np.empty((X.shape[0], k), np.float32)
+        used, threads = self._used(n_trees), _threads(X.shape[0], n_jobs)
+        if sp.issparse(rows):
+            self.predictor.topk_csr(*csr_parts(rows), used, missing, labels, scores, threads)
+        else:
+            self.predictor.topk(rows, used, missing, labels, scores, threads)
+        return labels, scores
+
+    def scores(self, X: Features, n_trees: int | None, n_jobs: int) -> sp.csr_matrix:
+        """Scores of every row as a CSR matrix (n_rows, n_labels); what is not stored is 0."""
+        rows, missing = self._project(X, n_jobs)
+        used, threads = self._used(n_trees), _threads(X.shape[0], n_jobs)
+        if sp.issparse(rows):
+            indptr, labels, values = self.predictor.scores_csr(*csr_parts(rows), used, missing, threads)
+        else:
+            indptr, labels, values = self.predictor.scores(rows, used, missing, threads)
+        return sp.csr_matrix((values, labels, indptr), shape=(X.shape[0], self.n_labels))
+
+    def _used(self, n_trees: int | None) -> int:
+        if n_trees is None:
+            return self.n_trees
+        if not 0 <= n_trees <= self.n_trees:
+            raise ValueError(f"n_trees: {n_trees} were asked for; the model has {self.n_trees}.")
+        return n_trees
+
+    def _project(self, X: Features, n_jobs: int) -> tuple[Features, bool]:
+        """What the trees see, and whether it may hold NaN."""
+        if self.projection is not None:
+            return self.projection.transform(X, n_jobs), False
+        values = X.data if sp.issparse(X) else X
+        return X, bool(np.isnan(np.sum(values)))
+
+
+def _threads(n_rows: int, n_jobs: int) -> int:
+    return 1 if n_rows <= ONE_THREAD_ROWS else n_jobs
