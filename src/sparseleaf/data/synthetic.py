@@ -1,0 +1,436 @@
+"""Made-up multi-label data with the traits of real sets, for tests, demos and benchmarks.
+
+Every row mixes up to three *topics*. A topic has labels and features of its own, in an order of popularity,
+and borrows from three fixed other topics; a label has a few features of its own besides. So label counts
+follow a power law, topics overlap, and labels can be learned from features, though not perfectly.
+
+In: a shape and a seed. Out: X (CSR or dense) and Y (CSR).
+
+Every draw is a raw 64-bit number of a generator keyed by (seed, block of rows), and all arithmetic on it is
+exact or a single rounded operation (no logarithms, no powers, no sums whose order numpy may choose): the same
+arguments give the same bits on every machine, and the first rows do not depend on how many follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import isqrt
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+__all__ = ["make_xc"]
+
+# Part of what a seed means: other values give other data.
+_BLOCK_ROWS = 1024
+_TOPICS_PER_ROW = 3
+_COUSINS = 3
+_OWN_FEATURES = 4
+# Shares of the draws that follow a cousin of the topic, a label's own features, and the row's topics.
+_COUSIN_SHARE = 0.15
+_OWN_SHARE = 0.3
+# Draws collide (a row has a label once), so rows are filled in rounds: the first by popularity, then more and
+# more evenly, or a popular topic's last labels would take for ever.
+_EVEN_AFTER = 6
+_ANYWHERE_AFTER = 10
+_MAX_ROUNDS = 60
+
+# Fractional parts of the golden ratio and of the square root of 2, as 64-bit fixed point.
+_GOLDEN = 0x9E3779B97F4A7C15
+_ROOT_TWO = 0x6A09E667F3BCC909
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def make_xc(
+    n_rows: int = 10_000,
+    n_features: int = 1_000,
+    n_labels: int = 1_000,
+    labels_per_row: float = 5.0,
+    nnz_per_row: float = 50.0,
+    seed: int = 0,
+    *,
+    dense_features: bool = False,
+    n_topics: int | None = None,
+    noise: float = 0.1,
+) -> tuple[sparse.csr_matrix | NDArray[np.float32], sparse.csr_matrix]:
+    """Make a multi-label data set: power-law labels that depend on the features through topics.
+
+    Rows are independent draws from one distribution, so a slice is a train or test set. The first rows of a
+    larger set with the same other arguments are the rows of the smaller.
+
+    Parameters
+    ----------
+    n_rows, n_features, n_labels : int
+        Shape of the set.
+    labels_per_row, nnz_per_row : float
+        Mean numbers of labels and of features of a row; single rows have about a quarter to two and a half
+        times as many. From 1 on, no row is empty. ``nnz_per_row`` has no meaning for dense features.
+    seed : int
+        Non-negative. The same arguments give the same set on every machine.
+    dense_features : bool
+        Make X dense: each topic is a random point, a row lies at the mean of its topics weighted by their
+        shares, plus noise.
+    n_topics : int, optional
+        By default the square root of ``n_labels``, or fewer if a topic would have too few labels for a row.
+    noise : float in [0, 1]
+        Share of labels and of features that do not depend on the row's topics. For dense features, a third
+        of the standard deviation of what is added to the points, whose coordinates have variance 1.
+
+    Returns
+    -------
+    X : scipy.sparse.csr_matrix or ndarray of float32, shape (n_rows, n_features)
+        Sparse rows are positive and of Euclidean length 1, rarer features weighing more, as tf-idf does.
+    Y : scipy.sparse.csr_matrix of float32, shape (n_rows, n_labels)
+        Ones.
+    """
+    _check_integer("n_rows", n_rows, 0)
+    _check_integer("n_features", n_features, 1)
+    _check_integer("n_labels", n_labels, 1)
+    _check_integer("seed", seed, 0)
+    _check_real("labels_per_row", labels_per_row, 0, n_labels)
+    _check_real("noise", noise, 0, 1)
+    if not dense_features:
+        _check_real("nnz_per_row", nnz_per_row, 0, n_features)
+    if n_topics is not None:
+        _check_integer("n_topics", n_topics, 1)
+        _check_real("n_topics", n_topics, 1, n_labels)
+
+    world = _World.make(n_features, n_labels, labels_per_row, seed, n_topics, noise)
+    points = world.topic_points() if dense_features else None
+    dense = np.empty((n_rows if dense_features else 0, n_features), dtype=np.float32)
+    X_parts: list[_Rows] = []
+    Y_parts: list[_Rows] = []
+    for block, begin in enumerate(range(0, n_rows, _BLOCK_ROWS)):
+        # Blocks are drawn whole and then cut, so that n_rows cannot change what a row is.
+        wanted = min(_BLOCK_ROWS, n_rows - begin)
+        stream = _Stream(seed, 1 + block)
+        numbers = np.arange(begin, begin + _BLOCK_ROWS, dtype=np.uint64)
+        mixture = world.draw_mixture(stream)
+        sizes = _row_sizes(numbers * np.uint64(_GOLDEN), labels_per_row, n_labels, stream)
+        labels = world.draw_labels(stream, mixture, sizes)
+        Y_parts.append(labels.renamed(world.label_names).head(wanted))
+        if points is not None:
+            dense[begin : begin + wanted] = world.draw_dense(stream, mixture, points)[:wanted]
+        else:
+            sizes = _row_sizes(numbers * np.uint64(_ROOT_TWO), nnz_per_row, n_features, stream)
+            features = world.draw_features(stream, mixture, labels, sizes)
+            features = replace(features, values=world.weigh(stream, features))
+            X_parts.append(features.renamed(world.feature_names).head(wanted))
+    Y = _join(Y_parts, n_rows, n_labels)
+    return (dense if dense_features else _join(X_parts, n_rows, n_features)), Y
+
+
+# ------------------------------------------------------------------------------------------------ checks
+
+
+def _check_integer(name: str, value: Any, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) < 2**31:
+        raise ValueError(f"{name}: found {value!r}, wanted an integer in [{least}, 2147483648)")
+
+
+def _check_real(name: str, value: Any, least: float, most: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, Real) or not least <= float(value) <= most:
+        raise ValueError(f"{name}: found {value!r}, wanted a number in [{least}, {most}]")
+
+
+# ------------------------------------------------------------------------------------------------ drawing
+
+
+class _Stream:
+    """Numbers drawn from (seed, key); raw bits only, which numpy promises never to change."""
+
+    def __init__(self, seed: int, key: int) -> None:
+        self._bits = np.random.PCG64(np.random.SeedSequence([int(seed), key]))
+
+    def raw(self, size: int) -> NDArray[np.uint64]:
+        return self._bits.random_raw(size)
+
+    def uniform(self, size: int) -> Floats:
+        """In [0, 1), multiples of 2⁻⁵³."""
+        return (self.raw(size) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+    def below(self, limit: int | Ints, size: int) -> Ints:
+        """Integers in [0, limit)."""
+        return (self.uniform(size) * limit).astype(np.int64)
+
+    def bells(self, size: int) -> Floats:
+        """Nearly normal numbers of mean 0 and variance 1: sums of four 16-bit uniforms."""
+        quarters = self.raw(size).view(np.uint16).reshape(size, 4).astype(np.int64)
+        total = quarters[:, 0] + quarters[:, 1] + quarters[:, 2] + quarters[:, 3]
+        # Each has variance 2³²/12, so four of them have standard deviation 2¹⁶/√3.
+        return (total - 131070).astype(np.float64) * (1.7320508075688772 / 65536)
+
+    def permutation(self, size: int) -> NDArray[np.int32]:
+        return np.argsort(self.raw(size), kind="stable").astype(np.int32)
+
+
+@dataclass(frozen=True)
+class _Zipf:
+    """Ranks 0, 1, … with probability in proportion to 1 / (rank + offset)."""
+
+    cumulative: Floats
+
+    @classmethod
+    def make(cls, size: int, offset: float) -> _Zipf:
+        # cumsum adds from left to right, always; sum may not.
+        return cls(np.cumsum(1.0 / (np.arange(size) + offset)))
+
+    def draw(self, stream: _Stream, size: int) -> Ints:
+        at = stream.uniform(size) * self.cumulative[-1]
+        # A product that rounds up to the last entry would fall off the end.
+        ranks: Ints = np.minimum(np.searchsorted(self.cumulative, at, side="right"), self.cumulative.size - 1)
+        return ranks
+
+
+def _mix(key: Ints | NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """A well mixed 64-bit hash of each key (splitmix64's finaliser)."""
+    bits = key.astype(np.uint64) + np.uint64(_GOLDEN)
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))
+
+
+def _row_sizes(places: NDArray[np.uint64], mean: float, most: int, stream: _Stream) -> Ints:
+    """How many entries each row has: skewed, of the mean asked for, in [0, most].
+
+    ``places`` are multiples of an irrational number, whose fractional parts spread more evenly than random
+    numbers do: the mean of even a small set, or of any slice, is right.
+    """
+    spread = (places >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    base = 1.0 if mean >= 1 else 0.0  # from 1 on, every row has an entry
+    rest = float(mean) - base
+    # In [-3/4, 3/2] with mean 0; the largest row has 2.5 times the mean, or all there is.
+    skew = 2.25 * spread * spread - 0.75
+    room = min(1.0, (most - mean) / (1.5 * rest)) if rest > 0 else 0.0
+    exact = base + rest * (1.0 + room * skew)
+    return np.minimum((exact + stream.uniform(exact.size)).astype(np.int64), most)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Ids of each row of a block, ascending: row r has ids[indptr[r]:indptr[r + 1]]."""
+
+    indptr: Ints
+    ids: NDArray[np.int32]
+    values: NDArray[np.float32]
+
+    @property
+    def rows(self) -> Ints:
+        return np.repeat(np.arange(self.indptr.size - 1), np.diff(self.indptr))
+
+    def head(self, n_rows: int) -> _Rows:
+        end = self.indptr[n_rows]
+        return _Rows(self.indptr[: n_rows + 1], self.ids[:end], self.values[:end])
+
+    def renamed(self, names: NDArray[np.int32]) -> _Rows:
+        """Put ``names[id]`` for each id, and the rows in order again."""
+        ids = names[self.ids]
+        order = np.argsort((self.rows << 32) + ids, kind="stable")
+        return _Rows(self.indptr, ids[order], self.values[order])
+
+
+def _fill_rows(sizes: Ints, n_ids: int, draw: Callable[[Ints, int], Ints]) -> _Rows:
+    """Draw ``sizes[r]`` distinct ids for each row r.
+
+    ``draw(rows, round)`` gives an id in [0, n_ids) for each entry of ``rows``, or n_ids for none. Each round
+    draws what is still missing, so that no row can get too many.
+    """
+    n_rows = sizes.size
+    keys = np.empty(0, dtype=np.int64)  # row · n_ids + id, ascending
+    missing = sizes
+    for round_ in range(_MAX_ROUNDS):
+        rows = np.repeat(np.arange(n_rows), missing)
+        if rows.size == 0:
+            break
+        ids = draw(rows, round_)
+        new = rows * n_ids + ids
+        # Two ascending runs: the stable sort merges them in one pass, several times faster than np.unique.
+        keys = np.sort(np.concatenate([keys, np.sort(new[ids < n_ids])]), kind="stable")
+        keys = keys[np.diff(keys, prepend=-1) > 0]
+        missing = sizes - np.bincount(keys // n_ids, minlength=n_rows)
+    counts = np.bincount(keys // n_ids, minlength=n_rows)
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    return _Rows(indptr, (keys % n_ids).astype(np.int32), np.ones(keys.size, dtype=np.float32))
+
+
+def _join(parts: list[_Rows], n_rows: int, n_columns: int) -> sparse.csr_matrix:
+    indptr = np.zeros(n_rows + 1, dtype=np.int64)
+    at, entries = 0, 0
+    for part in parts:
+        size = part.indptr.size - 1
+        indptr[at + 1 : at + size + 1] = part.indptr[1:] + entries
+        at, entries = at + size, entries + part.ids.size
+    ids = np.concatenate([part.ids for part in parts] or [np.empty(0, dtype=np.int32)])
+    values = np.concatenate([part.values for part in parts] or [np.empty(0, dtype=np.float32)])
+    matrix = sparse.csr_matrix((values, ids, indptr), shape=(n_rows, n_columns))
+    matrix.has_canonical_format = True
+    return matrix
+
+
+# ------------------------------------------------------------------------------------------------ topics
+
+
+@dataclass(frozen=True)
+class _Mixture:
+    """Topics of each row of a block, int64 (rows, 3), and their shares, float64 (rows, 3), of sum 1."""
+
+    topics: Ints
+    shares: Floats
+
+    def pick(self, stream: _Stream, rows: Ints) -> Ints:
+        """A topic of each row, by share."""
+        u = stream.uniform(rows.size)
+        first = self.shares[rows, 0]
+        which = (u >= first).astype(np.int64) + (u >= first + self.shares[rows, 1])
+        topics: Ints = self.topics[rows, which]
+        return topics
+
+
+@dataclass(frozen=True)
+class _World:
+    """What all rows share.
+
+    Labels and features go by popularity ranks here and get their names (random ids) at the end. Ranks are
+    dealt to the topics in turn, so nothing need be stored per topic:
+
+        topic           0    1    2   …
+        most popular    0    1    2   … T-1
+        next            T   T+1  T+2  …
+    """
+
+    n_features: int
+    n_labels: int
+    n_topics: int
+    noise: float
+    seed: int
+    cousins: Ints  # (n_topics, 3)
+    topic_ranks: _Zipf
+    label_ranks: _Zipf  # within a topic
+    feature_ranks: _Zipf  # within a topic
+    background: _Zipf  # all features
+    label_names: NDArray[np.int32]
+    feature_names: NDArray[np.int32]
+
+    @classmethod
+    def make(
+        cls,
+        n_features: int,
+        n_labels: int,
+        labels_per_row: float,
+        seed: int,
+        n_topics: int | None,
+        noise: float,
+    ) -> _World:
+        if n_topics is None:
+            n_topics = max(1, min(isqrt(n_labels), int(n_labels / (2 * labels_per_row + 1))))
+        stream = _Stream(seed, 0)
+        per_topic = -(-n_labels // n_topics)
+        return cls(
+            n_features=int(n_features),
+            n_labels=int(n_labels),
+            n_topics=int(n_topics),
+            noise=float(noise),
+            seed=int(seed),
+            cousins=stream.below(n_topics, n_topics * _COUSINS).reshape(n_topics, _COUSINS),
+            topic_ranks=_Zipf.make(n_topics, 5.0),
+            label_ranks=_Zipf.make(per_topic, 1.0),
+            feature_ranks=_Zipf.make(max(1, min(n_features, 10 + 2 * n_features // n_topics)), 3.0),
+            background=_Zipf.make(n_features, 10.0),
+            label_names=stream.permutation(n_labels),
+            feature_names=stream.permutation(n_features),
+        )
+
+    def draw_mixture(self, stream: _Stream) -> _Mixture:
+        n = _BLOCK_ROWS
+        main = self.topic_ranks.draw(stream, n)
+        near = self.cousins[main, stream.below(_COUSINS, n)]
+        far = self.topic_ranks.draw(stream, n)
+        # The second topic may be absent, the third mostly is: rows are mixed to very different degrees.
+        u, v = stream.uniform(n), stream.uniform(n)
+        second, third = u * (u > 0.3), 0.5 * v * (v > 0.6)
+        total = 1.0 + second + third
+        shares = np.stack([1.0 / total, second / total, third / total], axis=1)
+        return _Mixture(np.stack([main, near, far], axis=1), shares)
+
+    def draw_labels(self, stream: _Stream, mixture: _Mixture, sizes: Ints) -> _Rows:
+        per_topic = self.label_ranks.cumulative.size
+
+        def draw(rows: Ints, round_: int) -> Ints:
+            n = rows.size
+            if round_ >= _ANYWHERE_AFTER:
+                return stream.below(self.n_labels, n)
+            topic = self._wander(stream, mixture.pick(stream, rows))
+            even = round_ >= _EVEN_AFTER
+            rank = stream.below(per_topic, n) if even else self.label_ranks.draw(stream, n)
+            # Ranks are dealt in turn, so the last topics may have one label less: none is drawn then.
+            dealt: Ints = np.minimum(rank * self.n_topics + topic, self.n_labels)
+            return dealt
+
+        return _fill_rows(sizes, self.n_labels, draw)
+
+    def draw_features(self, stream: _Stream, mixture: _Mixture, labels: _Rows, sizes: Ints) -> _Rows:
+        n_labels = np.diff(labels.indptr)
+
+        def draw(rows: Ints, round_: int) -> Ints:
+            n = rows.size
+            if round_ >= _ANYWHERE_AFTER:
+                return stream.below(self.n_features, n)
+            topic = self._wander(stream, mixture.pick(stream, rows))
+            rank = self.feature_ranks.draw(stream, n)
+            drawn = self._hashed(topic, rank, 0)
+            # Features of one of the row's labels, in place of the topic's.
+            own = (stream.uniform(n) < _OWN_SHARE) & (n_labels[rows] > 0)
+            at = labels.indptr[rows] + stream.below(n_labels[rows], n)
+            chosen = labels.ids[at[own]].astype(np.int64)
+            drawn[own] = self._hashed(chosen, stream.below(_OWN_FEATURES, n)[own], 1)
+            # As many again as the noise says come from everywhere, common features first.
+            common = stream.uniform(n) < self.noise + (0.2 if round_ < _EVEN_AFTER else 0.5)
+            drawn[common] = self.background.draw(stream, n)[common]
+            return drawn
+
+        return _fill_rows(sizes, self.n_features, draw)
+
+    def weigh(self, stream: _Stream, features: _Rows) -> NDArray[np.float32]:
+        """Values of a block's features: tf-idf in small integers, divided by the row's length."""
+        # Bits of the rank stand for the logarithm of the inverse frequency: exact, unlike a logarithm.
+        idf = np.frexp((features.ids + 1).astype(np.float64))[1].astype(np.int64)
+        tf = 1 + stream.below(4, features.ids.size) // 2
+        weight = tf * idf
+        rows = features.rows
+        squares = np.bincount(rows, weights=weight * weight, minlength=features.indptr.size - 1)
+        return (weight / np.sqrt(squares)[rows]).astype(np.float32)
+
+    def topic_points(self) -> NDArray[np.float32]:
+        stream = _Stream(self.seed, 2**40)
+        return stream.bells(self.n_topics * self.n_features).reshape(self.n_topics, -1).astype(np.float32)
+
+    def draw_dense(
+        self, stream: _Stream, mixture: _Mixture, points: NDArray[np.float32]
+    ) -> NDArray[np.float32]:
+        X = stream.bells(_BLOCK_ROWS * self.n_features).reshape(_BLOCK_ROWS, -1).astype(np.float32)
+        X *= np.float32(3 * self.noise)
+        shares = mixture.shares.astype(np.float32)
+        # One product after the other: a matrix product would add in an order of its library's choice.
+        for k in range(_TOPICS_PER_ROW):
+            X += shares[:, k, None] * points[mixture.topics[:, k]]
+        return X
+
+    def _wander(self, stream: _Stream, topic: Ints) -> Ints:
+        """Some draws follow a cousin of the topic, some (noise) any topic."""
+        u = stream.uniform(topic.size)
+        cousin = self.cousins[topic, stream.below(_COUSINS, topic.size)]
+        anywhere = stream.below(self.n_topics, topic.size)
+        borrowed = np.where(u < self.noise + _COUSIN_SHARE, cousin, topic)
+        return np.where(u < self.noise, anywhere, borrowed)
+
+    def _hashed(self, owner: Ints, number: Ints, salt: int) -> Ints:
+        """Feature ``number`` of a topic (salt 0) or of a label (salt 1): fixed, and shared by chance."""
+        key = (((owner << 31) + number) << 1) + salt
+        hashed: NDArray[np.uint64] = _mix(_mix(np.full(1, self.seed)) ^ _mix(key))
+        return (hashed % np.uint64(self.n_features)).astype(np.int64)
