@@ -7,29 +7,48 @@
 namespace sparseleaf {
 namespace {
 
-// Merge the sorted entries of a row and of its leaf; returns how many came out.
-inline int64_t merge(Row row, const uint32_t* leaf_labels, const float* leaf_values, int64_t leaf_size,
-                     uint32_t* out_labels, float* out_scores) {
-    int64_t i = 0, j = 0, n = 0;
-    while (i < row.size && j < leaf_size) {
-        const uint32_t a = row.labels[i] & kLabelMask, b = leaf_labels[j];
-        const bool take_row = a <= b, take_leaf = b <= a;
-        out_labels[n] = take_row ? row.labels[i] : b;
-        out_scores[n] = (take_row ? row.scores[i] : 0.0f) + (take_leaf ? leaf_values[j] : 0.0f);
+constexpr int64_t kStep = 16;
+
+// Merge the sorted entries of a row and of its leaf; returns how many came out. A leaf has few entries and a row
+// many, so the row is copied kStep entries at a time up to the next label of the leaf: up to kStep entries are
+// read past the row's end (where `slack` says that they exist) and written past the result's.
+SPARSELEAF_WIDE
+int64_t merge(const Row* row, int64_t slack, const uint32_t* leaf_labels, const float* leaf_values, int64_t leaf_size,
+              uint32_t* out_labels, float* out_scores) {
+    const uint32_t* labels = row->labels;
+    const float* scores = row->scores;
+    const int64_t size = row->size, readable = size + slack - kStep;
+    int64_t i = 0, n = 0;
+    for (int64_t j = 0; j < leaf_size; ++j) {
+        const uint32_t wanted = leaf_labels[j];
+        for (;;) {
+            const auto valid = static_cast<int32_t>(std::min(kStep, size - i));
+            int32_t before = 0;
+            if (i <= readable) {
+                for (int32_t c = 0; c < kStep; ++c) {
+                    out_labels[n + c] = labels[i + c];
+                    out_scores[n + c] = scores[i + c];
+                    before += c < valid && (labels[i + c] & kLabelMask) < wanted;
+                }
+            } else {
+                for (; before < valid && (labels[i + before] & kLabelMask) < wanted; ++before) {
+                    out_labels[n + before] = labels[i + before];
+                    out_scores[n + before] = scores[i + before];
+                }
+            }
+            i += before;
+            n += before;
+            if (before < kStep) break;
+        }
+        const bool known = i < size && (labels[i] & kLabelMask) == wanted;
+        out_labels[n] = known ? labels[i] : wanted;
+        out_scores[n] = (known ? scores[i] : 0.0f) + leaf_values[j];
+        i += known;
         ++n;
-        i += take_row;
-        j += take_leaf;
     }
-    if (i < row.size) {
-        std::memcpy(out_labels + n, row.labels + i, static_cast<size_t>(row.size - i) * sizeof(uint32_t));
-        std::memcpy(out_scores + n, row.scores + i, static_cast<size_t>(row.size - i) * sizeof(float));
-        n += row.size - i;
-    }
-    for (; j < leaf_size; ++j, ++n) {
-        out_labels[n] = leaf_labels[j];
-        out_scores[n] = leaf_values[j];
-    }
-    return n;
+    std::memcpy(out_labels + n, labels + i, static_cast<size_t>(size - i) * sizeof(uint32_t));
+    std::memcpy(out_scores + n, scores + i, static_cast<size_t>(size - i) * sizeof(float));
+    return n + size - i;
 }
 
 // One block after every row has taken its leaf: a new (indptr, labels, scores).
@@ -67,14 +86,15 @@ nb::tuple add_leaves(In1<int64_t> indptr, In1<uint32_t> labels, In1<float> score
                 most += leaf_indptr.data()[leaf + 1] - leaf_indptr.data()[leaf];
             }
             Merged& part = merged[p];
-            part.labels.reset(new uint32_t[static_cast<size_t>(most)]);
-            part.scores.reset(new float[static_cast<size_t>(most)]);
+            part.labels.reset(new uint32_t[static_cast<size_t>(most + kStep)]);
+            part.scores.reset(new float[static_cast<size_t>(most + kStep)]);
             for (int64_t i = begin; i < end; ++i) {
                 const int64_t first = leaf_indptr.data()[leaf_of_row.data()[i]];
+                const Row row = rows[i];
                 const int64_t size =
-                    merge(rows[i], leaf_labels.data() + first, leaf_values.data() + first,
-                          leaf_indptr.data()[leaf_of_row.data()[i] + 1] - first, part.labels.get() + part.size,
-                          part.scores.get() + part.size);
+                    merge(&row, static_cast<int64_t>(labels.size()) - indptr.data()[i + 1], leaf_labels.data() + first,
+                          leaf_values.data() + first, leaf_indptr.data()[leaf_of_row.data()[i] + 1] - first,
+                          part.labels.get() + part.size, part.scores.get() + part.size);
                 part.size += size;
                 out_indptr[i + 1] = size;
             }

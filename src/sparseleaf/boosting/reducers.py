@@ -16,6 +16,7 @@ from sparseleaf._arrays import derive_key
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
+    from sparseleaf.engine.shard import Block
 
 
 class Reducer(Protocol):
@@ -36,18 +37,24 @@ class Reducer(Protocol):
 class Plan(Protocol):
     """One tree's reduction, ready for any shard."""
 
-    def fill(self, blocks: list[tuple[Array, Array, Array]], loss: int, out: Array, n_jobs: int) -> float:
+    def fill(self, blocks: list[Block], n_labels: int, loss: int, out: Array, n_jobs: int) -> float:
         """Write the columns of the rows in ``blocks`` and return the largest absolute value."""
 
 
 @dataclass(frozen=True)
-class _Hashed:
-    kernel: str
+class _Sketch:
     key: int
 
-    def fill(self, blocks: list[tuple[Array, Array, Array]], loss: int, out: Array, n_jobs: int) -> float:
-        largest: float = getattr(_kernels, self.kernel)(blocks, self.key, loss, out, n_jobs)
-        return largest
+    def fill(self, blocks: list[Block], n_labels: int, loss: int, out: Array, n_jobs: int) -> float:
+        return _kernels.count_sketch(blocks, self.key, n_labels, loss, out, n_jobs)
+
+
+@dataclass(frozen=True)
+class _Signs:
+    key: int
+
+    def fill(self, blocks: list[Block], n_labels: int, loss: int, out: Array, n_jobs: int) -> float:
+        return _kernels.sign_projection(blocks, self.key, loss, out, n_jobs)
 
 
 @dataclass(frozen=True)
@@ -55,7 +62,7 @@ class _Columns:
     column_of: Array
     weights: Array
 
-    def fill(self, blocks: list[tuple[Array, Array, Array]], loss: int, out: Array, n_jobs: int) -> float:
+    def fill(self, blocks: list[Block], n_labels: int, loss: int, out: Array, n_jobs: int) -> float:
         return _kernels.select_columns(blocks, self.column_of, self.weights, loss, out, n_jobs)
 
 
@@ -68,7 +75,7 @@ class CountSketch:
 
     def plan(self, seed: int, tree: int, norms: Array | None) -> Plan:
         """See :class:`Reducer`."""
-        return _Hashed("count_sketch", derive_key(seed, tree, 1))
+        return _Sketch(derive_key(seed, tree, 1))
 
 
 @dataclass(frozen=True)
@@ -80,7 +87,7 @@ class RandomProjection:
 
     def plan(self, seed: int, tree: int, norms: Array | None) -> Plan:
         """See :class:`Reducer`."""
-        return _Hashed("sign_projection", derive_key(seed, tree, 2))
+        return _Signs(derive_key(seed, tree, 2))
 
 
 @dataclass(frozen=True)

@@ -120,7 +120,7 @@ class Shard:
         if self._columns.shape[1] != width:
             self._columns = np.empty((self.n_rows, width), np.float32)
             self._residuals = np.empty((self.n_rows, -(-width // LANES) * LANES), np.int16)
-        return plan.fill(self._blocks, self._loss, self._columns, self._n_jobs)
+        return plan.fill(self._blocks, self._n_labels, self._loss, self._columns, self._n_jobs)
 
     def quantise(self, scale: float) -> Array:
         """Columns to 16-bit integers; Σ of their absolute values, int64, shape (width,)."""
