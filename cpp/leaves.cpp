@@ -44,21 +44,23 @@ nb::tuple leaf_vectors(const std::vector<Block>& blocks, In1<int32_t> rows, In1<
         struct Scratch {
             std::vector<int64_t> sums;
             std::vector<uint32_t> touched;
+            std::vector<int32_t> residuals;
         };
         std::vector<Scratch> scratch(static_cast<size_t>(n_threads));
         with_loss(loss, [&](auto kind) {
             parallel_tasks(n_leaves, n_threads, [&](int64_t task, int thread) {
                 const int64_t leaf = order[task];
-                auto& [sums, touched] = scratch[thread];
+                auto& [sums, touched, buffer] = scratch[thread];
                 if (sums.empty()) sums.assign(static_cast<size_t>(n_labels), 0);
                 touched.clear();
                 for (int64_t i = starts.data()[leaf]; i < ends.data()[leaf]; ++i) {
                     const Row row = state[rows.data()[i]];
+                    const int32_t* residuals = fixed_residuals<kind()>(row, buffer);
                     for (int64_t e = 0; e < row.size; ++e) {
                         const uint32_t label = row.labels[e] & kLabelMask;
                         int64_t& sum = sums[label];
                         if (sum == 0) touched.push_back(label);
-                        sum += fixed_point(residual_of<kind()>(row.labels[e], row.scores[e]));
+                        sum += residuals[e];
                     }
                 }
                 auto& entries = kept[leaf];

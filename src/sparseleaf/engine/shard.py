@@ -65,6 +65,7 @@ class Shard:
         self._first_row = first_row
         self._block_rows = block_rows
         self._blocks: list[Block] = []
+        self._spare: tuple[Array, Array] = np.empty(0, np.uint32), np.empty(0, np.float32)
         self._n_labels = targets.shape[1]
         self._columns = np.empty((0, 0), np.float32)
         self._residuals = np.empty((0, 0), np.int16)
@@ -243,7 +244,7 @@ class Shard:
 
     def n_entries(self) -> int:
         """Stored (row, label) entries."""
-        return sum(len(labels) for _, labels, _ in self._blocks)
+        return sum(int(indptr[-1]) for indptr, _, _ in self._blocks)
 
     # --- inside
 
@@ -268,14 +269,18 @@ class Shard:
             )
 
     def _add(self, vectors: LeafVectors, leaf_of_row: Array) -> None:
-        for i, block in enumerate(self._blocks):
-            begin = i * self._block_rows
-            self._blocks[i] = _kernels.add_leaves(
-                *block,
-                leaf_of_row[begin : begin + self._block_rows],
-                vectors.indptr,
-                vectors.labels,
-                vectors.values,
-                self._n_jobs,
+        """Rebuild block after block, each into the room that the block before it has left."""
+        for i, (indptr, labels, scores) in enumerate(self._blocks):
+            own = leaf_of_row[i * self._block_rows : (i + 1) * self._block_rows]
+            leaves = vectors.indptr, vectors.labels
+            merged = np.empty_like(indptr)
+            _kernels.merged_indptr(indptr, labels, own, *leaves, merged, self._n_jobs)
+            size = int(merged[-1])
+            if len(self._spare[0]) < size:
+                room = size + size // 8  # to grow for some trees without asking the system again
+                self._spare = np.empty(room, np.uint32), np.empty(room, np.float32)
+            _kernels.merge_leaves(
+                indptr, labels, scores, own, *leaves, vectors.values, merged, *self._spare, self._n_jobs
             )
-
+            self._blocks[i] = (merged, *self._spare)
+            self._spare = labels, scores
