@@ -9,7 +9,7 @@
 namespace sparseleaf {
 namespace {
 
-constexpr int64_t kCacheBytes = 256 * 1024;
+constexpr int64_t kCacheBytes = 24 * 1024;
 constexpr int64_t kMaxColumns = 1 << 20;
 
 struct Task {

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sparseleaf import _kernels
+from sparseleaf._arrays import empty_aligned
 from sparseleaf.boosting.tree import Node, Split
 from sparseleaf.engine.shard import LANES
 
@@ -41,7 +42,7 @@ class HistogramPool:
         size = max(1, int(self.offsets[-1]))
         n_slots = max(MIN_SLOTS, budget // (size * (columns + 1) * 4))
         # pages are taken from the system only when a slot is first written
-        self.sums = np.empty((n_slots, size, columns), np.int32)
+        self.sums = empty_aligned((n_slots, size, columns), np.int32)
         self.counts = np.empty((n_slots, size), np.int32)
         self.free = list(range(n_slots - 1, -1, -1))
 

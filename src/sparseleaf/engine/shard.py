@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparseleaf import _kernels
-from sparseleaf._arrays import hash_rows
+from sparseleaf._arrays import empty_aligned, hash_rows
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
@@ -120,7 +120,7 @@ class Shard:
         """Fill the columns of reduced residuals; their largest absolute value."""
         if self._columns.shape[1] != width:
             self._columns = np.empty((self.n_rows, width), np.float32)
-            self._residuals = np.empty((self.n_rows, -(-width // LANES) * LANES), np.int16)
+            self._residuals = empty_aligned((self.n_rows, -(-width // LANES) * LANES), np.int16)
         return plan.fill(self._blocks, self._n_labels, self._loss, self._columns, self._n_jobs)
 
     def quantise(self, scale: float) -> Array:
