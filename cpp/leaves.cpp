@@ -29,6 +29,8 @@ nb::tuple leaf_vectors(const std::vector<Block>& blocks, In1<int32_t> rows, In1<
         require(starts.data()[leaf] >= 0 && starts.data()[leaf] <= ends.data()[leaf] &&
                     ends.data()[leaf] <= static_cast<int64_t>(rows.size()),
                 "starts, ends: not a range of rows");
+    constexpr int64_t kAhead = 24, kFitsCache = 1 << 16;
+    const bool many = n_labels > kFitsCache;
     std::vector<std::vector<Entry>> kept(static_cast<size_t>(n_leaves));
     std::unique_ptr<int64_t[]> indptr(new int64_t[static_cast<size_t>(n_leaves) + 1]);
     std::unique_ptr<uint32_t[]> labels;
@@ -57,6 +59,8 @@ nb::tuple leaf_vectors(const std::vector<Block>& blocks, In1<int32_t> rows, In1<
                     const Row row = state[rows.data()[i]];
                     const int32_t* residuals = fixed_residuals<kind()>(row, buffer);
                     for (int64_t e = 0; e < row.size; ++e) {
+                        // sums of rare labels lie scattered: fetch them while earlier ones are added
+                        if (many) __builtin_prefetch(&sums[row.labels[std::min(e + kAhead, row.size - 1)] & kLabelMask]);
                         const uint32_t label = row.labels[e] & kLabelMask;
                         int64_t& sum = sums[label];
                         if (sum == 0) touched.push_back(label);

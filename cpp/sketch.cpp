@@ -40,6 +40,8 @@ float count_sketch(const std::vector<Block>& blocks, uint64_t key, int64_t n_lab
     nb::gil_scoped_release release;
     // Twice the column, plus one for a negative sign: sums are kept apart by sign until a row's end.
     std::vector<uint16_t> place(static_cast<size_t>(n_labels));
+    constexpr int64_t kAhead = 24, kFitsCache = 1 << 18;
+    const bool many = n_labels > kFitsCache;
     const uint64_t start = mix64(key);
     for (int64_t label = 0; label < n_labels; ++label) {
         const uint64_t hash = mix64(start + static_cast<uint64_t>(label));
@@ -49,8 +51,10 @@ float count_sketch(const std::vector<Block>& blocks, uint64_t key, int64_t n_lab
         return each_row_max(rows, static_cast<int64_t>(m), out.data(), n_threads, [&](Row row, float* sums) {
             float signed_sums[2 * 4096];
             std::fill(signed_sums, signed_sums + 2 * m, 0.0f);
-            for (int64_t e = 0; e < row.size; ++e)
+            for (int64_t e = 0; e < row.size; ++e) {
+                if (many) __builtin_prefetch(&place[row.labels[std::min(e + kAhead, row.size - 1)] & kLabelMask]);
                 signed_sums[place[row.labels[e] & kLabelMask]] += residual_of<kind()>(row.labels[e], row.scores[e]);
+            }
             for (uint64_t c = 0; c < m; ++c) sums[c] = signed_sums[2 * c] - signed_sums[2 * c + 1];
         });
     });

@@ -277,7 +277,9 @@ class Shard:
             _kernels.merged_indptr(indptr, labels, own, *leaves, merged, self._n_jobs)
             size = int(merged[-1])
             if len(self._spare[0]) < size:
-                room = size + size // 8  # to grow for some trees without asking the system again
+                # Twice the size, for the trees to come: pages that are not written take no memory, while new
+                # ones would be cleared by the system first, which costs more than the merge.
+                room = 2 * size
                 self._spare = np.empty(room, np.uint32), np.empty(room, np.float32)
             _kernels.merge_leaves(
                 indptr, labels, scores, own, *leaves, vectors.values, merged, *self._spare, self._n_jobs
