@@ -35,7 +35,8 @@ struct Job {
     std::exception_ptr error;
 
     bool open() const {
-        return next.load(std::memory_order_relaxed) < n_tasks && joined.load(std::memory_order_relaxed) < n_threads;
+        return next.load(std::memory_order_relaxed) < n_tasks &&
+               joined.load(std::memory_order_relaxed) < n_threads;
     }
 
     void work(int thread) {
@@ -69,8 +70,11 @@ class Pool {
         const auto helpers = std::min<int64_t>(job->n_threads - 1, job->n_tasks - 1);
         for (int64_t i = 0; i < helpers; ++i) wake_.notify_one();
         job->work(0);
-        for (int spin = 0; spin < kSpins && job->finished.load(std::memory_order_acquire) < job->n_tasks; ++spin) pause();
-        for (int64_t done; (done = job->finished.load(std::memory_order_acquire)) < job->n_tasks;) job->finished.wait(done);
+        for (int spin = 0; spin < kSpins && job->finished.load(std::memory_order_acquire) < job->n_tasks;
+             ++spin)
+            pause();
+        for (int64_t done; (done = job->finished.load(std::memory_order_acquire)) < job->n_tasks;)
+            job->finished.wait(done);
         const std::lock_guard lock(mutex_);
         jobs_.erase(std::find(jobs_.begin(), jobs_.end(), job));
     }
@@ -93,7 +97,8 @@ class Pool {
             if (thread < job->n_threads) job->work(thread);
             job.reset();
             const uint64_t seen = posted_.load(std::memory_order_acquire);
-            for (int spin = 0; spin < kSpins && posted_.load(std::memory_order_acquire) == seen; ++spin) pause();
+            for (int spin = 0; spin < kSpins && posted_.load(std::memory_order_acquire) == seen; ++spin)
+                pause();
         }
     }
 

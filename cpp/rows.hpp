@@ -1,7 +1,8 @@
 // The sparse state of the training rows: what each row's labels are and what the trees say so far.
 //
-// A row is a list of entries sorted by label; an entry is a label with its truth in the top bit, and its score.
-// It holds exactly the labels that are true or that some leaf has given a value, so residuals need no storage:
+// A row is a list of entries sorted by label; an entry is a label with its truth in the top bit, and its
+// score. It holds exactly the labels that are true or that some leaf has given a value, so residuals need no
+// storage:
 //
 //     row 7:  labels  [3*, 8, 21*]      (* top bit set: the label is true)
 //             scores  [.4, .1,  0 ]     residual of the squared loss: [.6, -.1, 1]
@@ -24,8 +25,8 @@ constexpr uint32_t kLabelMask = 0x7fffffffu;
 
 enum class Loss : int { kSquared = 0, kSquaredHinge = 1 };
 
-// Full residuals are summed in units of 2^-24, a float32's own precision at 1. One fits 32 bits up to 127, and the
-// sum of 2^31 of them 64.
+// Full residuals are summed in units of 2^-24, a float32's own precision at 1. One fits 32 bits up to 127,
+// and the sum of 2^31 of them 64.
 constexpr float kResidualLimit = 127.0f;
 constexpr double kResidualScale = 16777216.0;
 
@@ -41,8 +42,8 @@ inline float residual_of(uint32_t entry, float score) {
 
 inline int32_t fixed_point(float residual) {
     // the scale is a power of two, so the product is exact
-    return static_cast<int32_t>(
-        std::rint(std::clamp(residual, -kResidualLimit, kResidualLimit) * static_cast<float>(kResidualScale)));
+    return static_cast<int32_t>(std::rint(std::clamp(residual, -kResidualLimit, kResidualLimit) *
+                                          static_cast<float>(kResidualScale)));
 }
 
 struct Row {
@@ -61,7 +62,8 @@ SPARSELEAF_WIDE inline void fixed_residuals_squared(const uint32_t* labels, cons
 
 SPARSELEAF_WIDE inline void fixed_residuals_hinge(const uint32_t* labels, const float* scores, int64_t n,
                                                   int32_t* out) {
-    for (int64_t e = 0; e < n; ++e) out[e] = fixed_point(residual_of<Loss::kSquaredHinge>(labels[e], scores[e]));
+    for (int64_t e = 0; e < n; ++e)
+        out[e] = fixed_point(residual_of<Loss::kSquaredHinge>(labels[e], scores[e]));
 }
 
 template <Loss loss>

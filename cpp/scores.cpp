@@ -10,9 +10,10 @@ namespace {
 constexpr int64_t kStep = 16;
 constexpr int64_t kPart = 128;  // rows that a task merges
 
-// How many of the first n labels of a sorted list are below `wanted`, looking no further than kStep. Where the list
-// has kStep readable entries all are compared at once.
-[[gnu::always_inline]] inline int32_t count_below(const uint32_t* labels, int64_t n, bool readable, uint32_t wanted) {
+// How many of the first n labels of a sorted list are below `wanted`, looking no further than kStep. Where
+// the list has kStep readable entries all are compared at once.
+[[gnu::always_inline]] inline int32_t count_below(const uint32_t* labels, int64_t n, bool readable,
+                                                  uint32_t wanted) {
     const auto valid = static_cast<int32_t>(std::min(kStep, n));
     int32_t below = 0;
     if (readable)
@@ -24,11 +25,13 @@ constexpr int64_t kPart = 128;  // rows that a task merges
 
 // Labels that a sorted row and its sorted leaf share; `slack` entries may be read past the row's end.
 SPARSELEAF_WIDE
-int64_t count_shared(const uint32_t* labels, int64_t size, int64_t slack, const uint32_t* leaf_labels, int64_t leaf_size) {
+int64_t count_shared(const uint32_t* labels, int64_t size, int64_t slack, const uint32_t* leaf_labels,
+                     int64_t leaf_size) {
     int64_t i = 0, shared = 0;
     for (int64_t j = 0; j < leaf_size; ++j) {
         for (;;) {
-            const int32_t below = count_below(labels + i, size - i, i + kStep <= size + slack, leaf_labels[j]);
+            const int32_t below =
+                count_below(labels + i, size - i, i + kStep <= size + slack, leaf_labels[j]);
             i += below;
             if (below < kStep) break;
         }
@@ -37,12 +40,13 @@ int64_t count_shared(const uint32_t* labels, int64_t size, int64_t slack, const 
     return shared;
 }
 
-// Merges a row with its leaf. A leaf has few entries and a row many, so the row is copied kStep entries at a time up
-// to the leaf's next label; a copy may run past the row's end where `slack` entries can be read behind it, and past
-// the result's where there is `room` for it.
+// Merges a row with its leaf. A leaf has few entries and a row many, so the row is copied kStep entries at a
+// time up to the leaf's next label; a copy may run past the row's end where `slack` entries can be read
+// behind it, and past the result's where there is `room` for it.
 SPARSELEAF_WIDE
-void merge(const uint32_t* labels, const float* scores, int64_t size, int64_t slack, const uint32_t* leaf_labels,
-           const float* leaf_values, int64_t leaf_size, uint32_t* out_labels, float* out_scores, int64_t room) {
+void merge(const uint32_t* labels, const float* scores, int64_t size, int64_t slack,
+           const uint32_t* leaf_labels, const float* leaf_values, int64_t leaf_size, uint32_t* out_labels,
+           float* out_scores, int64_t room) {
     int64_t i = 0, n = 0;
     for (int64_t j = 0; j < leaf_size; ++j) {
         for (;;) {
@@ -66,14 +70,17 @@ void merge(const uint32_t* labels, const float* scores, int64_t size, int64_t sl
 }
 
 struct Leaves {
-    Leaves(const In1<int64_t>& indptr, const In1<uint32_t>& labels, const In1<int32_t>& leaf_of_row, int64_t n_rows)
+    Leaves(const In1<int64_t>& indptr, const In1<uint32_t>& labels, const In1<int32_t>& leaf_of_row,
+           int64_t n_rows)
         : indptr(indptr.data()), leaf_of_row(leaf_of_row.data()) {
         const int64_t n_leaves = static_cast<int64_t>(indptr.size()) - 1;
-        require(static_cast<int64_t>(leaf_of_row.size()) == n_rows, "leaf_of_row: one number a row of the block");
+        require(static_cast<int64_t>(leaf_of_row.size()) == n_rows,
+                "leaf_of_row: one number a row of the block");
         require(n_leaves >= 0 && indptr.data()[n_leaves] == static_cast<int64_t>(labels.size()),
                 "leaf_indptr: must end at the number of entries");
         for (int64_t i = 0; i < n_rows; ++i)
-            require(leaf_of_row.data()[i] >= 0 && leaf_of_row.data()[i] < n_leaves, "leaf_of_row: no such leaf");
+            require(leaf_of_row.data()[i] >= 0 && leaf_of_row.data()[i] < n_leaves,
+                    "leaf_of_row: no such leaf");
     }
 
     int64_t begin(int64_t row) const { return indptr[leaf_of_row[row]]; }
@@ -84,8 +91,9 @@ struct Leaves {
 };
 
 // Where the rows of a block will lie once each has taken its leaf: the new indptr.
-void merged_indptr(In1<int64_t> indptr, In1<uint32_t> labels, In1<int32_t> leaf_of_row, In1<int64_t> leaf_indptr,
-                   In1<uint32_t> leaf_labels, Out1<int64_t> out_indptr, int n_threads) {
+void merged_indptr(In1<int64_t> indptr, In1<uint32_t> labels, In1<int32_t> leaf_of_row,
+                   In1<int64_t> leaf_indptr, In1<uint32_t> leaf_labels, Out1<int64_t> out_indptr,
+                   int n_threads) {
     const int64_t n = static_cast<int64_t>(indptr.size()) - 1, readable = static_cast<int64_t>(labels.size());
     require(n >= 1 && indptr.data()[n] <= readable, "indptr: ends behind the entries");
     require(out_indptr.size() == indptr.size(), "out_indptr: size of indptr");
@@ -105,10 +113,11 @@ void merged_indptr(In1<int64_t> indptr, In1<uint32_t> labels, In1<int32_t> leaf_
 
 // Every row of a block takes its leaf; the result is written where merged_indptr said.
 void merge_leaves(In1<int64_t> indptr, In1<uint32_t> labels, In1<float> scores, In1<int32_t> leaf_of_row,
-                  In1<int64_t> leaf_indptr, In1<uint32_t> leaf_labels, In1<float> leaf_values, In1<int64_t> out_indptr,
-                  Out1<uint32_t> out_labels, Out1<float> out_scores, int n_threads) {
+                  In1<int64_t> leaf_indptr, In1<uint32_t> leaf_labels, In1<float> leaf_values,
+                  In1<int64_t> out_indptr, Out1<uint32_t> out_labels, Out1<float> out_scores, int n_threads) {
     const int64_t n = static_cast<int64_t>(indptr.size()) - 1, readable = static_cast<int64_t>(labels.size());
-    require(n >= 1 && indptr.data()[n] <= readable && labels.size() == scores.size(), "indptr: ends behind the entries");
+    require(n >= 1 && indptr.data()[n] <= readable && labels.size() == scores.size(),
+            "indptr: ends behind the entries");
     require(out_indptr.size() == indptr.size() && out_labels.size() == out_scores.size() &&
                 out_indptr.data()[n] <= static_cast<int64_t>(out_labels.size()),
             "out: too small for out_indptr");
@@ -130,10 +139,12 @@ void merge_leaves(In1<int64_t> indptr, In1<uint32_t> labels, In1<float> scores, 
 
 // The k best labels of every row by score so far (ties: lower label); -1 and -inf where a row has fewer.
 // Labels no leaf has touched (score exactly 0) are no candidates. `names` maps a label to the id to write.
-void topk_scores(const std::vector<Block>& blocks, In1<int32_t> names, Out2<int32_t> out_labels, Out2<float> out_scores, int n_threads) {
+void topk_scores(const std::vector<Block>& blocks, In1<int32_t> names, Out2<int32_t> out_labels,
+                 Out2<float> out_scores, int n_threads) {
     const RowBlocks rows(blocks);
     const int64_t n = rows.n_rows(), k = static_cast<int64_t>(out_labels.shape(1));
-    require(static_cast<int64_t>(out_labels.shape(0)) == n && static_cast<int64_t>(out_scores.shape(0)) == n &&
+    require(static_cast<int64_t>(out_labels.shape(0)) == n &&
+                static_cast<int64_t>(out_scores.shape(0)) == n &&
                 static_cast<int64_t>(out_scores.shape(1)) == k,
             "out: (rows, k)");
     nb::gil_scoped_release release;
@@ -157,10 +168,12 @@ void topk_scores(const std::vector<Block>& blocks, In1<int32_t> names, Out2<int3
 void bind_scores(nb::module_& m) {
     using namespace sparseleaf;
     m.def("merged_indptr", &merged_indptr, nb::arg("indptr"), nb::arg("labels"), nb::arg("leaf_of_row"),
-          nb::arg("leaf_indptr"), nb::arg("leaf_labels"), nb::arg("out_indptr").noconvert(), nb::arg("n_threads"));
-    m.def("merge_leaves", &merge_leaves, nb::arg("indptr"), nb::arg("labels"), nb::arg("scores"), nb::arg("leaf_of_row"),
-          nb::arg("leaf_indptr"), nb::arg("leaf_labels"), nb::arg("leaf_values"), nb::arg("out_indptr"),
-          nb::arg("out_labels").noconvert(), nb::arg("out_scores").noconvert(), nb::arg("n_threads"));
+          nb::arg("leaf_indptr"), nb::arg("leaf_labels"), nb::arg("out_indptr").noconvert(),
+          nb::arg("n_threads"));
+    m.def("merge_leaves", &merge_leaves, nb::arg("indptr"), nb::arg("labels"), nb::arg("scores"),
+          nb::arg("leaf_of_row"), nb::arg("leaf_indptr"), nb::arg("leaf_labels"), nb::arg("leaf_values"),
+          nb::arg("out_indptr"), nb::arg("out_labels").noconvert(), nb::arg("out_scores").noconvert(),
+          nb::arg("n_threads"));
     m.def("topk_scores", &topk_scores, nb::arg("blocks"), nb::arg("names"), nb::arg("out_labels").noconvert(),
           nb::arg("out_scores").noconvert(), nb::arg("n_threads"));
 }

@@ -12,7 +12,14 @@ from sparseleaf.model import ModelFileError, load_model
 
 __version__ = _version("sparseleaf")
 
-__all__ = ["MemoryEstimate", "ModelFileError", "SparseGBDTClassifier", "__version__", "estimate_memory", "load"]
+__all__ = [
+    "MemoryEstimate",
+    "ModelFileError",
+    "SparseGBDTClassifier",
+    "__version__",
+    "estimate_memory",
+    "load",
+]
 
 
 def load(path: str | os.PathLike[str]) -> SparseGBDTClassifier:

@@ -54,7 +54,9 @@ MIN_SLOTS = 4
 class HistogramSearch:
     """Best cuts from histograms of reduced residuals (see :class:`~sparseleaf.boosting.splits.SplitSearch`)."""
 
-    def __init__(self, n_bins: Array, has_missing: Array, width: int, budget: int, limits: SplitLimits, n_jobs: int):
+    def __init__(
+        self, n_bins: Array, has_missing: Array, width: int, budget: int, limits: SplitLimits, n_jobs: int
+    ):
         self._n_bins = n_bins
         self._has_missing = has_missing
         self._width = width
@@ -84,7 +86,11 @@ class HistogramSearch:
             if not wanted:
                 self._release(family.parent)
                 continue
-            needed = 1 if family.parent is not None and family.parent.slot >= 0 and len(family.children) == 2 else 2
+            needed = (
+                1
+                if family.parent is not None and family.parent.slot >= 0 and len(family.children) == 2
+                else 2
+            )
             if len(pool.free) < needed and batch:
                 self._search_batch(shards, batch, node_features)
                 batch = []

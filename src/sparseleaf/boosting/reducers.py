@@ -6,6 +6,7 @@ labels' norms, if it needs them, and fills the columns of every shard.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -144,7 +145,7 @@ class NoReduction:
         return _Columns(np.arange(self.width, dtype=np.int32), np.ones(self.width, np.float32))
 
 
-REDUCERS = {
+REDUCERS: dict[str, Callable[[int], Reducer]] = {
     "count-sketch": CountSketch,
     "random-projection": RandomProjection,
     "top-outputs": TopOutputs,
@@ -157,5 +158,4 @@ def make_reducer(name: str, sketch_dim: int, n_labels: int) -> Reducer:
     """The reducer of that name; never wider than the labels are many."""
     if name == "none":
         return NoReduction(n_labels)
-    reducer: Reducer = REDUCERS[name](sketch_dim)
-    return reducer
+    return REDUCERS[name](sketch_dim)

@@ -85,7 +85,9 @@ class Shard:
         """Rows without a value, of every feature, int64."""
         counts = np.zeros(self.bins.shape[1], np.int64)
         for begin in range(0, self.n_rows, self._block_rows):
-            counts += np.count_nonzero(self.bins[begin : begin + self._block_rows] == self.missing_bins, axis=0)
+            counts += np.count_nonzero(
+                self.bins[begin : begin + self._block_rows] == self.missing_bins, axis=0
+            )
         return counts
 
     def start(self, rank_of: Array, n_ranked: int) -> None:
@@ -99,7 +101,8 @@ class Shard:
             known = ranks >= 0
             rows = np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))[known]
             ranked = sp.csr_matrix(
-                (np.zeros(len(rows), np.float32), (rows, ranks[known])), shape=(block.shape[0], max(n_ranked, 1))
+                (np.zeros(len(rows), np.float32), (rows, ranks[known])),
+                shape=(block.shape[0], max(n_ranked, 1)),
             )
             ranked.sort_indices()
             self._blocks.append(
@@ -214,9 +217,7 @@ class Shard:
     def leaf_vectors(self, leaves: list[int], rule: LeafRule) -> LeafVectors:
         """The vectors of the given nodes, as leaves."""
         starts, ends = self._ranges(leaves)
-        return rule.vectors(
-            self._blocks, self._rows, starts, ends, self._n_labels, self._loss, self._n_jobs
-        )
+        return rule.vectors(self._blocks, self._rows, starts, ends, self._n_labels, self._loss, self._n_jobs)
 
     def add_leaves(self, tree: FlatTree, vectors: LeafVectors) -> None:
         """Give every row its leaf's vector, rows left out of the tree's sample too."""
