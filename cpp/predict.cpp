@@ -279,8 +279,9 @@ class Predictor {
             require(std::isfinite(leaf_values_.data()[e]), "leaf_values must be finite");
         }
         for (int64_t t = 0; t < n_trees; ++t) {
-            const int64_t first = tree_offsets_.data()[t], size = tree_offsets_.data()[t + 1] - first;
-            require(size >= 1 && tree_offsets_.data()[t + 1] <= n_nodes, "tree_offsets: every tree needs a node");
+            const int64_t first = tree_offsets_.data()[t], end = tree_offsets_.data()[t + 1];
+            require(first < end && end <= n_nodes, "tree_offsets: every tree needs a node");
+            const int64_t size = end - first;
             for (int64_t v = 0; v < size; ++v) {
                 const int32_t f = feature_.data()[first + v], c = child_.data()[first + v];
                 if (f < 0) {
@@ -288,7 +289,7 @@ class Predictor {
                 } else {
                     require(f < n_features_, "feature: a column that does not exist");
                     // children come after their parent, so that every walk ends
-                    require(c > v && c + 1 < size, "child: must come after its parent, within the tree");
+                    require(c > v && c < size - 1, "child: must come after its parent, within the tree");
                     require(!std::isnan(threshold_.data()[first + v]), "threshold must be a number");
                 }
             }
