@@ -306,15 +306,13 @@ class Predictor {
     }
 
     Source csr_source(const In1<int64_t>& indptr, const In1<int32_t>& indices, const In1<float>& data) const {
-        const int64_t n = static_cast<int64_t>(indptr.size()) - 1;
-        require(n >= 0 && indices.size() == data.size() && indptr.data()[0] == 0 &&
-                    indptr.data()[n] == static_cast<int64_t>(data.size()),
-                "indptr: must run from 0 to the number of entries");
+        require(indices.size() == data.size(), "indices, data: same size");
+        require_indptr(indptr, data.size());
         Source source;
         source.indptr = indptr.data();
         source.indices = indices.data();
         source.data = data.data();
-        source.n_rows = n;
+        source.n_rows = static_cast<int64_t>(indptr.size()) - 1;
         source.width = n_features_;
         return source;
     }
