@@ -60,16 +60,15 @@ class Sums {
         }
     }
 
-    // Moves what was summed into `out` and is empty again.
+    // Moves what was summed into `out` and is empty again. A sum of exactly 0 is no candidate, as in training.
     void take(std::vector<Scored>& out) {
         out.clear();
         for (const int32_t at : touched_) {
+            if (values_[at] != 0.0f) out.push_back({values_[at], dense_ ? at : keys_[at]});
             if (dense_) {
-                out.push_back({values_[at], at});
                 values_[at] = 0.0f;
                 seen_[at] = 0;
             } else {
-                out.push_back({values_[at], keys_[at]});
                 keys_[at] = -1;
             }
         }
