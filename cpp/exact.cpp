@@ -127,8 +127,8 @@ void exact_splits(const std::vector<Block>& blocks, In2<uint32_t> bins, In1<int3
         TopSquares of_node(k);
         const double parent = of_node(n_local, [&](int64_t l) { return node.total[l]; }) / (static_cast<double>(n) + l2);
         // a step below 1 is a share of the node's rows
-        const int64_t every = std::max<int64_t>(
-            1, step < 1.0 ? static_cast<int64_t>(std::ceil(step * static_cast<double>(n))) : static_cast<int64_t>(step));
+        const double rows_a_step = step < 1.0 ? std::ceil(step * static_cast<double>(n)) : step;
+        const auto every = static_cast<int64_t>(std::clamp(rows_a_step, 1.0, static_cast<double>(n) + 1.0));
         std::vector<ExactCut> best(static_cast<size_t>(n_active));
         parallel_tasks(n_active, n_threads, [&](int64_t f, int) {
             if (masked && !node_mask.data()[v * n_active + f]) return;
