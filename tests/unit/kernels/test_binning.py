@@ -79,10 +79,7 @@ def test_bins_are_the_twins_dense_and_sparse(dtype):
     more = np.concatenate([cuts, *beside, [HUGE, -HUGE, 0, -0.0, np.nan, TINY, -TINY]]).astype(F32)
     X = np.vstack([X, np.repeat(more[:, None], X.shape[1], axis=1)])
     wanted = np.array(
-        [
-            [naive.bin_of(x, cuts[offsets[f] : offsets[f + 1]]) for f, x in enumerate(row)]
-            for row in X
-        ]
+        [[naive.bin_of(x, cuts[offsets[f] : offsets[f + 1]]) for f, x in enumerate(row)] for row in X]
     )
     out = np.empty(X.shape, dtype)
     _kernels.bin_dense(X, offsets, cuts, out, 2)

@@ -21,7 +21,8 @@ def find(blocks, bins, nodes, missing_bin, n_labels, *, loss="squared", k=3, ste
         float(step), l2, min_samples, feature, bin_, gain, left, n_threads,
     )  # fmt: skip
     return [
-        None if feature[v] < 0 else (gain[v], int(features[feature[v]]), int(bin_[v]), int(left[v])) for v in range(n)
+        None if feature[v] < 0 else (gain[v], int(features[feature[v]]), int(bin_[v]), int(left[v]))
+        for v in range(n)
     ]
 
 
@@ -76,7 +77,9 @@ def test_a_step_larger_than_any_node_only_leaves_the_cut_before_missing():
     truth, scores, stored = make_state(40, 6, seed=4)
     bins = np.random.default_rng(5).integers(0, 5, (40, 2))
     for step in (41, 1e300):
-        assert find(blocks_of(truth, scores, stored), bins, [list(range(40))], [5] * 2, 6, step=step) == [None]
+        assert find(blocks_of(truth, scores, stored), bins, [list(range(40))], [5] * 2, 6, step=step) == [
+            None
+        ]
 
 
 def test_threads_do_not_change_a_gain():

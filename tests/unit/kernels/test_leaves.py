@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,9 @@ from sparseleaf import _kernels
 N, L = 200, 30
 
 
-def vectors(blocks, nodes, *, loss="squared", k=None, l2=1.0, min_gain=0.0, rate=0.1, n_labels=L, n_threads=2):
+def vectors(
+    blocks, nodes, *, loss="squared", k=None, l2=1.0, min_gain=0.0, rate=0.1, n_labels=L, n_threads=2
+):
     ends = np.cumsum([len(rows) for rows in nodes])
     starts = ends - [len(rows) for rows in nodes]
     rows = np.array([row for node in nodes for row in node], np.int32)
@@ -17,10 +21,7 @@ def vectors(blocks, nodes, *, loss="squared", k=None, l2=1.0, min_gain=0.0, rate
         blocks, rows, starts, ends, n_labels, LOSSES[loss], k, l2, min_gain, rate, n_threads
     )
     assert (indptr.dtype, labels.dtype, values.dtype) == (np.int64, np.uint32, np.float32)
-    return [
-        dict(zip(labels[a:b].tolist(), values[a:b], strict=True))
-        for a, b in zip(indptr[:-1], indptr[1:], strict=True)
-    ]
+    return [dict(zip(labels[a:b].tolist(), values[a:b], strict=True)) for a, b in itertools.pairwise(indptr)]
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -30,9 +31,15 @@ def vectors(blocks, nodes, *, loss="squared", k=None, l2=1.0, min_gain=0.0, rate
 def test_leaves_are_the_twins(loss, k, min_gain, n_threads):
     truth, scores, stored = make_state(N, L, seed=1)
     fixed = naive.fixed_point(naive.residuals(truth, scores, loss))
-    nodes = [list(range(0, 90)), [], list(range(90, 93)), [199], list(range(100, 180))]
+    nodes = [list(range(90)), [], list(range(90, 93)), [199], list(range(100, 180))]
     found = vectors(
-        blocks_of(truth, scores, stored, 64), nodes, loss=loss, k=k, l2=2.5, min_gain=min_gain, n_threads=n_threads
+        blocks_of(truth, scores, stored, 64),
+        nodes,
+        loss=loss,
+        k=k,
+        l2=2.5,
+        min_gain=min_gain,
+        n_threads=n_threads,
     )
     for rows, leaf in zip(nodes, found, strict=True):
         wanted = naive.leaf_vector(fixed, rows, k, 2.5, min_gain, 0.1)
@@ -69,5 +76,15 @@ def test_ranges_beyond_the_rows_are_refused():
     for start, end in ((0, 3), (-1, 1), (2, 1)):
         with pytest.raises(ValueError, match="starts, ends"):
             _kernels.leaf_vectors(
-                blocks, np.arange(2, dtype=np.int32), np.array([start]), np.array([end]), 2, 0, -1, 1.0, 0.0, 0.1, 1
+                blocks,
+                np.arange(2, dtype=np.int32),
+                np.array([start]),
+                np.array([end]),
+                2,
+                0,
+                -1,
+                1.0,
+                0.0,
+                0.1,
+                1,
             )

@@ -19,9 +19,7 @@ def test_partition_is_the_twins_and_stable(dtype, n_threads):
     feature, cut = np.array([0, 1, 2, 1], np.int32), np.array([2, 3, 6, 0], np.int32)
     missing_bin, missing_left = np.full(4, 6, np.int32), np.array([1, 0, 0, 0], np.uint8)
     middles = np.empty(4, np.int64)
-    _kernels.partition(
-        bins, rows, starts, ends, feature, cut, missing_bin, missing_left, middles, n_threads
-    )
+    _kernels.partition(bins, rows, starts, ends, feature, cut, missing_bin, missing_left, middles, n_threads)
     for k in range(4):
         own = before[starts[k] : ends[k]].tolist()
         left, right = naive.partition(bins, own, feature[k], cut[k], 6, bool(missing_left[k]))
@@ -70,7 +68,9 @@ def test_what_is_no_tree_is_refused(change, match):
         _kernels.route_binned(bins, np.arange(3, dtype=np.int32), **arguments)
 
 
-@pytest.mark.parametrize(("start", "end", "feature"), [(-1, 2, 0), (2, 1, 0), (0, 4, 0), (0, 3, 2), (0, 3, -1)])
+@pytest.mark.parametrize(
+    ("start", "end", "feature"), [(-1, 2, 0), (2, 1, 0), (0, 4, 0), (0, 3, 2), (0, 3, -1)]
+)
 def test_ranges_and_features_beyond_are_refused(start, end, feature):
     with pytest.raises(ValueError):
         _kernels.partition(

@@ -81,7 +81,9 @@ def test_select_columns_is_the_twin(loss):
     column_of[[3, 17, 30, 5]] = [2, 0, 1, 2]  # two labels may share a column
     weights = np.array([1, 0.5, 2], np.float32)
     out = np.empty((N, 3), np.float32)
-    largest = _kernels.select_columns(blocks_of(truth, scores, stored), column_of, weights, LOSSES[loss], out, 2)
+    largest = _kernels.select_columns(
+        blocks_of(truth, scores, stored), column_of, weights, LOSSES[loss], out, 2
+    )
     wanted = naive.select_columns(naive.residuals(truth, scores, loss), column_of, weights)
     np.testing.assert_allclose(out, wanted, atol=1e-6)
     assert largest == np.abs(out).max()

@@ -87,10 +87,10 @@ def test_all_values_against_missing_is_a_cut():
 
 
 def test_min_samples_counts_missing_rows():
-    bins = np.array([[0], [1], [1], [2], [2]])
-    (cut,) = find(bins, np.array([[9], [1], [1], [9], [9]]), [list(range(5))], [2], min_samples=3)
+    bins, reduced = np.array([[0], [1], [1], [1], [2], [2]]), np.array([[9], [1], [1], [1], [9], [9]])
+    (cut,) = find(bins, reduced, [list(range(6))], [2], min_samples=3)
     assert cut[1:] == (0, 0, True, 3)
-    (cut,) = find(bins, np.array([[9], [1], [1], [9], [9]]), [list(range(5))], [2], min_samples=4)
+    (cut,) = find(bins, reduced, [list(range(6))], [2], min_samples=4)
     assert cut is None
 
 
