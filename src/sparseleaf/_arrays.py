@@ -24,6 +24,12 @@ def effective_n_jobs(n_jobs: int | None) -> int:
     return n_jobs if n_jobs > 0 else max(1, cores + 1 + n_jobs)
 
 
+def has_nan(X: Any) -> bool:
+    """Whether a value of an array or sparse matrix is NaN; values of any size, which a sum would not take."""
+    values = X.data if sp.issparse(X) else X
+    return bool(np.isnan(np.min(values, initial=0)))
+
+
 def csr_parts(X: Any) -> tuple[Array, Array, Array]:
     """``(indptr int64, indices int32, data float32)`` of a CSR matrix, as the kernels want them."""
     return (

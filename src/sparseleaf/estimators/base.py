@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sparseleaf._arrays import as_csr32, effective_n_jobs
+from sparseleaf._arrays import as_csr32, effective_n_jobs, has_nan
 from sparseleaf.data.targets import decode, encode_targets
 from sparseleaf.estimators.parameters import Parameter, check_parameters
 from sparseleaf.metrics import precision_at_k
@@ -233,8 +233,7 @@ def encode_known(Y: Any, n_rows: int, names: Array | None, n_labels: int) -> sp.
 
 def refuse_nan(X: Features) -> None:
     """Raise ValueError where a projection would meet NaN."""
-    values = X.data if sp.issparse(X) else X
-    if np.isnan(np.sum(values)):
+    if has_nan(X):
         raise ValueError(
             "X: found NaN, which a projection cannot take; fill missing values in first, or train with"
             " projection=None, where trees learn which way missing values go."
