@@ -14,6 +14,10 @@ Features: TypeAlias = Any
 """Rows of features: a C-contiguous float32 array or a float32 CSR matrix."""
 
 
+MAX_THREADS = 1024
+"""More than any machine needs; the model does not depend on it, and a system does not give out any number."""
+
+
 def effective_n_jobs(n_jobs: int | None) -> int:
     """Number of threads: all cores this process may use for None or -1, all but one for -2, and so on."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -21,7 +25,7 @@ def effective_n_jobs(n_jobs: int | None) -> int:
         return cores
     if n_jobs == 0:
         raise ValueError("n_jobs: 0 threads were asked for; give a positive number, or -1 for all cores.")
-    return n_jobs if n_jobs > 0 else max(1, cores + 1 + n_jobs)
+    return min(n_jobs, MAX_THREADS) if n_jobs > 0 else max(1, cores + 1 + n_jobs)
 
 
 def has_nan(X: Any) -> bool:
