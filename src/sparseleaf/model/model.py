@@ -134,6 +134,10 @@ class Model:
     parameters: dict[str, Any]
     history: dict[str, list[float]]
 
+    def __getstate__(self) -> dict[str, Any]:
+        # the compiled predictor is made again where it is needed
+        return {name: value for name, value in vars(self).items() if name != "predictor"}
+
     @property
     def n_trees(self) -> int:
         """Number of trees."""
