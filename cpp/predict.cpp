@@ -277,6 +277,7 @@ class Predictor {
             require(leaf_labels_.data()[e] >= 0 && leaf_labels_.data()[e] < n_labels_, "leaf_labels: no such label");
             require(std::isfinite(leaf_values_.data()[e]), "leaf_values must be finite");
         }
+        int64_t next_leaf = 0;
         for (int64_t t = 0; t < n_trees; ++t) {
             const int64_t first = tree_offsets_.data()[t], end = tree_offsets_.data()[t + 1];
             require(first < end && end <= n_nodes, "tree_offsets: every tree needs a node");
@@ -284,7 +285,9 @@ class Predictor {
             for (int64_t v = 0; v < size; ++v) {
                 const int32_t f = feature_.data()[first + v], c = child_.data()[first + v];
                 if (f < 0) {
-                    require(f == -1 && c >= 0 && c < n_leaves, "child: a leaf that does not exist");
+                    // each leaf has one node, so that a row's cost is bounded by the size of the model
+                    require(f == -1 && c == next_leaf && c < n_leaves, "child: leaves must be numbered 0, 1, 2, ...");
+                    ++next_leaf;
                 } else {
                     require(f < n_features_, "feature: a column that does not exist");
                     // children come after their parent, so that every walk ends
@@ -293,6 +296,7 @@ class Predictor {
                 }
             }
         }
+        require(next_leaf == n_leaves, "leaf_indptr: a leaf that no node has");
     }
 
     Source dense_source(const In2<float>& X) const {

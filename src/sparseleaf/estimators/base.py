@@ -115,6 +115,8 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def staged_predict_topk(self, X: Any, k: int = 5, *, every: int = 1) -> Iterator[tuple[Array, Array]]:
         """:meth:`predict_topk` after ``every``, 2 · ``every``, … trees."""
         n_trees = self._model().n_trees
+        if every < 1:
+            raise ValueError(f"every: found {every!r}; wanted an int of at least 1.")
         for used in sorted({*range(every, n_trees + 1, every), n_trees}):
             yield self.predict_topk(X, k, n_trees=used)
 
@@ -148,6 +150,9 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @classmethod
     def from_model(cls, model: Model) -> Self:
         """A fitted classifier around a model."""
+        for name in NOT_IN_MODEL:
+            if name in model.parameters:
+                raise ValueError(f"parameters: {name!r} is the reader's to choose; wanted a model without it.")
         unknown = sorted(set(model.parameters) - set(cls.parameter_table))
         if unknown:
             raise ValueError(f"parameters: {unknown[0]!r} is unknown to {cls.__name__}; update sparseleaf.")
@@ -163,6 +168,7 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Set the attributes of a fitted classifier."""
         self.model_ = model
         self.history_ = model.history
+        self.best_iteration_ = model.n_trees
         names = model.label_names
         self.classes_ = np.arange(model.n_labels) if names is None else names
 

@@ -286,7 +286,6 @@ class SparseGBDTClassifier(ModelClassifier):
         if stoppers:
             trees = trees[: best_tree(training.history[stoppers[0].metric])]
         self.projection_kind_ = kind
-        self.best_iteration_ = len(trees)
         self._adopt(
             Model(
                 method=self.method,
