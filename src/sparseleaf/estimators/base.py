@@ -214,6 +214,8 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return checked
 
     def _validate_features(self, X: Any, *, reset: bool) -> Features:
+        if sp.issparse(X) and hasattr(X, "check_format"):
+            X.check_format(full_check=True)  # scipy walks indices unchecked
         X = validate_data(
             self, X, reset=reset, accept_sparse="csr", dtype=np.float32, order="C", ensure_all_finite="allow-nan"
         )
