@@ -73,6 +73,8 @@ class Parameter:
             number = float(value)
         except OverflowError:  # an int beyond any float
             return False
+        if self.kind == "number" and number >= 1 and not number.is_integer():
+            return False
         return not math.isnan(number) and self.low <= number <= self.high and not (self.low_open and number == self.low)
 
     def parse(self, text: str) -> Any:
