@@ -1,7 +1,6 @@
 """The model file: what goes in comes out, and a file from a stranger is refused with a sentence."""
 
 import json
-import os
 import struct
 
 import numpy as np
@@ -142,7 +141,7 @@ def test_a_write_that_fails_leaves_the_old_file(where, tmp_path, monkeypatch):
     with pytest.raises(OSError, match="no space left"):
         fit("names")[0].save(path)
     assert path.read_bytes() == before
-    assert os.listdir(tmp_path) == ["m.safetensors"], "no half-written file stays behind"
+    assert [file.name for file in tmp_path.iterdir()] == ["m.safetensors"], "nothing half-written stays"
 
 
 def test_files_have_the_mode_of_other_files(tmp_path):
@@ -277,7 +276,7 @@ def test_metadata_that_is_no_header(edited, text, message):
     ("history", {"m": ["x"]}, "history"),
     ("history", {"m": [None]}, "history"),
     ("parameters", [], "'parameters' is"),
-    ("parameters", {"n_tree": 3}, "parameters: 'n_tree' is unknown to SparseGBDTClassifier; update sparseleaf"),
+    ("parameters", {"n_tree": 3}, "'n_tree' is unknown to SparseGBDTClassifier; update"),
     ("parameters", {"n_trees": 0}, "n_trees=0 is not allowed"),
     ("parameters", {"n_trees": 10**400}, "n_trees=1000"),
     ("parameters", {"n_trees": True}, "n_trees=True"),
@@ -377,17 +376,17 @@ BAD_TENSORS = {
     "trees that end elsewhere": (put("trees.tree_offsets", -1, 1), "tree_offsets"),
     "no tree offsets": (replace("trees.tree_offsets", lambda a: a[:0]), "tree_offsets"),
     "a threshold too few": (replace("trees.threshold", lambda a: a[:-1]), "one number a node"),
-    "a missing_left too many": (replace("trees.missing_left", lambda a: np.append(a, a[:1])), "one number a node"),
+    "a missing_left too many": (replace("trees.missing_left", lambda a: np.append(a, a[:1])), "a node"),
     "a leaf value too few": (replace("trees.leaf_values", lambda a: a[:-1]), "leaf_indptr"),
-    "a gain too few": (replace("trees.feature_gain", lambda a: a[:-1]), "feature_gain has 2 numbers; wanted 3"),
+    "a gain too few": (replace("trees.feature_gain", lambda a: a[:-1]), "has 2 numbers; wanted 3"),
     "a gain that is no number": (put("trees.feature_gain", 0, np.nan), "feature_gain holds a number"),
     "a negative count": (replace("label_counts", lambda a: -a.astype(np.int64) - 1), "a negative count"),
-    "a count too many": (replace("label_counts", lambda a: np.append(a, a[:1])), "label_counts has 7 entries"),
+    "a count too many": (replace("label_counts", lambda a: np.append(a, a[:1])), "has 7 entries"),
     "names that overlap": (put("label_names.offsets", 1, 10**6), "label_names.offsets must rise"),
     "names that start late": (put("label_names.offsets", 0, 1), "label_names.offsets must rise"),
     "names from below": (put("label_names.offsets", 1, I64.min), "label_names.offsets must rise"),
     "no name offsets": (replace("label_names.offsets", lambda a: a[:0]), "label_names.offsets must rise"),
-    "a name too few": (lambda t: t.update({"label_names.offsets": np.delete(t["label_names.offsets"], 1)}), "5"),
+    "a name too few": (replace("label_names.offsets", lambda a: np.delete(a, 1)), "label_names has 5 entries"),
     "names that are no text": (lambda t: t["label_names.bytes"].fill(0xFF), "label names cannot be read"),
     "the same name twice": (lambda t: t["label_names.bytes"].fill(ord("a")), "twice"),
     "a projection that is no number": (put("projection.components", (0, 0), np.inf), "is not finite"),
