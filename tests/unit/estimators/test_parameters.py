@@ -60,8 +60,8 @@ def test_the_table_covers_every_parameter_and_accepts_every_default():
 @pytest.mark.parametrize("parameters", [
     {"n_trees": np.int64(2)}, {"learning_rate": 1}, {"learning_rate": np.float32(0.5)}, {"exact_step": 3},
     {"exact_step": 0.5}, {"exact_step": 2.0}, {"random_state": None}, {"random_state": -5},
-    {"random_state": np.random.RandomState(1)}, {"random_state": 2**40}, {"n_jobs": -1}, {"max_depth": None, "max_leaves": None},
-    {"l2": float("inf")},
+    {"random_state": np.random.RandomState(1)}, {"random_state": 2**40}, {"n_jobs": -1},
+    {"max_depth": None, "max_leaves": None}, {"l2": float("inf")},
 ])  # fmt: skip
 def test_allowed_values_train(parameters, tmp_path):
     split = {"split": "exact"} if "exact_step" in parameters else {}

@@ -323,7 +323,7 @@ def test_labels_and_rows_that_are_empty(data):
     (np.zeros((5, 2)), [["a"]] * 3, "Y: found 3 rows, wanted 5"),
     (np.zeros((5, 2)), np.full((5, 3), 2), "Y: found the value 2"),
     (np.zeros((5, 2)), np.full((5, 3), np.nan), "NaN"),
-    (np.zeros((5, 2)), None, "Y"),
+    (np.zeros((5, 2)), None, "requires y to be passed"),
     (np.zeros((5, 2)), np.linspace(0, 1, 5), "Unknown label type"),
     (np.zeros(5), np.eye(5), "Expected 2D array"),
     (np.zeros((5, 2, 2)), np.eye(5), "dim 3"),

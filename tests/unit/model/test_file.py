@@ -386,7 +386,7 @@ BAD_TENSORS = {
     "names that start late": (put("label_names.offsets", 0, 1), "label_names.offsets must rise"),
     "names from below": (put("label_names.offsets", 1, I64.min), "label_names.offsets must rise"),
     "no name offsets": (replace("label_names.offsets", lambda a: a[:0]), "label_names.offsets must rise"),
-    "a name too few": (replace("label_names.offsets", lambda a: np.delete(a, 1)), "label_names has 5 entries"),
+    "a name too few": (replace("label_names.offsets", lambda a: np.delete(a, 1)), "has 5 entries"),
     "names that are no text": (lambda t: t["label_names.bytes"].fill(0xFF), "label names cannot be read"),
     "the same name twice": (lambda t: t["label_names.bytes"].fill(ord("a")), "twice"),
     "a projection that is no number": (put("projection.components", (0, 0), np.inf), "is not finite"),
