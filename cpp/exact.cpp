@@ -91,6 +91,15 @@ void collect(const RowBlocks& state, const int32_t* rows, int64_t n, std::vector
         }
         node.indptr.push_back(static_cast<int64_t>(node.labels.size()));
     }
+    // Numbered again in order of label: squares are added up in that order, and it must not be that of the rows.
+    const std::vector<int64_t> total = node.total;
+    std::sort(seen.begin(), seen.end());
+    std::vector<int32_t> place(seen.size());
+    for (size_t i = 0; i < seen.size(); ++i) {
+        place[local_of[seen[i]]] = static_cast<int32_t>(i);
+        node.total[i] = total[local_of[seen[i]]];
+    }
+    for (int32_t& label : node.labels) label = place[label];
     for (const uint32_t label : seen) local_of[label] = -1;
 }
 
