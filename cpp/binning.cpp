@@ -108,8 +108,7 @@ nb::tuple find_cuts_dense(In2<float> X, int64_t max_bins, int n_threads) {
 nb::tuple find_cuts_csc(In1<int64_t> indptr, In1<float> data, int64_t n_rows, int64_t max_bins,
                         int n_threads) {
     const int64_t n_features = static_cast<int64_t>(indptr.size()) - 1;
-    require(n_features >= 0 && indptr.data()[n_features] == static_cast<int64_t>(data.size()),
-            "indptr: must end at the number of entries");
+    require_indptr(indptr, data.size());
     std::vector<std::vector<float>> cuts(static_cast<size_t>(n_features));
     {
         nb::gil_scoped_release release;
@@ -161,8 +160,8 @@ void bin_csr(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data, In1<int
     const auto n = static_cast<int64_t>(out.shape(0)), n_features = static_cast<int64_t>(out.shape(1));
     check_cuts(offsets, cuts, n_features);
     require(static_cast<int64_t>(indptr.size()) == n + 1, "indptr: one more than the rows of out");
-    require(indices.size() == data.size() && indptr.data()[n] == static_cast<int64_t>(data.size()),
-            "indptr: must end at the number of entries");
+    require(indices.size() == data.size(), "indices, data: same size");
+    require_indptr(indptr, data.size());
     nb::gil_scoped_release release;
     std::vector<Bin> zero_bin(static_cast<size_t>(n_features));
     for (int64_t f = 0; f < n_features; ++f)

@@ -51,6 +51,14 @@ inline void require(bool ok, const char* what) {
     if (!ok) throw std::invalid_argument(what);
 }
 
+// The row (or column) pointers of a compressed matrix with n_entries entries: kernels walk them unchecked.
+inline void require_indptr(const In1<int64_t>& indptr, size_t n_entries) {
+    const auto last = static_cast<int64_t>(indptr.size()) - 1;
+    require(last >= 0 && indptr.data()[0] == 0 && indptr.data()[last] == static_cast<int64_t>(n_entries) &&
+                std::is_sorted(indptr.data(), indptr.data() + last + 1),
+            "indptr: must rise from 0 to the number of entries");
+}
+
 // Hand a C++ array over to numpy without a copy; the capsule frees it.
 template <typename T>
 Numpy1<T> to_numpy(std::unique_ptr<T[]> data, size_t size) {

@@ -91,6 +91,15 @@ void collect(const RowBlocks& state, const int32_t* rows, int64_t n, std::vector
         }
         node.indptr.push_back(static_cast<int64_t>(node.labels.size()));
     }
+    // Numbered again in order of label: squares are added up in that order, and it must not be that of the rows.
+    const std::vector<int64_t> total = node.total;
+    std::sort(seen.begin(), seen.end());
+    std::vector<int32_t> place(seen.size());
+    for (size_t i = 0; i < seen.size(); ++i) {
+        place[local_of[seen[i]]] = static_cast<int32_t>(i);
+        node.total[i] = total[local_of[seen[i]]];
+    }
+    for (int32_t& label : node.labels) label = place[label];
     for (const uint32_t label : seen) local_of[label] = -1;
 }
 
@@ -130,9 +139,8 @@ void exact_splits(const std::vector<Block>& blocks, In2<uint32_t> bins, In1<int3
         const double parent =
             of_node(n_local, [&](int64_t l) { return node.total[l]; }) / (static_cast<double>(n) + l2);
         // a step below 1 is a share of the node's rows
-        const int64_t every =
-            std::max<int64_t>(1, step < 1.0 ? static_cast<int64_t>(std::ceil(step * static_cast<double>(n)))
-                                            : static_cast<int64_t>(step));
+        const double rows_a_step = step < 1.0 ? std::ceil(step * static_cast<double>(n)) : step;
+        const auto every = static_cast<int64_t>(std::clamp(rows_a_step, 1.0, static_cast<double>(n) + 1.0));
         std::vector<ExactCut> best(static_cast<size_t>(n_active));
         parallel_tasks(n_active, n_threads, [&](int64_t f, int) {
             if (masked && !node_mask.data()[v * n_active + f]) return;

@@ -62,16 +62,15 @@ class Sums {
         }
     }
 
-    // Moves what was summed into `out` and is empty again.
+    // Moves what was summed into `out` and is empty again. A sum of exactly 0 is no candidate, as in training.
     void take(std::vector<Scored>& out) {
         out.clear();
         for (const int32_t at : touched_) {
+            if (values_[at] != 0.0f) out.push_back({values_[at], dense_ ? at : keys_[at]});
             if (dense_) {
-                out.push_back({values_[at], at});
                 values_[at] = 0.0f;
                 seen_[at] = 0;
             } else {
-                out.push_back({values_[at], keys_[at]});
                 keys_[at] = -1;
             }
         }
@@ -287,22 +286,26 @@ class Predictor {
                     "leaf_labels: no such label");
             require(std::isfinite(leaf_values_.data()[e]), "leaf_values must be finite");
         }
+        int64_t next_leaf = 0;
         for (int64_t t = 0; t < n_trees; ++t) {
-            const int64_t first = tree_offsets_.data()[t], size = tree_offsets_.data()[t + 1] - first;
-            require(size >= 1 && tree_offsets_.data()[t + 1] <= n_nodes,
-                    "tree_offsets: every tree needs a node");
+            const int64_t first = tree_offsets_.data()[t], end = tree_offsets_.data()[t + 1];
+            require(first < end && end <= n_nodes, "tree_offsets: every tree needs a node");
+            const int64_t size = end - first;
             for (int64_t v = 0; v < size; ++v) {
                 const int32_t f = feature_.data()[first + v], c = child_.data()[first + v];
                 if (f < 0) {
-                    require(f == -1 && c >= 0 && c < n_leaves, "child: a leaf that does not exist");
+                    // each leaf has one node, so that a row's cost is bounded by the size of the model
+                    require(f == -1 && c == next_leaf && c < n_leaves, "child: leaves must be numbered 0, 1, 2, ...");
+                    ++next_leaf;
                 } else {
                     require(f < n_features_, "feature: a column that does not exist");
                     // children come after their parent, so that every walk ends
-                    require(c > v && c + 1 < size, "child: must come after its parent, within the tree");
+                    require(c > v && c < size - 1, "child: must come after its parent, within the tree");
                     require(!std::isnan(threshold_.data()[first + v]), "threshold must be a number");
                 }
             }
         }
+        require(next_leaf == n_leaves, "leaf_indptr: a leaf that no node has");
     }
 
     Source dense_source(const In2<float>& X) const {
@@ -316,15 +319,13 @@ class Predictor {
     }
 
     Source csr_source(const In1<int64_t>& indptr, const In1<int32_t>& indices, const In1<float>& data) const {
-        const int64_t n = static_cast<int64_t>(indptr.size()) - 1;
-        require(n >= 0 && indices.size() == data.size() && indptr.data()[0] == 0 &&
-                    indptr.data()[n] == static_cast<int64_t>(data.size()),
-                "indptr: must run from 0 to the number of entries");
+        require(indices.size() == data.size(), "indices, data: same size");
+        require_indptr(indptr, data.size());
         Source source;
         source.indptr = indptr.data();
         source.indices = indices.data();
         source.data = data.data();
-        source.n_rows = n;
+        source.n_rows = static_cast<int64_t>(indptr.size()) - 1;
         source.width = n_features_;
         return source;
     }

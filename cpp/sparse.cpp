@@ -17,8 +17,8 @@ void csr_times_dense(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data,
     const int64_t n = static_cast<int64_t>(out.shape(0)), width = static_cast<int64_t>(W.shape(1));
     require(static_cast<int64_t>(indptr.size()) == n + 1, "indptr: one more than the rows of out");
     require(static_cast<int64_t>(out.shape(1)) == width, "out: columns of W");
-    require(indices.size() == data.size() && indptr.data()[n] == static_cast<int64_t>(data.size()),
-            "indptr: must end at the number of entries");
+    require(indices.size() == data.size(), "indices, data: same size");
+    require_indptr(indptr, data.size());
     nb::gil_scoped_release release;
     parallel_tasks((n + kRowChunk - 1) / kRowChunk, n_threads, [&](int64_t chunk, int) {
         for (int64_t i = chunk * kRowChunk; i < std::min(n, (chunk + 1) * kRowChunk); ++i) {

@@ -89,6 +89,7 @@ void find_splits(nb::ndarray<const int32_t, nb::ndim<3>, nb::c_contig, nb::devic
             "offsets: one more than features, ending at the bins of hist");
     require(static_cast<int64_t>(counts.shape(1)) == n_bins && counts.shape(0) == hist.shape(0),
             "counts: (slots, bins) of hist");
+    require(n_active >= 1, "has_missing: at least one feature is needed");
     const bool masked = node_mask.shape(0) > 0;
     require(!masked || (static_cast<int64_t>(node_mask.shape(0)) == n_nodes &&
                         static_cast<int64_t>(node_mask.shape(1)) == n_active),

@@ -14,7 +14,8 @@ Features: TypeAlias = Any
 """Rows of features: a C-contiguous float32 array or a float32 CSR matrix."""
 
 
-CACHE_LINE = 64
+MAX_THREADS = 1024
+"""More than any machine needs; the model does not depend on it, and a system does not give out any number."""
 
 
 def effective_n_jobs(n_jobs: int | None) -> int:
@@ -24,7 +25,13 @@ def effective_n_jobs(n_jobs: int | None) -> int:
         return cores
     if n_jobs == 0:
         raise ValueError("n_jobs: 0 threads were asked for; give a positive number, or -1 for all cores.")
-    return n_jobs if n_jobs > 0 else max(1, cores + 1 + n_jobs)
+    return min(n_jobs, MAX_THREADS) if n_jobs > 0 else max(1, cores + 1 + n_jobs)
+
+
+def has_nan(X: Any) -> bool:
+    """Whether a value of an array or sparse matrix is NaN; values of any size, which a sum would not take."""
+    values = X.data if sp.issparse(X) else X
+    return bool(np.isnan(np.min(values, initial=0)))
 
 
 def csr_parts(X: Any) -> tuple[Array, Array, Array]:

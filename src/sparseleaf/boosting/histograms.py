@@ -69,11 +69,11 @@ class HistogramSearch:
 
     def start_tree(self, features: Array, scale: float) -> None:
         """Prepare for a tree that may use the given features; residuals were multiplied by ``scale``."""
+        if self._pool is not None:
+            self._pool.free += [node.slot for node in self._waiting.values()]
+        self._waiting.clear()
         if self._pool is None or not np.array_equal(self._pool.features, features):
             self._pool = HistogramPool(features, self._n_bins, self._width, self._budget)
-        for node in self._waiting.values():
-            self._pool.free.append(node.slot)
-        self._waiting.clear()
         self._scale = scale
 
     def search(self, shards: Shards, families: list[Family], node_features: NodeFeatures) -> None:

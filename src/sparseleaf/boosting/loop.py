@@ -25,6 +25,8 @@ ROWS, FEATURES, NODES = 11, 12, 13
 
 LARGEST_INT16 = 2**15 - 1
 LARGEST_SUM = 2**31 - 1
+LARGEST_EXPONENT = 127
+"""Of a power of two that float32 holds."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ class Booster:
         if largest <= 0.0:
             self.shards.call("quantise", 1.0)
             return 1.0
-        scale = 2.0 ** math.floor(math.log2(LARGEST_INT16 / largest))
+        scale = 2.0 ** min(math.floor(math.log2(LARGEST_INT16 / largest)), LARGEST_EXPONENT)
         while int(self.shards.sum("quantise", scale).max()) > LARGEST_SUM:
             scale /= 2.0
         return scale

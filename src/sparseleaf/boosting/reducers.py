@@ -121,6 +121,8 @@ class NormSampling:
     def plan(self, seed: int, tree: int, norms: Array | None) -> Plan:
         """See :class:`Reducer`."""
         assert norms is not None
+        if len(norms) == 0:  # no row has a label
+            return _Columns(np.empty(0, np.int32), np.zeros(self.width, np.float32))
         total = int(norms.sum())
         share = norms / total if total else np.full(len(norms), 1 / len(norms))
         p = 0.9 * share + 0.1 / len(norms)

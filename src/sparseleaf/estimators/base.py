@@ -12,8 +12,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sparseleaf._arrays import as_csr32, effective_n_jobs
-from sparseleaf.data.targets import decode, encode_targets
+from sparseleaf._arrays import as_csr32, effective_n_jobs, has_nan
+from sparseleaf.data.targets import Targets, decode, encode_targets
 from sparseleaf.estimators.parameters import Parameter, check_parameters
 from sparseleaf.metrics import precision_at_k
 from sparseleaf.model import Model, save_model
@@ -116,6 +116,8 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def staged_predict_topk(self, X: Any, k: int = 5, *, every: int = 1) -> Iterator[tuple[Array, Array]]:
         """:meth:`predict_topk` after ``every``, 2 · ``every``, … trees."""
         n_trees = self._model().n_trees
+        if every < 1:
+            raise ValueError(f"every: found {every!r}; wanted an int of at least 1.")
         for used in sorted({*range(every, n_trees + 1, every), n_trees}):
             yield self.predict_topk(X, k, n_trees=used)
 
@@ -149,6 +151,9 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @classmethod
     def from_model(cls, model: Model) -> Self:
         """A fitted classifier around a model."""
+        for name in NOT_IN_MODEL:
+            if name in model.parameters:
+                raise ValueError(f"parameters: {name!r} is the reader's to choose; wanted a model without it.")
         unknown = sorted(set(model.parameters) - set(cls.parameter_table))
         if unknown:
             raise ValueError(f"parameters: {unknown[0]!r} is unknown to {cls.__name__}; update sparseleaf.")
@@ -164,6 +169,7 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Set the attributes of a fitted classifier."""
         self.model_ = model
         self.history_ = model.history
+        self.best_iteration_ = model.n_trees
         names = model.label_names
         self.classes_ = np.arange(model.n_labels) if names is None else names
 
@@ -209,6 +215,8 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return checked
 
     def _validate_features(self, X: Any, *, reset: bool) -> Features:
+        if sp.issparse(X) and hasattr(X, "check_format"):
+            X.check_format(full_check=True)  # scipy walks indices unchecked
         X = validate_data(
             self,
             X,
@@ -225,6 +233,8 @@ def encode_known(Y: Any, n_rows: int, names: Array | None, n_labels: int) -> sp.
     """Targets of other rows over the labels of training; names never seen there get columns behind them."""
     targets = encode_targets(Y, n_rows)
     matrix = targets.matrix
+    if names is None and targets.names is not None:
+        return _by_column(targets, n_labels)
     if names is None or targets.names is None:
         if matrix.shape[1] > n_labels:
             raise ValueError(f"Y: found {matrix.shape[1]} labels; wanted at most the {n_labels} of training.")
@@ -240,10 +250,21 @@ def encode_known(Y: Any, n_rows: int, names: Array | None, n_labels: int) -> sp.
     return known
 
 
+def _by_column(targets: Targets, n_labels: int) -> sp.csr_matrix:
+    """Targets whose names are column numbers: training knew labels by these alone."""
+    names, matrix = targets.names, targets.matrix
+    numbers = names is not None and (names.dtype.kind in "iu" or not len(names))
+    if not numbers or not all(0 <= name < n_labels for name in names):
+        raise ValueError(
+            f"Y: found names that are no columns; training knew its labels as columns 0 to {n_labels - 1}, wanted these."
+        )
+    columns = np.asarray(names, np.int64)[matrix.indices]
+    return sp.csr_matrix((matrix.data, columns, matrix.indptr), shape=(targets.n_rows, n_labels))
+
+
 def refuse_nan(X: Features) -> None:
     """Raise ValueError where a projection would meet NaN."""
-    values = X.data if sp.issparse(X) else X
-    if np.isnan(np.sum(values)):
+    if has_nan(X):
         raise ValueError(
             "X: found NaN, which a projection cannot take; fill missing values in first, or train with"
             " projection=None, where trees learn which way missing values go."

@@ -280,6 +280,8 @@ class SparseGBDTClassifier(ModelClassifier):
         n_jobs = effective_n_jobs(self.n_jobs)
         seed = self._seed()
         X = self._validate_features(X, reset=True)
+        if y is None:  # in scikit-learn's words
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         targets = encode_targets(y, X.shape[0])
         kind = choose_projection(self.projection, X)
         if kind is not None:
@@ -308,7 +310,6 @@ class SparseGBDTClassifier(ModelClassifier):
         if stoppers:
             trees = trees[: best_tree(training.history[stoppers[0].metric])]
         self.projection_kind_ = kind
-        self.best_iteration_ = len(trees)
         self._adopt(
             Model(
                 method=self.method,

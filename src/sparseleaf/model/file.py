@@ -13,12 +13,13 @@ import os
 import tempfile
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from sparseleaf.data.targets import Kind
 from sparseleaf.model.model import Model, Trees
 from sparseleaf.projection import Projection
 
@@ -136,6 +137,8 @@ def _read(path: Path) -> Model:
         _require_finite("projection.components", components)
         projection = Projection(components)
     names = _label_names(tensors, header["label_name_kind"])
+    if names is None and header["target_kind"] not in ("multilabel-sparse", "multilabel-indicator"):
+        raise ModelFileError(f"target_kind {header['target_kind']!r} needs label names; found none")
     if tensors:
         raise ModelFileError(f"unknown tensor {min(tensors)!r}")
     for name, found in (
@@ -209,6 +212,10 @@ def _header(metadata: dict[str, str]) -> dict[str, Any]:
             raise ModelFileError(f"metadata {key!r} is {_short(value)}; wanted {kind.__name__}")
         if kind is int and not 0 <= header[key] < 2**63:
             raise ModelFileError(f"metadata {key!r} is {_short(value)}; wanted 0 or more, in 63 bits")
+    if version < 1:
+        raise ModelFileError(f"format version {version} does not exist; wanted 1 to {FORMAT_VERSION}")
+    if header["target_kind"] not in get_args(Kind):
+        raise ModelFileError(f"target_kind is {_short(header['target_kind'])}; wanted one of {get_args(Kind)}")
     for name, values in header["history"].items():
         if not isinstance(values, list) or not all(isinstance(value, int | float) for value in values):
             raise ModelFileError(f"metadata 'history' of {_short(name)} is not a list of numbers")
@@ -239,7 +246,9 @@ def _label_names(tensors: dict[str, tuple[str, Array]], kind: str) -> Array | No
         raise ModelFileError("label_names.offsets must rise from 0 to the size of label_names.bytes")
     whole, ends = text.tobytes(), offsets.tolist()
     try:
-        names = [whole[a:b].decode() for a, b in itertools.pairwise(ends)]
+        names = [whole[a:b].decode() for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        if len(set(names)) < len(names):
+            raise ValueError("one of them is there twice")
         if kind == "int":
             return np.array([int(name) for name in names], np.int64)
         if kind == "float":

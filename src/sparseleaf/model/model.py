@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparseleaf import _kernels
-from sparseleaf._arrays import csr_parts
+from sparseleaf._arrays import csr_parts, has_nan
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
@@ -134,6 +134,10 @@ class Model:
     parameters: dict[str, Any]
     history: dict[str, list[float]]
 
+    def __getstate__(self) -> dict[str, Any]:
+        # the compiled predictor is made again where it is needed
+        return {name: value for name, value in vars(self).items() if name != "predictor"}
+
     @property
     def n_trees(self) -> int:
         """Number of trees."""
@@ -192,10 +196,9 @@ class Model:
 
     def _project(self, X: Features, n_jobs: int) -> tuple[Features, bool]:
         """What the trees see, and whether it may hold NaN."""
-        if self.projection is not None:
-            return self.projection.transform(X, n_jobs), False
-        values = X.data if sp.issparse(X) else X
-        return X, bool(np.isnan(np.sum(values)))
+        # a product of huge values may be inf - inf, which training took for missing as well
+        columns = X if self.projection is None else self.projection.transform(X, n_jobs)
+        return columns, has_nan(columns)
 
 
 def _threads(n_rows: int, n_jobs: int) -> int:

@@ -55,7 +55,7 @@ def fit_projection(kind: str, X: Features, dim: int, seed: int) -> Projection:
     """Fit the projection of that kind to ``dim`` columns (fewer where X has not as many)."""
     if kind == "random":
         # drawn by the size of X alone; one row is enough to fit it
-        fitted = GaussianRandomProjection(dim, random_state=seed).fit(X[:1])
+        fitted = GaussianRandomProjection(min(dim, X.shape[1]), random_state=seed).fit(X[:1])
     else:
         dim = min(dim, *X.shape)
         if not sp.issparse(X):
@@ -65,6 +65,6 @@ def fit_projection(kind: str, X: Features, dim: int, seed: int) -> Projection:
         else:
             return Projection(np.eye(X.shape[1], dtype=np.float32))
         # BLAS adds in another order for another number of threads: one thread gives the same bits always
-        with threadpool_limits(1):
+        with threadpool_limits(1), np.errstate(invalid="ignore"):  # one row has no variance to divide by
             fitted.fit(X)
     return Projection(np.ascontiguousarray(fitted.components_.T, np.float32))

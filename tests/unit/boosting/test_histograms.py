@@ -1,0 +1,84 @@
+"""The pool of histograms: how much room there is must never show in the model."""
+
+import numpy as np
+import pytest
+
+from smalldata import make_set, saved_bytes
+from sparseleaf import SparseGBDTClassifier
+from sparseleaf.boosting import histograms
+from sparseleaf.boosting.histograms import HistogramPool, HistogramSearch
+from sparseleaf.boosting.splits import SplitLimits
+from sparseleaf.boosting.tree import Node
+
+
+@pytest.fixture
+def counted_pools(monkeypatch):
+    """Pools as they are made, and how often a waiting node gave up its slot."""
+    pools, evictions = [], []
+
+    def make(self, *args):
+        plain_init(self, *args)
+        pools.append(self)
+
+    def evict(self, keep):
+        evictions.append(keep)
+        plain_evict(self, keep)
+
+    plain_init, plain_evict = HistogramPool.__init__, HistogramSearch._evict
+    monkeypatch.setattr(HistogramPool, "__init__", make)
+    monkeypatch.setattr(HistogramSearch, "_evict", evict)
+    return pools, evictions
+
+
+@pytest.mark.parametrize("parameters", [
+    {},
+    {"growth": "best-first"},
+    {"growth": "best-first", "max_leaves": 20},
+    {"max_leaves": 20},
+    {"colsample_bytree": 0.5, "max_leaves": 20},
+    {"subsample": 0.6, "split": "full"},
+])  # fmt: skip
+def test_a_pool_of_few_slots_gives_the_same_model(parameters, counted_pools, monkeypatch, tmp_path):
+    pools, evictions = counted_pools
+    X, Y = make_set(900, 6, 10, seed=1, missing=0.1)
+    parameters = {"n_trees": 4, "min_samples_leaf": 2, "max_depth": None, **parameters}
+    large = saved_bytes(SparseGBDTClassifier(**parameters).fit(X, Y), tmp_path)
+    assert all(len(pool.sums) > 100 for pool in pools)
+    assert not evictions
+    plain = HistogramSearch.__init__
+    monkeypatch.setattr(
+        HistogramSearch, "__init__", lambda self, a, b, c, budget, *rest: plain(self, a, b, c, 0, *rest)
+    )
+    pools.clear()
+    small = saved_bytes(SparseGBDTClassifier(**parameters).fit(X, Y), tmp_path)
+    assert all(len(pool.sums) == histograms.MIN_SLOTS for pool in pools)
+    assert evictions, "the case must make slots scarce"
+    assert small == large
+
+
+def test_slots_are_given_back_when_the_features_change():
+    limits = SplitLimits(None, 1, 1.0, 0.0)
+    search = HistogramSearch(np.full(6, 5), np.zeros(6, np.uint8), 16, 1 << 16, limits, 1)
+    for features in (np.arange(6), np.array([0, 2, 5]), np.array([0, 2, 5]), np.array([1])):
+        search.start_tree(features, 1.0)
+        pool = search._pool
+        assert sorted(pool.free) == list(range(len(pool.sums)))
+        # a node that waits when the tree is complete, as with max_leaves
+        node = Node(3, 1, 50, slot=pool.free.pop())
+        search._waiting[node.id] = node
+
+
+def test_trees_do_not_depend_on_the_trees_before_them(tmp_path, monkeypatch):
+    """With features drawn for every tree and nodes left waiting, each tree starts with a whole pool."""
+    X, Y = make_set(600, 8, 10, seed=2)
+    parameters = {"n_trees": 6, "colsample_bytree": 0.5, "max_leaves": 20, "min_samples_leaf": 2}
+    found = saved_bytes(SparseGBDTClassifier(**parameters).fit(X, Y), tmp_path)
+
+    def start_afresh(self, features, scale):
+        self._pool = None
+        self._waiting.clear()
+        plain(self, features, scale)
+
+    plain = HistogramSearch.start_tree
+    monkeypatch.setattr(HistogramSearch, "start_tree", start_afresh)
+    assert saved_bytes(SparseGBDTClassifier(**parameters).fit(X, Y), tmp_path) == found

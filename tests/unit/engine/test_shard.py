@@ -1,0 +1,134 @@
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from smalldata import csr_targets, make_set, saved_bytes
+from sparseleaf import SparseGBDTClassifier
+from sparseleaf._arrays import hash_rows
+from sparseleaf.binning import bin_features, find_cuts
+from sparseleaf.engine import shard as shard_module
+from sparseleaf.engine.shard import Shard
+from sparseleaf.engine.shards import LocalShards
+from sparseleaf.estimators import sparse as sparse_module
+
+
+def make_shard(n=300, *, missing=0.0, n_jobs=1, seed=0, **options):
+    X, Y = make_set(n, 4, 9, seed=seed, missing=missing)
+    cuts = find_cuts(X, 16, 0, 1)
+    bins = bin_features(X, cuts, np.uint8, 1)
+    return Shard(bins, cuts.missing_bins, csr_targets(Y), 0, n_jobs, **options), X, Y
+
+
+@pytest.mark.parametrize("block_rows", [64, 1024])
+def test_counts(block_rows):
+    shard, X, Y = make_shard(missing=0.2, block_rows=block_rows)
+    assert shard.label_counts().tolist() == Y.sum(axis=0).tolist()
+    assert shard.missing_features().tolist() == np.isnan(X).sum(axis=0).tolist()
+
+
+def test_labels_are_kept_by_rank_and_unseen_ones_not_at_all():
+    shard, _, Y = make_shard(block_rows=128)
+    rank_of = np.array([3, -1, 0, -1, 1, 2, -1, -1, 4])
+    shard.start(rank_of, 5)
+    assert shard.n_entries() == Y[:, rank_of >= 0].sum()
+    assert [len(indptr) - 1 for indptr, _, _ in shard._blocks] == [128, 128, 44]
+    entries = np.concatenate([labels for _, labels, _ in shard._blocks])
+    assert (entries >> 31 == 1).all()
+    # every row's norm of a label is 1 where it is true
+    norms = shard.label_norms()
+    order = np.argsort(np.where(rank_of < 0, 99, rank_of))[:5]
+    assert norms.tolist() == (Y[:, order].sum(axis=0) * 2**16).tolist()
+    for indptr, labels, _ in shard._blocks:
+        for a, b in itertools.pairwise(indptr):
+            assert (np.diff((labels[a:b] & 0x7FFFFFFF).astype(int)) > 0).all()
+
+
+def test_sampling_is_keyed_by_the_global_row_number():
+    whole, *_ = make_shard(300)
+    whole.plant(0.4, 1, 2, 3)
+    rows = whole._rows.tolist()
+    assert 80 < len(rows) < 160
+    wanted = np.flatnonzero(hash_rows(300, 1, 2, 3) < np.uint64(int(0.4 * 2.0**64)))
+    assert rows == wanted.tolist()
+    part, *_ = make_shard(100, first_row=150)
+    assert part.plant(0.4, 1, 2, 3) == len(part._rows)
+    assert (part._rows + 150).tolist() == [row for row in rows if 150 <= row < 250]
+    assert sorted([*part._rows, *part._unsampled]) == list(range(100))
+    whole.plant(0.4, 1, 2, 4)
+    assert whole._rows.tolist() != rows
+
+
+@pytest.mark.parametrize("share", [1e-300, 1 - 2**-53, 1.0])
+def test_extreme_shares(share):
+    shard, *_ = make_shard(50)
+    n = shard.plant(share, 0)
+    assert n == (0 if share < 0.5 else 50)
+    assert len(shard._rows) + len(shard._unsampled) == 50
+
+
+@pytest.mark.parametrize("parameters", [
+    {},
+    {"subsample": 0.5, "loss": "squared_hinge"},
+    {"split": "exact", "exact_step": 0.1},
+    {"reducer": "sampling", "growth": "best-first"},
+])  # fmt: skip
+def test_block_size_does_not_change_a_byte(parameters, monkeypatch, tmp_path):
+    X, Y = make_set(1500, 5, 12, seed=3, missing=0.1)
+    files = []
+    for block_rows in (64, 1024, 16_384):
+
+        def make(*args, rows=block_rows, **kwargs):
+            return Shard(*args, block_rows=rows, **kwargs)
+
+        monkeypatch.setattr(sparse_module, "Shard", make)
+        clf = SparseGBDTClassifier(n_trees=4, **parameters)
+        files.append(saved_bytes(clf.fit(X, Y, eval_set=(X[:700], Y[:700])), tmp_path))
+    assert files[0] == files[1] == files[2]
+
+
+@pytest.mark.parametrize("parameters", [
+    {},
+    {"subsample": 0.5},
+    {"learning_rate": 1.0, "l2": 0.0, "leaf_labels": 2},
+    {"split": "exact", "exact_step": 1, "loss": "squared_hinge", "learning_rate": 1.0},
+    {"projection": "pca", "projection_dim": 3},
+    {"projection": "random", "projection_dim": 4},
+])  # fmt: skip
+@pytest.mark.parametrize("sparse", [False, True])
+def test_predictions_of_training_rows_are_the_scores_of_training(parameters, sparse, monkeypatch):
+    shards = []
+
+    class Watched(Shard):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            shards.append(self)
+
+    monkeypatch.setattr(sparse_module, "Shard", Watched)
+    X, Y = make_set(400, 6, 10, seed=4, decimals=1, missing=0 if "projection" in parameters else 0.2)
+    X[:, 2] = np.abs(X[:, 2]) > 1
+    X = sp.csr_matrix(X) if sparse else X
+    clf = SparseGBDTClassifier(n_trees=8, min_samples_leaf=2, **parameters).fit(X, Y)
+    counts = np.asarray(Y).sum(axis=0)
+    ids = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)].astype(np.int32)
+    in_training = shards[0].topk(6, ids)
+    labels, _ = clf.predict_topk(X, 6)
+    np.testing.assert_array_equal(labels, in_training)
+    # and the scores themselves, bit for bit
+    wanted = np.zeros(Y.shape, np.float32)
+    row = 0
+    for indptr, entries, values in shards[0]._blocks:
+        for a, b in itertools.pairwise(indptr):
+            wanted[row, ids[entries[a:b] & 0x7FFFFFFF]] = values[a:b]
+            row += 1
+    np.testing.assert_array_equal(clf.decision_function(X).toarray(), wanted)
+
+
+def test_local_shards_are_direct_calls():
+    shard, _, Y = make_shard(50)
+    shards = LocalShards(shard)
+    assert shards.sum("label_counts").tolist() == Y.sum(axis=0).tolist()
+    assert len(shards.gather("plant", 1.0)) == 1
+    assert shards.call("plant", 0.5, 1) is None
+    assert shard_module.BLOCK_ROWS & (shard_module.BLOCK_ROWS - 1) == 0

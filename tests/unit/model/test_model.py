@@ -1,0 +1,182 @@
+import copy
+import pickle
+import threading
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import naive
+import sparseleaf
+from smalldata import make_set
+from sparseleaf import SparseGBDTClassifier
+from sparseleaf.boosting.tree import FlatTree, LeafVectors
+from sparseleaf.model import concatenate_trees
+from sparseleaf.model.model import ONE_THREAD_ROWS
+
+
+def flat(feature, child, gain, threshold):
+    feature = np.array(feature, np.int32)
+    zeros = np.zeros(len(feature), np.int32)
+    leaves = np.flatnonzero(feature < 0)
+    return FlatTree(
+        feature, zeros, np.array(threshold, np.float32), zeros, zeros.astype(np.uint8),
+        np.array(child, np.int32), np.array(gain, np.float64), leaves,
+    )  # fmt: skip
+
+
+def test_concatenate_renumbers_leaves_and_sorts_labels_by_id():
+    label_ids = np.array([7, 2, 5], np.int32)  # rank -> label
+    first = (
+        flat([1, -1, -1], [1, 0, 1], [2.5, 0, 0], [0.5, 0, 0]),
+        LeafVectors(
+            np.array([0, 2, 3]), np.array([0, 1, 2], np.uint32), np.array([0.1, 0.2, 0.3], np.float32)
+        ),
+    )
+    second = (
+        flat([-1], [0], [0], [0]),
+        LeafVectors(np.array([0, 3]), np.array([0, 1, 2], np.uint32), np.array([1, 2, 3], np.float32)),
+    )
+    trees = concatenate_trees([first, second], label_ids, 3)
+    assert trees.n_trees == 2
+    assert trees.tree_offsets.tolist() == [0, 3, 4]
+    assert trees.child.tolist() == [1, 0, 1, 2]
+    assert trees.leaf_indptr.tolist() == [0, 2, 3, 6]
+    assert trees.leaf_labels.tolist() == [2, 7, 5, 2, 5, 7]
+    np.testing.assert_allclose(trees.leaf_values, [0.2, 0.1, 0.3, 2, 3, 1])
+    assert trees.feature_gain.tolist() == [0, 2.5, 0]
+
+
+def test_no_trees():
+    trees = concatenate_trees([], np.empty(0, np.int32), 4)
+    assert trees.n_trees == 0
+    assert trees.leaf_indptr.tolist() == [0]
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, Y = make_set(400, 5, 12, seed=2, missing=0.1)
+    return SparseGBDTClassifier(n_trees=9, min_samples_leaf=3).fit(X, Y), X, Y
+
+
+def test_fewer_trees_are_the_first_ones(fitted):
+    clf, X, Y = fitted
+    short = SparseGBDTClassifier(n_trees=4, min_samples_leaf=3).fit(X, Y)
+    for found, wanted in zip(clf.predict_topk(X, 3, n_trees=4), short.predict_topk(X, 3), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    labels, scores = clf.predict_topk(X, 3, n_trees=0)
+    assert (labels == -1).all()
+    assert np.isneginf(scores).all()
+    for n_trees in (-1, 10):
+        with pytest.raises(ValueError, match=f"n_trees: {n_trees} were asked for; the model has 9"):
+            clf.predict_topk(X, 3, n_trees=n_trees)
+
+
+@pytest.mark.parametrize(("every", "stages"), [(1, range(1, 10)), (4, [4, 8, 9]), (9, [9]), (50, [9])])
+def test_staged_predictions(fitted, every, stages):
+    clf, X, _ = fitted
+    found = list(clf.staged_predict_topk(X[:50], 2, every=every))
+    assert len(found) == len(stages)
+    for (labels, scores), n_trees in zip(found, stages, strict=True):
+        wanted = clf.predict_topk(X[:50], 2, n_trees=n_trees)
+        np.testing.assert_array_equal(labels, wanted[0])
+        np.testing.assert_array_equal(scores, wanted[1])
+
+
+@pytest.mark.parametrize("every", [0, -1])
+def test_staged_predictions_refuse_a_step_that_is_none(fitted, every):
+    clf, X, _ = fitted
+    with pytest.raises(ValueError, match="every"):
+        list(clf.staged_predict_topk(X, every=every))
+
+
+def test_one_row_at_a_time_is_the_batch(fitted):
+    clf, X, _ = fitted
+    assert len(X) > ONE_THREAD_ROWS
+    labels, scores = clf.predict_topk(X, 4)
+    for i in (0, 7, 399):
+        one = clf.predict_topk(X[i : i + 1], 4)
+        np.testing.assert_array_equal(one[0][0], labels[i])
+        np.testing.assert_array_equal(one[1][0], scores[i])
+
+
+def test_decision_function_is_the_twins_sum(fitted):
+    clf, X, _ = fitted
+    trees = [naive.nested(clf.model_.trees, t) for t in range(9)]
+    scores = clf.decision_function(X)
+    assert scores.format == "csr"
+    assert scores.dtype == np.float32
+    assert scores.has_sorted_indices
+    for i in (0, 5, 300):
+        wanted = naive.predict(X[i], trees)
+        assert {int(q): scores[i, q] for q in scores[i].indices} == wanted
+
+
+def test_sparse_and_dense_rows_are_the_same(fitted):
+    clf, X, _ = fitted
+    X = np.where(np.random.default_rng(0).random(X.shape) < 0.5, 0, X)
+    for matrix in (
+        sp.csr_matrix(X),
+        sp.csc_matrix(X),
+        sp.csr_array(X),
+        sp.coo_matrix(X),
+        X.astype(np.float64),
+    ):
+        for found, wanted in zip(clf.predict_topk(matrix, 3), clf.predict_topk(X, 3), strict=True):
+            np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("k", [0, -1, 2.0, "3", None, True])
+def test_k_must_be_a_positive_integer(fitted, k):
+    clf, X, _ = fitted
+    with pytest.raises(ValueError, match="k: found"):
+        clf.predict_topk(X, k)
+
+
+def test_k_beyond_the_labels_pads(fitted):
+    clf, X, _ = fitted
+    labels, scores = clf.predict_topk(X[:5], np.int64(40))
+    assert (labels[:, 12:] == -1).all()
+    assert np.isneginf(scores[:, 12:]).all()
+
+
+@pytest.mark.parametrize("prepare", [lambda clf: clf, lambda clf: clf.predict_topk(np.zeros((1, 5)))])
+def test_pickle_and_deepcopy_before_and_after_prediction(prepare, tmp_path):
+    X, Y = make_set(100, 5, 6)
+    clf = SparseGBDTClassifier(n_trees=2).fit(X, Y)
+    prepare(clf)
+    clf.save(tmp_path / "m.safetensors")
+    for estimator in (clf, sparseleaf.load(tmp_path / "m.safetensors")):
+        for other in (pickle.loads(pickle.dumps(estimator)), copy.deepcopy(estimator)):
+            np.testing.assert_array_equal(other.predict_topk(X)[0], clf.predict_topk(X)[0])
+
+
+def test_many_threads_may_predict_at_once(fitted):
+    clf, X, _ = fitted
+    rows = [X[i * 40 : i * 40 + 200] for i in range(5)] + [X[:1], X[1:2], sp.csr_matrix(np.nan_to_num(X))]
+    wanted = [clf.predict_topk(part, 3) for part in rows]
+    wrong, start = [], threading.Barrier(8)
+
+    def work(number):
+        start.wait()
+        for _ in range(20):
+            labels, scores = clf.predict_topk(rows[number], 3)
+            if not (np.array_equal(labels, wanted[number][0]) and np.array_equal(scores, wanted[number][1])):
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_feature_importances(fitted):
+    clf, _, _ = fitted
+    assert clf.feature_importances_.shape == (5,)
+    assert clf.feature_importances_.sum() == pytest.approx(1)
+    used = np.unique(clf.model_.trees.feature[clf.model_.trees.feature >= 0])
+    assert np.flatnonzero(clf.feature_importances_).tolist() == used.tolist()
+    blank = SparseGBDTClassifier(n_trees=1).fit(np.ones((20, 3)), np.eye(20, 2))
+    assert blank.feature_importances_.tolist() == [0, 0, 0]

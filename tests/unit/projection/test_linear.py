@@ -1,0 +1,99 @@
+import dataclasses
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.decomposition import PCA
+
+from sparseleaf import SparseGBDTClassifier
+from sparseleaf._arrays import has_nan
+from sparseleaf.estimators.base import refuse_nan
+from sparseleaf.projection import Projection, choose_projection, fit_projection
+
+
+def make(n=120, d=30, sparse=True):
+    X = sp.random(n, d, 0.3, "csr", dtype=np.float32, random_state=1)
+    return X if sparse else X.toarray()
+
+
+def test_auto_projects_wide_sparse_data_only():
+    wide = sp.csr_matrix((3, 2001), dtype=np.float32)
+    assert choose_projection("auto", wide) == "pca"
+    assert choose_projection("auto", wide[:, :2000]) is None
+    assert choose_projection("auto", wide.toarray()) is None
+    assert choose_projection(None, wide) is None
+    assert choose_projection("random", wide.toarray()) == "random"
+
+
+@pytest.mark.parametrize("kind", ["random", "pca"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_projection_is_a_product_and_the_same_for_any_threads(kind, sparse):
+    X = make(sparse=sparse)
+    projection = fit_projection(kind, X, 5, 0)
+    assert projection.width == 5
+    assert projection.components.dtype == np.float32
+    found = projection.transform(X, 1)
+    np.testing.assert_allclose(found, X @ projection.components.astype(np.float64), atol=1e-4)
+    np.testing.assert_array_equal(projection.transform(X, 3), found)
+    np.testing.assert_array_equal(fit_projection(kind, X, 5, 0).components, projection.components)
+
+
+def test_dense_pca_is_scikit_learns_up_to_a_shift():
+    X = make(sparse=False)
+    found = fit_projection("pca", X, 4, 0).transform(X, 1)
+    wanted = PCA(4, random_state=0).fit_transform(X)
+    np.testing.assert_allclose(np.abs(found - found.mean(axis=0)), np.abs(wanted), atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["random", "pca"])
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("n", [1, 3, 120])
+def test_more_columns_than_there_are_are_not_made(kind, sparse, n):
+    X = make(n, 8, sparse)
+    projection = fit_projection(kind, X, 100, 0)
+    assert projection.width <= 8
+    assert np.isfinite(projection.components).all()
+    clf = SparseGBDTClassifier(n_trees=1, projection=kind).fit(X, np.eye(n, 5))
+    assert clf.predict_topk(X, 1)[0].shape == (n, 1)
+
+
+@pytest.mark.parametrize("kind", ["random", "pca"])
+def test_nan_is_refused_with_a_way_out(kind):
+    X = make(sparse=False)
+    X[3, 4] = np.nan
+    Y = np.ones((len(X), 2))
+    with pytest.raises(ValueError, match=r"X: found NaN.*projection=None"):
+        SparseGBDTClassifier(n_trees=1, projection=kind).fit(X, Y)
+    clf = SparseGBDTClassifier(n_trees=1, projection=kind).fit(np.nan_to_num(X), Y)
+    with pytest.raises(ValueError, match="X: found NaN"):
+        clf.predict_topk(X.astype(np.float32))
+
+
+def huge_rows():
+    X = np.zeros((64, 4), np.float32)
+    X[::2, :2], X[1::2, 2:] = 3e38, -3e38
+    return X
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_huge_values_are_not_taken_for_nan(sparse):
+    X = sp.csr_matrix(huge_rows()) if sparse else huge_rows()
+    refuse_nan(X)
+    assert not has_nan(X)
+    X[3, 3] = np.nan
+    assert has_nan(X)
+    with pytest.raises(ValueError, match="X: found NaN"):
+        refuse_nan(X)
+    assert not has_nan(np.empty((0, 3), np.float32))
+
+
+def test_a_projection_that_overflows_goes_the_same_way_in_training_and_in_prediction():
+    rows = [[-1, 0], [1, 0], [3e38, 3e38]]  # the last one becomes inf - inf
+    projection = Projection(np.array([[2], [-2]], np.float32))
+    X, Y = np.repeat(np.array(rows, np.float32), 20, axis=0), np.repeat([[1, 0], [0, 1], [1, 0]], 20, axis=0)
+    projected = projection.transform(X, 1)
+    assert np.isnan(projected).ravel().tolist() == [False] * 40 + [True] * 20
+    clf = SparseGBDTClassifier(n_trees=1, min_samples_leaf=5).fit(projected, Y)
+    assert clf.model_.trees.missing_left[0] == 1
+    model = dataclasses.replace(clf.model_, projection=projection, n_features=2)
+    assert model.topk(X, 1, None, 1)[0].ravel().tolist() == [0] * 20 + [1] * 20 + [0] * 20

@@ -1,0 +1,40 @@
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from sparseleaf import _arrays
+
+
+def test_number_of_threads(monkeypatch):
+    monkeypatch.setattr(_arrays.os, "sched_getaffinity", lambda _: range(8), raising=False)
+    counts = [_arrays.effective_n_jobs(n) for n in (None, -1, -2, -8, -99, 1, 3, 16)]
+    assert counts == [8, 8, 7, 1, 1, 1, 3, 16]
+    with pytest.raises(ValueError, match="n_jobs"):
+        _arrays.effective_n_jobs(0)
+
+
+def test_absurd_numbers_of_threads_are_bounded():
+    # a thread takes a stack and a slot of the system's; results never depend on their number
+    assert 64 <= _arrays.effective_n_jobs(2**31) <= 4096
+    assert _arrays.effective_n_jobs(10**30) <= 4096
+
+
+def test_hashes_of_rows_depend_on_key_and_row_alone():
+    whole = _arrays.hash_rows(100, 1, 2)
+    np.testing.assert_array_equal(_arrays.hash_rows(30, 1, 2, first=50), whole[50:80])
+    assert len(np.unique(whole)) == 100
+    assert not np.intersect1d(whole, _arrays.hash_rows(100, 2, 1)).size
+    assert _arrays.derive_key(-1) == _arrays.derive_key(2**64 - 1)
+
+
+def test_smallest_hashes():
+    hashes = np.array([5, 1, 9, 3, 7], np.uint64)
+    assert _arrays.smallest_hashes(hashes, 3).tolist() == [0, 1, 3]
+
+
+def test_as_csr32_sums_duplicates_and_leaves_the_callers_matrix_alone():
+    X = sp.csr_matrix((np.array([1.0, 2.0, 4.0]), np.array([2, 0, 2]), np.array([0, 3])), shape=(1, 3))
+    found = _arrays.as_csr32(X)
+    assert found.dtype == np.float32
+    assert found.toarray().tolist() == [[2, 0, 5]]
+    assert X.data.tolist() == [1, 2, 4]
