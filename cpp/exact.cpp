@@ -91,7 +91,8 @@ void collect(const RowBlocks& state, const int32_t* rows, int64_t n, std::vector
         }
         node.indptr.push_back(static_cast<int64_t>(node.labels.size()));
     }
-    // Numbered again in order of label: squares are added up in that order, and it must not be that of the rows.
+    // Numbered again in order of label: squares are added up in that order, and it must not be that of the
+    // rows.
     const std::vector<int64_t> total = node.total;
     std::sort(seen.begin(), seen.end());
     std::vector<int32_t> place(seen.size());

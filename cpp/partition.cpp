@@ -94,7 +94,8 @@ void route_binned(In2<Bin> bins, In1<int32_t> rows, In1<int32_t> feature, In1<in
     for (int32_t v = 0; v < n_nodes; ++v) {
         require(feature.data()[v] < n_features, "feature: beyond bins");
         // children come after their parent, so every walk ends
-        require(feature.data()[v] < 0 || (child.data()[v] > v && child.data()[v] < n_nodes - 1), "child: not a tree");
+        require(feature.data()[v] < 0 || (child.data()[v] > v && child.data()[v] < n_nodes - 1),
+                "child: not a tree");
     }
     nb::gil_scoped_release release;
     constexpr int64_t kChunk = 4096;

@@ -62,7 +62,8 @@ class Sums {
         }
     }
 
-    // Moves what was summed into `out` and is empty again. A sum of exactly 0 is no candidate, as in training.
+    // Moves what was summed into `out` and is empty again. A sum of exactly 0 is no candidate, as in
+    // training.
     void take(std::vector<Scored>& out) {
         out.clear();
         for (const int32_t at : touched_) {
@@ -295,7 +296,8 @@ class Predictor {
                 const int32_t f = feature_.data()[first + v], c = child_.data()[first + v];
                 if (f < 0) {
                     // each leaf has one node, so that a row's cost is bounded by the size of the model
-                    require(f == -1 && c == next_leaf && c < n_leaves, "child: leaves must be numbered 0, 1, 2, ...");
+                    require(f == -1 && c == next_leaf && c < n_leaves,
+                            "child: leaves must be numbered 0, 1, 2, ...");
                     ++next_leaf;
                 } else {
                     require(f < n_features_, "feature: a column that does not exist");

@@ -218,12 +218,12 @@ def residuals(truth, scores, loss):
 
 def fixed_point(values):
     """Residuals in units of 2^-24, as Python integers."""
-    return np.rint(np.clip(values, -128, 128).astype(np.float64) * 2**24).astype(np.int64)
+    return np.rint(np.clip(values, -127, 127).astype(np.float64) * 2**24).astype(np.int64)
 
 
 def column_norms(values):
     """Sum of squares of every column, in units of 2^-16."""
-    clipped = np.clip(values, -128, 128).astype(np.float64)
+    clipped = np.clip(values, -127, 127).astype(np.float64)
     return np.rint(clipped**2 * 2**16).astype(np.int64).sum(axis=0)
 
 

@@ -14,6 +14,8 @@ Features: TypeAlias = Any
 """Rows of features: a C-contiguous float32 array or a float32 CSR matrix."""
 
 
+CACHE_LINE = 64
+
 MAX_THREADS = 1024
 """More than any machine needs; the model does not depend on it, and a system does not give out any number."""
 

@@ -153,7 +153,9 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """A fitted classifier around a model."""
         for name in NOT_IN_MODEL:
             if name in model.parameters:
-                raise ValueError(f"parameters: {name!r} is the reader's to choose; wanted a model without it.")
+                raise ValueError(
+                    f"parameters: {name!r} is the reader's to choose; wanted a model without it."
+                )
         unknown = sorted(set(model.parameters) - set(cls.parameter_table))
         if unknown:
             raise ValueError(f"parameters: {unknown[0]!r} is unknown to {cls.__name__}; update sparseleaf.")
@@ -253,10 +255,11 @@ def encode_known(Y: Any, n_rows: int, names: Array | None, n_labels: int) -> sp.
 def _by_column(targets: Targets, n_labels: int) -> sp.csr_matrix:
     """Targets whose names are column numbers: training knew labels by these alone."""
     names, matrix = targets.names, targets.matrix
-    numbers = names is not None and (names.dtype.kind in "iu" or not len(names))
+    assert names is not None
+    numbers = names.dtype.kind in "iu" or not len(names)
     if not numbers or not all(0 <= name < n_labels for name in names):
         raise ValueError(
-            f"Y: found names that are no columns; training knew its labels as columns 0 to {n_labels - 1}, wanted these."
+            f"Y: found names that are no columns; wanted 0 to {n_labels - 1}, as training knew its labels."
         )
     columns = np.asarray(names, np.int64)[matrix.indices]
     return sp.csr_matrix((matrix.data, columns, matrix.indptr), shape=(targets.n_rows, n_labels))

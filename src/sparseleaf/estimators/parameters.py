@@ -77,7 +77,11 @@ class Parameter:
             return False
         if self.kind == "number" and number >= 1 and not number.is_integer():
             return False
-        return not math.isnan(number) and self.low <= number <= self.high and not (self.low_open and number == self.low)
+        return (
+            not math.isnan(number)
+            and self.low <= number <= self.high
+            and not (self.low_open and number == self.low)
+        )
 
     def parse(self, text: str) -> Any:
         """The value that a user wrote as text; ``none`` is None."""
@@ -97,7 +101,9 @@ def check_parameters(estimator: str, values: Mapping[str, Any], table: Mapping[s
     """Raise ValueError for the first parameter that may not be what it is."""
     for name, parameter in table.items():
         if not parameter.accepts(values[name]):
-            raise ValueError(f"{name}={values[name]!r:.80} is not allowed in {estimator}; wanted {parameter.wanted}.")
+            raise ValueError(
+                f"{name}={values[name]!r:.80} is not allowed in {estimator}; wanted {parameter.wanted}."
+            )
 
 
 def parse_settings(settings: Iterable[str], table: Mapping[str, Parameter]) -> dict[str, Any]:

@@ -212,10 +212,12 @@ def _header(metadata: dict[str, str]) -> dict[str, Any]:
             raise ModelFileError(f"metadata {key!r} is {_short(value)}; wanted {kind.__name__}")
         if kind is int and not 0 <= header[key] < 2**63:
             raise ModelFileError(f"metadata {key!r} is {_short(value)}; wanted 0 or more, in 63 bits")
-    if version < 1:
+    if header["format_version"] < 1:
         raise ModelFileError(f"format version {version} does not exist; wanted 1 to {FORMAT_VERSION}")
     if header["target_kind"] not in get_args(Kind):
-        raise ModelFileError(f"target_kind is {_short(header['target_kind'])}; wanted one of {get_args(Kind)}")
+        raise ModelFileError(
+            f"target_kind is {_short(header['target_kind'])}; wanted one of {get_args(Kind)}"
+        )
     for name, values in header["history"].items():
         if not isinstance(values, list) or not all(isinstance(value, int | float) for value in values):
             raise ModelFileError(f"metadata 'history' of {_short(name)} is not a list of numbers")
@@ -246,7 +248,7 @@ def _label_names(tensors: dict[str, tuple[str, Array]], kind: str) -> Array | No
         raise ModelFileError("label_names.offsets must rise from 0 to the size of label_names.bytes")
     whole, ends = text.tobytes(), offsets.tolist()
     try:
-        names = [whole[a:b].decode() for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        names = [whole[a:b].decode() for a, b in itertools.pairwise(ends)]
         if len(set(names)) < len(names):
             raise ValueError("one of them is there twice")
         if kind == "int":

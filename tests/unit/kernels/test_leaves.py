@@ -61,9 +61,9 @@ def test_sums_that_cancel_are_left_out_and_later_sums_are_not_lost():
     assert found == [{1: -0.5}, {0: np.float32(-0.05), 1: np.float32(-0.2)}]
 
 
-def test_residuals_are_clipped_to_128():
+def test_residuals_are_clipped_to_127():
     blocks = blocks_of(np.zeros((1, 1), bool), np.full((1, 1), 1e30, np.float32))
-    assert vectors(blocks, [[0]], l2=0.0, rate=1.0, n_labels=1) == [{0: -128.0}]
+    assert vectors(blocks, [[0]], l2=0.0, rate=1.0, n_labels=1) == [{0: -127.0}]
 
 
 def test_min_gain_keeps_what_is_worth_exactly_that():

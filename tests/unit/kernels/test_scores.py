@@ -15,17 +15,35 @@ def make_leaves(n_leaves, n_labels, seed=0, density=0.3):
     return dense, (indptr, labels.astype(np.uint32), dense[rows, labels])
 
 
+def add_leaves(indptr, labels, scores, leaf_of_row, leaf_indptr, leaf_labels, leaf_values, n_threads, room=0):
+    """Both steps of a block's merge; what lies behind the result must stay as it was."""
+    merged = np.empty_like(indptr)
+    _kernels.merged_indptr(indptr, labels, leaf_of_row, leaf_indptr, leaf_labels, merged, n_threads)
+    size = int(merged[-1])
+    out_labels, out_scores = np.full(size + room, 77, np.uint32), np.full(size + room, 77, np.float32)
+    leaves = leaf_indptr, leaf_labels, leaf_values
+    _kernels.merge_leaves(
+        indptr, labels, scores, leaf_of_row, *leaves, merged, out_labels, out_scores, n_threads
+    )
+    assert (out_labels[size:] == 77).all()
+    assert (out_scores[size:] == 77).all()
+    return merged, out_labels[:size], out_scores[:size]
+
+
+@pytest.mark.parametrize("room", [0, 50])
 @pytest.mark.parametrize("n_labels", [1, 7, 40, 300])
 @pytest.mark.parametrize("density", [0.05, 0.5, 1.0])
 @pytest.mark.parametrize("n_threads", [1, 3])
-def test_rows_take_their_leaves(n_labels, density, n_threads):
+def test_rows_take_their_leaves(n_labels, density, n_threads, room):
     n, n_leaves = 300, 5
     truth, scores, stored = make_state(n, n_labels, seed=1, density=density)
     stored |= np.random.default_rng(2).random(stored.shape) < 0.1  # a stored score of zero is an entry, too
     (block,) = blocks_of(truth, scores, stored)
     dense, leaves = make_leaves(n_leaves, n_labels, 3, 1 - density)
     leaf_of_row = np.random.default_rng(4).integers(0, n_leaves, n).astype(np.int32)
-    indptr, labels, values = _kernels.add_leaves(*block, leaf_of_row, *leaves, n_threads)
+    # a block's arrays may be longer than what is in use
+    block = (block[0], *(np.concatenate([part, np.full(room, 5, part.dtype)]) for part in block[1:]))
+    indptr, labels, values = add_leaves(*block, leaf_of_row, *leaves, n_threads, room)
     wanted = blocks_of(truth, scores + dense[leaf_of_row], stored | (dense[leaf_of_row] != 0))[0]
     np.testing.assert_array_equal(indptr, wanted[0])
     np.testing.assert_array_equal(labels, wanted[1])
@@ -36,7 +54,7 @@ def test_empty_rows_and_empty_leaves():
     empty = np.zeros((3, 4), np.float32)
     (block,) = blocks_of(empty.astype(bool), empty)
     _, leaves = make_leaves(2, 4, density=0.0)
-    indptr, labels, values = _kernels.add_leaves(*block, np.array([0, 1, 0], np.int32), *leaves, 1)
+    indptr, labels, values = add_leaves(*block, np.array([0, 1, 0], np.int32), *leaves, 1)
     assert (indptr.tolist(), len(labels), len(values)) == ([0, 0, 0, 0], 0, 0)
 
 
@@ -46,9 +64,9 @@ def test_a_leaf_that_does_not_exist_is_refused(leaf):
     (block,) = blocks_of(truth, scores, stored)
     _, leaves = make_leaves(2, 4)
     with pytest.raises(ValueError, match="leaf_of_row"):
-        _kernels.add_leaves(*block, np.array([0, leaf, 0], np.int32), *leaves, 1)
+        add_leaves(*block, np.array([0, leaf, 0], np.int32), *leaves, 1)
     with pytest.raises(ValueError, match="leaf_of_row"):
-        _kernels.add_leaves(*block, np.array([0, 0], np.int32), *leaves, 1)
+        add_leaves(*block, np.array([0, 0], np.int32), *leaves, 1)
 
 
 @pytest.mark.parametrize("k", [1, 3, 50])
