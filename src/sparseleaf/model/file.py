@@ -204,7 +204,7 @@ def _header(metadata: dict[str, str]) -> dict[str, Any]:
             raise ModelFileError(f"metadata {key!r} is {_short(value)}; wanted {kind.__name__}")
         if kind is int and not 0 <= value < 2**63:
             raise ModelFileError(f"metadata {key!r} is {_short(value)}; wanted 0 or more, in 63 bits")
-    if version < 1:
+    if header["format_version"] < 1:
         raise ModelFileError(f"format version {version} does not exist; wanted 1 to {FORMAT_VERSION}")
     if header["target_kind"] not in get_args(Kind):
         raise ModelFileError(f"target_kind is {_short(header['target_kind'])}; wanted one of {get_args(Kind)}")
