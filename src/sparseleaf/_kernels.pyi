@@ -1,7 +1,190 @@
 """Types of the compiled kernels: one section per file of cpp/."""
 
+from typing import TypeAlias
+
 import numpy as np
 from numpy.typing import NDArray
+
+_U8: TypeAlias = NDArray[np.uint8]
+_U32: TypeAlias = NDArray[np.uint32]
+_I16: TypeAlias = NDArray[np.int16]
+_I32: TypeAlias = NDArray[np.int32]
+_I64: TypeAlias = NDArray[np.int64]
+_F32: TypeAlias = NDArray[np.float32]
+_F64: TypeAlias = NDArray[np.float64]
+_Bins: TypeAlias = _U8 | _U32
+_Block: TypeAlias = tuple[_I64, _U32, _F32]  # indptr, labels with the truth bit, scores
+
+# binning.cpp
+def find_cuts_dense(X: _F32, max_bins: int, n_threads: int) -> tuple[_I64, _F32]: ...
+def find_cuts_csc(
+    indptr: _I64, data: _F32, n_rows: int, max_bins: int, n_threads: int
+) -> tuple[_I64, _F32]: ...
+def bin_dense(X: _F32, offsets: _I64, cuts: _F32, out: _Bins, n_threads: int) -> None: ...
+def bin_csr(
+    indptr: _I64, indices: _I32, data: _F32, offsets: _I64, cuts: _F32, out: _Bins, n_threads: int
+) -> None: ...
+
+# exact.cpp
+def exact_splits(
+    blocks: list[_Block],
+    bins: _U32,
+    rows: _I32,
+    starts: _I64,
+    ends: _I64,
+    features: _I32,
+    missing_bin: _I32,
+    node_mask: _U8,
+    n_labels: int,
+    loss: int,
+    k: int,
+    step: float,
+    l2: float,
+    min_samples: int,
+    out_feature: _I32,
+    out_bin: _I32,
+    out_gain: _F64,
+    out_left_count: _I32,
+    n_threads: int,
+) -> None: ...
+
+# histogram.cpp
+def build_histograms(
+    bins: _U8,
+    residuals: _I16,
+    rows: _I32,
+    starts: _I64,
+    ends: _I64,
+    slots: _I32,
+    features: _I32,
+    offsets: _I32,
+    hist: _I32,
+    counts: _I32,
+    n_threads: int,
+) -> None: ...
+def subtract_histograms(slots: _I32, minus: _I32, hist: _I32, counts: _I32, n_threads: int) -> None: ...
+
+# leaves.cpp
+def leaf_vectors(
+    blocks: list[_Block],
+    rows: _I32,
+    starts: _I64,
+    ends: _I64,
+    n_labels: int,
+    loss: int,
+    k: int,
+    l2: float,
+    min_gain: float,
+    rate: float,
+    n_threads: int,
+) -> _Block: ...
+
+# partition.cpp
+def partition(
+    bins: _Bins,
+    rows: _I32,
+    starts: _I64,
+    ends: _I64,
+    feature: _I32,
+    cut: _I32,
+    missing_bin: _I32,
+    missing_left: _U8,
+    middles: _I64,
+    n_threads: int,
+) -> None: ...
+def route_binned(
+    bins: _Bins,
+    rows: _I32,
+    feature: _I32,
+    cut: _I32,
+    missing_bin: _I32,
+    missing_left: _U8,
+    child: _I32,
+    leaf_of_row: _I32,
+    n_threads: int,
+) -> None: ...
+
+# predict.cpp
+class Predictor:
+    def __init__(
+        self,
+        tree_offsets: _I64,
+        feature: _I32,
+        threshold: _F32,
+        missing_left: _U8,
+        child: _I32,
+        leaf_indptr: _I64,
+        leaf_labels: _I32,
+        leaf_values: _F32,
+        n_features: int,
+        n_labels: int,
+    ) -> None: ...
+    def topk(
+        self, X: _F32, n_trees: int, missing: bool, labels: _I32, scores: _F32, n_threads: int
+    ) -> None: ...
+    def topk_csr(
+        self,
+        indptr: _I64,
+        indices: _I32,
+        data: _F32,
+        n_trees: int,
+        missing: bool,
+        labels: _I32,
+        scores: _F32,
+        n_threads: int,
+    ) -> None: ...
+    def scores(self, X: _F32, n_trees: int, missing: bool, n_threads: int) -> tuple[_I64, _I32, _F32]: ...
+    def scores_csr(
+        self, indptr: _I64, indices: _I32, data: _F32, n_trees: int, missing: bool, n_threads: int
+    ) -> tuple[_I64, _I32, _F32]: ...
+
+# scores.cpp
+def add_leaves(
+    indptr: _I64,
+    labels: _U32,
+    scores: _F32,
+    leaf_of_row: _I32,
+    leaf_indptr: _I64,
+    leaf_labels: _U32,
+    leaf_values: _F32,
+    n_threads: int,
+) -> _Block: ...
+def topk_scores(
+    blocks: list[_Block], names: _I32, out_labels: _I32, out_scores: _F32, n_threads: int
+) -> None: ...
+
+# sketch.cpp
+def count_sketch(
+    blocks: list[_Block], key: int, n_labels: int, loss: int, out: _F32, n_threads: int
+) -> float: ...
+def sign_projection(blocks: list[_Block], key: int, loss: int, out: _F32, n_threads: int) -> float: ...
+def select_columns(
+    blocks: list[_Block], column_of: _I32, weights: _F32, loss: int, out: _F32, n_threads: int
+) -> float: ...
+def column_norms(blocks: list[_Block], loss: int, out: _I64, n_threads: int) -> None: ...
+def quantise(values: _F32, scale: float, out: _I16, magnitude: _I64, n_threads: int) -> None: ...
+
+# sparse.cpp
+def csr_times_dense(indptr: _I64, indices: _I32, data: _F32, W: _F32, out: _F32, n_threads: int) -> None: ...
+def dense_times_dense(X: _F32, W: _F32, out: _F32, n_threads: int) -> None: ...
+
+# split.cpp
+def find_splits(
+    hist: _I32,
+    counts: _I32,
+    slots: _I32,
+    offsets: _I32,
+    has_missing: _U8,
+    node_mask: _U8,
+    l2: float,
+    min_samples: int,
+    out_feature: _I32,
+    out_bin: _I32,
+    out_gain: _F64,
+    out_missing_left: _U8,
+    out_left_count: _I32,
+    n_threads: int,
+) -> None: ...
 
 # xctext.cpp
 def xc_parse(

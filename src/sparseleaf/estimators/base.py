@@ -13,7 +13,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sparseleaf._arrays import as_csr32, effective_n_jobs, has_nan
-from sparseleaf.data.targets import Targets, decode, encode_targets
+from sparseleaf.data.targets import decode, encode_targets
 from sparseleaf.estimators.parameters import Parameter, check_parameters
 from sparseleaf.metrics import precision_at_k
 from sparseleaf.model import Model, save_model
@@ -236,7 +236,7 @@ def encode_known(Y: Any, n_rows: int, names: Array | None, n_labels: int) -> sp.
     targets = encode_targets(Y, n_rows)
     matrix = targets.matrix
     if names is None and targets.names is not None:
-        return _by_column(targets, n_labels)
+        return _by_column(matrix, targets.names, n_labels)
     if names is None or targets.names is None:
         if matrix.shape[1] > n_labels:
             raise ValueError(f"Y: found {matrix.shape[1]} labels; wanted at most the {n_labels} of training.")
@@ -252,17 +252,14 @@ def encode_known(Y: Any, n_rows: int, names: Array | None, n_labels: int) -> sp.
     return known
 
 
-def _by_column(targets: Targets, n_labels: int) -> sp.csr_matrix:
+def _by_column(matrix: sp.csr_matrix, names: Array, n_labels: int) -> sp.csr_matrix:
     """Targets whose names are column numbers: training knew labels by these alone."""
-    names, matrix = targets.names, targets.matrix
-    assert names is not None
-    numbers = names.dtype.kind in "iu" or not len(names)
-    if not numbers or not all(0 <= name < n_labels for name in names):
+    if len(names) and not (names.dtype.kind in "iu" and 0 <= names.min() and names.max() < n_labels):
         raise ValueError(
-            f"Y: found names that are no columns; wanted 0 to {n_labels - 1}, as training knew its labels."
+            f"Y: found names that are no columns; training knew its labels as 0 to {n_labels - 1}, wanted these."
         )
-    columns = np.asarray(names, np.int64)[matrix.indices]
-    return sp.csr_matrix((matrix.data, columns, matrix.indptr), shape=(targets.n_rows, n_labels))
+    columns = names.astype(np.int64)[matrix.indices]
+    return sp.csr_matrix((matrix.data, columns, matrix.indptr), shape=(matrix.shape[0], n_labels))
 
 
 def refuse_nan(X: Features) -> None:

@@ -1,0 +1,228 @@
+"""Load damaged model files, predict with those that load, and count.
+
+Small valid files are damaged with fixed seeds: bits and bytes flipped in header and body, truncated, spliced
+with another file, numbers of the headers replaced by awkward ones, and single indices, offsets and values of
+tensors replaced by ones at the edges. Each file must load or be refused with ModelFileError, and one that
+loads must predict without an error: anything else stops the run, and a crash leaves a traceback. The address
+space is limited, so that a giant allocation is an error too.
+
+    python benchmarks/fuzz_model.py --count 20000
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import faulthandler
+import json
+import re
+import resource
+import struct
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+import sparseleaf
+from sparseleaf import ModelFileError, SparseGBDTClassifier
+
+ROWS, FEATURES, LABELS = 80, 6, 9
+NUMBER = re.compile(rb"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+AWKWARD = (
+    b"0 -0 1 -1 2 7 255 256 1.5 1e400 -1e400 1e-400 NaN Infinity 2147483647 2147483648 -2147483648 "
+    b"4294967295 4294967296 9223372036854775807 9223372036854775808 -9223372036854775808 "
+    b"18446744073709551615 18446744073709551616 340282366920938463463374607431768211456 "
+    b'true null "1" [] {} 00 1e'
+).split(b" ")
+EDGES = {
+    "I32": [0, 1, -1, -2, 5, 6, 8, 9, 2**31 - 1, -(2**31), 2**31 - 2, 1 << 16],
+    "I64": [0, 1, -1, -2, 8, 9, 2**31, 2**32, 2**62, 2**63 - 1, -(2**63), -(2**62), 2**31 - 1],
+    "F32": [0.0, -0.0, 1.0, float("nan"), float("inf"), float("-inf"), 3.4028234e38, -3.4028234e38, 1e-45],
+    "F64": [0.0, -1.0, float("nan"), float("inf"), 1.7e308, -1.7e308, 5e-324],
+    "U8": [0, 1, 2, 127, 128, 255],
+    "U16": [0, 1, 65535],
+    "U32": [0, 2**32 - 1],
+}
+FORMATS = {"I32": "<i", "I64": "<q", "F32": "<f", "F64": "<d", "U8": "<B", "U16": "<H", "U32": "<I"}
+
+
+def valid_files(folder):
+    """Bytes of sound files: with and without names and projection, of each kind of target."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(ROWS, FEATURES)).astype(np.float32)
+    Y = (X @ rng.normal(size=(FEATURES, LABELS)) > 2).astype(int)
+    names = [[f"name {q}" for q in np.flatnonzero(row)] for row in Y]
+    numbers = [[int(q) - 3 for q in np.flatnonzero(row)] for row in Y]
+    classes = np.array(["a", "b", "c"])[np.digitize(X[:, 0], [-0.5, 0.5])]
+    files = []
+    for targets, parameters in (
+        (sp.csr_matrix(Y), {}),
+        (Y, {"projection": "random", "projection_dim": 3}),
+        (names, {"projection": "pca", "projection_dim": 2}),
+        (numbers, {"split": "exact", "max_leaves": 4}),
+        (classes, {"leaf_labels": None}),
+        (X[:, 0] > 0, {"loss": "squared_hinge"}),
+    ):
+        clf = SparseGBDTClassifier(n_trees=3, max_depth=3, min_samples_leaf=4, **parameters)
+        clf.fit(X, targets, eval_set=(X, targets))
+        clf.save(folder / "valid.safetensors")
+        files.append((folder / "valid.safetensors").read_bytes())
+    return X, files
+
+
+def split_file(data):
+    """(layout, header of the model, body)."""
+    length = struct.unpack("<Q", data[:8])[0]
+    layout = json.loads(data[8 : 8 + length])
+    return layout, layout["__metadata__"]["sparseleaf"], data[8 + length :]
+
+
+def join_file(layout, body):
+    text = layout if isinstance(layout, bytes) else json.dumps(layout).encode()
+    return struct.pack("<Q", len(text)) + text + body
+
+
+def flip(rng, data, files):
+    data = bytearray(data)
+    header = 8 + struct.unpack("<Q", data[:8])[0]
+    low, high = (0, header) if rng.random() < 0.5 else (header, len(data))
+    for _ in range(rng.integers(1, 5)):
+        at = int(rng.integers(low, max(low + 1, high)))
+        data[at] = data[at] ^ (1 << int(rng.integers(8))) if rng.random() < 0.7 else int(rng.integers(256))
+    return bytes(data)
+
+
+def truncate(rng, data, files):
+    return data[: int(rng.integers(len(data)))]
+
+
+def splice(rng, data, files):
+    other = files[rng.integers(len(files))]
+    at, size = int(rng.integers(len(data))), int(rng.integers(1, 400))
+    begin = int(rng.integers(len(other)))
+    piece = other[begin : begin + size]
+    return data[:at] + piece + data[at + (len(piece) if rng.random() < 0.7 else 0) :]
+
+
+def edit_number(rng, text):
+    numbers = list(NUMBER.finditer(text))
+    number = numbers[rng.integers(len(numbers))]
+    return text[: number.start()] + AWKWARD[rng.integers(len(AWKWARD))] + text[number.end() :]
+
+
+def edit_layout(rng, data, files):
+    """A number of the outer header: shapes and offsets."""
+    layout, _, body = split_file(data)
+    names = [name for name in layout if name != "__metadata__"]
+    name = names[rng.integers(len(names))]
+    if rng.random() < 0.2:  # as if it were another tensor's
+        layout[name] = layout[names[rng.integers(len(names))]]
+        return join_file(layout, body)
+    entry = edit_number(rng, json.dumps({name: layout[name]}).encode())
+    whole = json.dumps({key: value for key, value in layout.items() if key != name}).encode()
+    return join_file(whole[:-1] + b"," + entry[1:], body)
+
+
+def edit_header(rng, data, files):
+    """A number, or a whole value, of the model's own header."""
+    layout, header, body = split_file(data)
+    if rng.random() < 0.6:
+        header = edit_number(rng, header.encode()).decode()
+    else:
+        parsed = json.loads(header)
+        where = parsed if rng.random() < 0.5 else parsed["parameters"]
+        values = [None, True, -1, 0, 10**30, 1e308, "", "none", "x" * 1000, [], [[1]], {}, {"a": 1}]
+        where[list(where)[rng.integers(len(where))]] = values[rng.integers(len(values))]
+        header = json.dumps(parsed)
+    layout["__metadata__"]["sparseleaf"] = header
+    return join_file(layout, body)
+
+
+def edit_tensor(rng, data, files):
+    """Numbers of a tensor, at the edges of what they may be or beyond."""
+    layout, _, body = split_file(data)
+    body = bytearray(body)
+    names = [name for name in layout if name != "__metadata__"]
+    for _ in range(rng.integers(1, 4)):
+        entry = layout[names[rng.integers(len(names))]]
+        begin, end = entry["data_offsets"]
+        size = struct.calcsize(FORMATS[entry["dtype"]])
+        if end > begin:
+            edges = EDGES[entry["dtype"]]
+            at = begin + size * int(rng.integers((end - begin) // size))
+            struct.pack_into(FORMATS[entry["dtype"]], body, at, edges[rng.integers(len(edges))])
+    return join_file(layout, bytes(body))
+
+
+KINDS = (flip, truncate, splice, edit_layout, edit_header, edit_tensor, edit_tensor)
+
+
+def check(path, X):
+    """Whether the file is accepted; a model that loads must predict."""
+    try:
+        clf = sparseleaf.load(path)
+    except ModelFileError as error:
+        if len(str(error)) > 3000:
+            raise AssertionError("a sentence is wanted") from error
+        return False
+    n_features = clf.n_features_in_
+    if not 1 <= n_features <= 10_000:
+        return True  # loads, but no rows can have as many features
+    rows = np.resize(X, (70, n_features))
+    clf.predict_topk(rows, 3)
+    clf.predict_topk(sp.csr_matrix(rows[:5]), 3)
+    clf.decision_function(rows)
+    clf.predict(rows)
+    if clf.model_.projection is None:
+        clf.predict_topk(np.full((2, n_features), np.nan, np.float32))
+    return True
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=20_000, help="damaged files to try")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", type=int, help="try this one of them alone")
+    arguments = parser.parse_args()
+    faulthandler.enable()
+    np.seterr(all="ignore")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        X, files = valid_files(folder)
+        path = folder / "damaged.safetensors"
+        for data in files:
+            path.write_bytes(data)
+            assert check(path, X)
+        try:
+            limit = 2 << 30
+            used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+            resource.setrlimit(resource.RLIMIT_AS, (used + limit, resource.RLIM_INFINITY))
+        except (OSError, ValueError):
+            print("the address space could not be limited")
+        accepted, tried = collections.Counter(), collections.Counter()
+        begin = time.perf_counter()
+        for number in range(arguments.count) if arguments.only is None else [arguments.only]:
+            # keyed by number: a failure can be looked at without the ones before it
+            rng = np.random.default_rng([arguments.seed, number])
+            kind = KINDS[rng.integers(len(KINDS))]
+            damaged = kind(rng, files[rng.integers(len(files))], files)
+            path.write_bytes(damaged)
+            tried[kind.__name__] += 1
+            try:
+                accepted[kind.__name__] += check(path, X)
+            except BaseException:
+                print(f"failed at --seed {arguments.seed} --only {number} ({kind.__name__})", flush=True)
+                raise
+            path.unlink()  # a new file every time: the old one may still be mapped
+        seconds = time.perf_counter() - begin
+    for kind, n in sorted(tried.items()):
+        print(f"{kind:12} {n:6} tried, {accepted[kind]:6} accepted, {n - accepted[kind]:6} refused")
+    n, total = sum(tried.values()), sum(accepted.values())
+    print(f"{'all':12} {n:6} tried, {total:6} accepted, {n - total:6} refused")
+    print(f"{seconds:.1f} s, no crash")
+
+
+if __name__ == "__main__":
+    main()
