@@ -12,7 +12,7 @@
 namespace sparseleaf {
 namespace {
 
-// Arrays are those of the model file: see docs/file-format.md. The model has been checked at load.
+// The nodes of all trees, and where their leaves' entries lie. The model has been checked at load.
 struct Trees {
     const int64_t* tree_offsets;  // first node of every tree, and the end
     const int32_t* feature;       // -1: a leaf
@@ -20,9 +20,23 @@ struct Trees {
     const uint8_t* missing_left;
     const int32_t* child;  // left child, counted from the tree's first node; a leaf's number, over all trees
     const int64_t* leaf_indptr;
-    const int32_t* leaf_labels;
-    const float* leaf_values;
     int64_t n_trees;
+};
+
+// The entries of all leaves, in the types that they have in the model: labels as narrow as their number
+// allows, values as float32 or as 16-bit integers with a scale for every tree.
+template <typename Label, typename Value>
+struct Entries {
+    const Label* labels;
+    const Value* values;
+    const float* scale;  // for 16-bit values
+
+    float scale_of(int64_t tree) const {
+        if constexpr (std::is_same_v<Value, float>)
+            return 1.0f;
+        else
+            return scale[tree];
+    }
 };
 
 // Label -> sum for one row. Small label sets use a plain array; others an open-addressing table that grows.
@@ -37,28 +51,30 @@ class Sums {
         }
     }
 
-    void add(const int32_t* labels, const float* values, int64_t n) {
+    template <typename Label, typename Value>
+    void add(const Label* labels, const Value* values, float scale, int64_t n) {
         if (dense_) {
             for (int64_t i = 0; i < n; ++i) {
-                const int32_t label = labels[i];
+                const auto label = static_cast<int32_t>(labels[i]);
                 if (!seen_[label]) {
                     seen_[label] = 1;
                     touched_.push_back(label);
                 }
-                values_[label] += values[i];
+                values_[label] += scale * static_cast<float>(values[i]);
             }
             return;
         }
         if (2 * (touched_.size() + static_cast<size_t>(n)) > keys_.size())
             grow(touched_.size() + static_cast<size_t>(n));
         for (int64_t i = 0; i < n; ++i) {
-            const size_t at = place(labels[i]);
+            const auto label = static_cast<int32_t>(labels[i]);
+            const size_t at = place(label);
             if (keys_[at] < 0) {
-                keys_[at] = labels[i];
+                keys_[at] = label;
                 values_[at] = 0.0f;
                 touched_.push_back(static_cast<int32_t>(at));
             }
-            values_[at] += values[i];
+            values_[at] += scale * static_cast<float>(values[i]);
         }
     }
 
@@ -184,10 +200,10 @@ struct Source {
     }
 };
 
-// Calls use(row, candidates, thread) with the summed labels of every row, for trees [0, n_trees).
-template <typename F>
-void each_row(const Trees& trees, const Source& source, int64_t n_labels, bool missing, int n_threads,
-              F&& use) {
+// Calls use(row, candidates) with the summed labels of every row, for trees [0, n_trees).
+template <typename Label, typename Value, typename F>
+void each_row(const Trees& trees, const Entries<Label, Value>& entries, const Source& source,
+              int64_t n_labels, bool missing, int n_threads, F&& use) {
     struct Scratch {
         explicit Scratch(int64_t labels) : sums(labels) {}
         Sums sums;
@@ -214,7 +230,8 @@ void each_row(const Trees& trees, const Source& source, int64_t n_labels, bool m
             const int32_t* leaves = own.leaves.data() + i * trees.n_trees;
             for (int64_t t = 0; t < trees.n_trees; ++t) {
                 const int64_t first = trees.leaf_indptr[leaves[t]], last = trees.leaf_indptr[leaves[t] + 1];
-                own.sums.add(trees.leaf_labels + first, trees.leaf_values + first, last - first);
+                own.sums.add(entries.labels + first, entries.values + first, entries.scale_of(t),
+                             last - first);
             }
             own.sums.take(own.candidates);
             use(begin + i, own.candidates);
@@ -224,12 +241,14 @@ void each_row(const Trees& trees, const Source& source, int64_t n_labels, bool m
 
 }  // namespace
 
+using AnyIn1 = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
 // The model's arrays, held once: a call from Python then passes only the rows.
 class Predictor {
   public:
     Predictor(In1<int64_t> tree_offsets, In1<int32_t> feature, In1<float> threshold,
-              In1<uint8_t> missing_left, In1<int32_t> child, In1<int64_t> leaf_indptr,
-              In1<int32_t> leaf_labels, In1<float> leaf_values, int64_t n_features, int64_t n_labels)
+              In1<uint8_t> missing_left, In1<int32_t> child, In1<int64_t> leaf_indptr, AnyIn1 leaf_labels,
+              AnyIn1 leaf_values, In1<float> value_scale, int64_t n_features, int64_t n_labels)
         : tree_offsets_(tree_offsets),
           feature_(feature),
           threshold_(threshold),
@@ -238,6 +257,7 @@ class Predictor {
           leaf_indptr_(leaf_indptr),
           leaf_labels_(leaf_labels),
           leaf_values_(leaf_values),
+          value_scale_(value_scale),
           n_features_(n_features),
           n_labels_(n_labels) {
         check();
@@ -282,11 +302,18 @@ class Predictor {
         for (int64_t leaf = 0; leaf < n_leaves; ++leaf)
             require(leaf_indptr_.data()[leaf] <= leaf_indptr_.data()[leaf + 1],
                     "leaf_indptr must not decrease");
-        for (size_t e = 0; e < leaf_labels_.size(); ++e) {
-            require(leaf_labels_.data()[e] >= 0 && leaf_labels_.data()[e] < n_labels_,
-                    "leaf_labels: no such label");
-            require(std::isfinite(leaf_values_.data()[e]), "leaf_values must be finite");
-        }
+        with_entries([&](auto entries) {
+            for (size_t e = 0; e < leaf_labels_.size(); ++e) {
+                const auto label = static_cast<int64_t>(entries.labels[e]);
+                require(label >= 0 && label < n_labels_, "leaf_labels: no such label");
+                require(std::isfinite(static_cast<float>(entries.values[e])), "leaf_values must be finite");
+            }
+            if constexpr (!std::is_same_v<decltype(entries.values), const float*>)
+                require(static_cast<int64_t>(value_scale_.size()) == n_trees,
+                        "value_scale must have one number a tree");
+        });
+        for (size_t t = 0; t < value_scale_.size(); ++t)
+            require(std::isfinite(value_scale_.data()[t]), "value_scale must be finite");
         int64_t next_leaf = 0;
         for (int64_t t = 0; t < n_trees; ++t) {
             const int64_t first = tree_offsets_.data()[t], end = tree_offsets_.data()[t + 1];
@@ -335,9 +362,30 @@ class Predictor {
     Trees trees(int64_t n_trees) const {
         require(n_trees >= 0 && n_trees < static_cast<int64_t>(tree_offsets_.size()),
                 "n_trees: more than the model has");
-        return {tree_offsets_.data(), feature_.data(),     threshold_.data(),
-                missing_left_.data(), child_.data(),       leaf_indptr_.data(),
-                leaf_labels_.data(),  leaf_values_.data(), n_trees};
+        return {tree_offsets_.data(), feature_.data(), threshold_.data(), missing_left_.data(), child_.data(),
+                leaf_indptr_.data(),  n_trees};
+    }
+
+    // Calls f with the entries of the leaves in the types they have.
+    template <typename F>
+    void with_entries(F&& f) const {
+        const auto with_labels = [&](auto label) {
+            using Label = decltype(label);
+            const auto* labels = static_cast<const Label*>(leaf_labels_.data());
+            if (leaf_values_.dtype() == nb::dtype<float>())
+                f(Entries<Label, float>{labels, static_cast<const float*>(leaf_values_.data()), nullptr});
+            else if (leaf_values_.dtype() == nb::dtype<int16_t>())
+                f(Entries<Label, int16_t>{labels, static_cast<const int16_t*>(leaf_values_.data()),
+                                          value_scale_.data()});
+            else
+                throw std::invalid_argument("leaf_values must be float32 or int16");
+        };
+        if (leaf_labels_.dtype() == nb::dtype<uint16_t>())
+            with_labels(uint16_t{});
+        else if (leaf_labels_.dtype() == nb::dtype<uint32_t>())
+            with_labels(uint32_t{});
+        else
+            throw std::invalid_argument("leaf_labels must be uint16 or uint32");
     }
 
     void run_topk(const Source& source, int64_t n_trees, bool missing, const Out2<int32_t>& labels,
@@ -348,10 +396,12 @@ class Predictor {
                 "labels, scores: (rows, k)");
         const Trees own = trees(n_trees);
         nb::gil_scoped_release release;
-        each_row(own, source, n_labels_, missing, n_threads,
-                 [&](int64_t row, std::vector<Scored>& candidates) {
-                     write_topk(candidates, k, labels.data() + row * k, scores.data() + row * k);
-                 });
+        with_entries([&](auto entries) {
+            each_row(own, entries, source, n_labels_, missing, n_threads,
+                     [&](int64_t row, std::vector<Scored>& candidates) {
+                         write_topk(candidates, k, labels.data() + row * k, scores.data() + row * k);
+                     });
+        });
     }
 
     // CSR of all sums: (indptr int64, labels int32 sorted in every row, scores float32).
@@ -364,12 +414,14 @@ class Predictor {
         {
             nb::gil_scoped_release release;
             std::vector<std::vector<Scored>> rows(n);
-            each_row(own, source, n_labels_, missing, n_threads,
-                     [&](int64_t row, std::vector<Scored>& candidates) {
-                         rows[row] = candidates;
-                         std::sort(rows[row].begin(), rows[row].end(),
-                                   [](const Scored& a, const Scored& b) { return a.label < b.label; });
-                     });
+            with_entries([&](auto entries) {
+                each_row(own, entries, source, n_labels_, missing, n_threads,
+                         [&](int64_t row, std::vector<Scored>& candidates) {
+                             rows[row] = candidates;
+                             std::sort(rows[row].begin(), rows[row].end(),
+                                       [](const Scored& a, const Scored& b) { return a.label < b.label; });
+                         });
+            });
             indptr[0] = 0;
             for (size_t i = 0; i < n; ++i) indptr[i + 1] = indptr[i] + static_cast<int64_t>(rows[i].size());
             labels.reset(new int32_t[static_cast<size_t>(indptr[n])]);
@@ -391,8 +443,8 @@ class Predictor {
     In1<uint8_t> missing_left_;
     In1<int32_t> child_;
     In1<int64_t> leaf_indptr_;
-    In1<int32_t> leaf_labels_;
-    In1<float> leaf_values_;
+    AnyIn1 leaf_labels_, leaf_values_;
+    In1<float> value_scale_;
     int64_t n_features_, n_labels_;
 };
 
@@ -402,10 +454,10 @@ void bind_predict(nb::module_& m) {
     using namespace sparseleaf;
     nb::class_<Predictor>(m, "Predictor")
         .def(nb::init<In1<int64_t>, In1<int32_t>, In1<float>, In1<uint8_t>, In1<int32_t>, In1<int64_t>,
-                      In1<int32_t>, In1<float>, int64_t, int64_t>(),
+                      AnyIn1, AnyIn1, In1<float>, int64_t, int64_t>(),
              nb::arg("tree_offsets"), nb::arg("feature"), nb::arg("threshold"), nb::arg("missing_left"),
              nb::arg("child"), nb::arg("leaf_indptr"), nb::arg("leaf_labels"), nb::arg("leaf_values"),
-             nb::arg("n_features"), nb::arg("n_labels"))
+             nb::arg("value_scale"), nb::arg("n_features"), nb::arg("n_labels"))
         .def("topk", &Predictor::topk, nb::arg("X"), nb::arg("n_trees"), nb::arg("missing"),
              nb::arg("labels").noconvert(), nb::arg("scores").noconvert(), nb::arg("n_threads"))
         .def("topk_csr", &Predictor::topk_csr, nb::arg("indptr"), nb::arg("indices"), nb::arg("data"),

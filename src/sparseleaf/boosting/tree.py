@@ -53,7 +53,10 @@ class LeafVectors:
 
 @dataclass(frozen=True)
 class FlatTree:
-    """A grown tree as arrays, one number a node; ``feature`` is -1 in a leaf, whose ``child`` is its number."""
+    """A grown tree as arrays, one number a node, in level order.
+
+    ``feature`` is -1 in a leaf, whose ``child`` is its number; ``leaf_nodes`` has the id that each leaf grew under.
+    """
 
     feature: Array
     bin: Array
@@ -88,24 +91,31 @@ class GrowingTree:
         return left, right
 
     def flatten(self, cuts: Cuts) -> FlatTree:
-        """The flat form; what was not split is a leaf, numbered in order of node."""
-        n = len(self.nodes)
-        inner = np.array([node.child >= 0 for node in self.nodes])
-        splits = [
-            (node.split, node.child) for node in self.nodes if node.split is not None and node.child >= 0
-        ]
+        """The flat form: nodes in level order; what was not split is a leaf, numbered in order of node."""
+        order = self._level_order()
+        n = len(order)
+        inner = np.array([node.child >= 0 for node in order])
+        splits = [node.split for node in order if node.split is not None and node.child >= 0]
         feature = np.full(n, -1, np.int32)
         bin_, missing_bin, child = (np.zeros(n, np.int32) for _ in range(3))
         missing_left = np.zeros(n, np.uint8)
         gain, threshold = np.zeros(n, np.float64), np.zeros(n, np.float32)
-        leaf_nodes = np.flatnonzero(~inner)
-        child[leaf_nodes] = np.arange(len(leaf_nodes))
+        child[~inner] = np.arange(n - len(splits))
+        child[inner] = 2 * np.arange(len(splits)) + 1
         if splits:
-            feature[inner] = [split.feature for split, _ in splits]
-            bin_[inner] = [split.bin for split, _ in splits]
-            missing_left[inner] = [split.missing_left for split, _ in splits]
-            gain[inner] = [split.gain for split, _ in splits]
-            child[inner] = [left for _, left in splits]
+            feature[inner] = [split.feature for split in splits]
+            bin_[inner] = [split.bin for split in splits]
+            missing_left[inner] = [split.missing_left for split in splits]
+            gain[inner] = [split.gain for split in splits]
             missing_bin[inner] = cuts.missing_bins[feature[inner]]
             threshold[inner] = cuts.threshold(feature[inner], bin_[inner])
+        leaf_nodes = np.array([node.id for node in order if node.child < 0])
         return FlatTree(feature, bin_, threshold, missing_bin, missing_left, child, gain, leaf_nodes)
+
+    def _level_order(self) -> list[Node]:
+        """Nodes level by level; in a tree that grew so, that is the order in which they were made."""
+        order = [self.nodes[0]]
+        for node in order:
+            if node.child >= 0:
+                order += self.nodes[node.child : node.child + 2]
+        return order

@@ -91,7 +91,7 @@ PARAMETERS: dict[str, Parameter] = {
     ),
     "projection": Parameter(
         "name",
-        'Make few dense features of many sparse ones; "auto" does so for sparse X of more than 2,000 features.',
+        'Make few dense features of many sparse ones; "auto": LEML where X is sparse and wider than projection_dim.',
         choices=("auto", *PROJECTIONS),
         none=True,
     ),
@@ -156,8 +156,9 @@ class SparseGBDTClassifier(ModelClassifier):
         Share of the rows that a tree is grown on.
     colsample_bytree, colsample_bynode : float, default=1.0, 0.3
         Share of the features that a tree, and every node of it, may use.
-    projection : {"auto", "random", "pca"} or None, default="auto"
-        Makes few dense features of many sparse ones. "auto" takes PCA for sparse X of more than 2,000 features.
+    projection : {"auto", "leml", "pca", "random"} or None, default="auto"
+        Makes few dense features of many sparse ones. "auto" takes LEML where X is sparse and has more than
+        ``projection_dim`` features, and raw features otherwise.
     projection_dim : int, default=100
         Features after the projection (d̄).
     early_stopping_rounds : int or None, default=None
@@ -283,7 +284,7 @@ class SparseGBDTClassifier(ModelClassifier):
         if y is None:  # in scikit-learn's words
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         targets = encode_targets(y, X.shape[0])
-        kind = choose_projection(self.projection, X)
+        kind = choose_projection(self.projection, X, self.projection_dim)
         if kind is not None:
             refuse_nan(X)
         estimated = self._estimate(X, targets, kind)
@@ -294,7 +295,11 @@ class SparseGBDTClassifier(ModelClassifier):
         )
         if self.projection == "auto":
             say(f"projection: {kind or 'none, raw features'}", self.verbose)
-        projection = None if kind is None else fit_projection(kind, X, self.projection_dim, seed)
+        projection = (
+            None
+            if kind is None
+            else fit_projection(kind, X, targets.matrix, self.projection_dim, seed, n_jobs)
+        )
 
         training = _Training(self, X, targets, projection, seed, n_jobs)
         if eval_set is not None:
@@ -315,7 +320,9 @@ class SparseGBDTClassifier(ModelClassifier):
                 method=self.method,
                 n_features=X.shape[1],
                 n_labels=targets.n_labels,
-                trees=concatenate_trees(trees, training.label_ids, training.cuts.n_features),
+                trees=concatenate_trees(
+                    trees, training.label_ids, training.cuts.n_features, targets.n_labels
+                ),
                 projection=projection,
                 label_names=targets.names,
                 target_kind=targets.kind,
@@ -331,7 +338,9 @@ class SparseGBDTClassifier(ModelClassifier):
         """Bytes that :meth:`fit` would take beyond X and Y; nothing is trained."""
         self._check()
         X = type(self)()._validate_features(X, reset=True)
-        return self._estimate(X, encode_targets(Y, X.shape[0]), choose_projection(self.projection, X))
+        return self._estimate(
+            X, encode_targets(Y, X.shape[0]), choose_projection(self.projection, X, self.projection_dim)
+        )
 
     # --- inside
 

@@ -11,7 +11,6 @@ import itertools
 import json
 import os
 import tempfile
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -20,7 +19,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from sparseleaf.data.targets import Kind
-from sparseleaf.model.model import Model, Trees
+from sparseleaf.model.codec import UNSIGNED, decode_trees, encode_trees, narrow
+from sparseleaf.model.model import Model
 from sparseleaf.projection import Projection
 
 if TYPE_CHECKING:
@@ -33,22 +33,12 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "U8": np.dtype("<u1"),
     "U16": np.dtype("<u2"),
     "U32": np.dtype("<u4"),
-    "I32": np.dtype("<i4"),
+    "U64": np.dtype("<u8"),
+    "I16": np.dtype("<i2"),
     "I64": np.dtype("<i8"),
+    "F16": np.dtype("<f2"),
     "F32": np.dtype("<f4"),
     "F64": np.dtype("<f8"),
-}
-
-TREE_DTYPES = {
-    "tree_offsets": "I64",
-    "feature": "I32",
-    "threshold": "F32",
-    "missing_left": "U8",
-    "child": "I32",
-    "leaf_indptr": "I64",
-    "leaf_labels": "I32",
-    "leaf_values": "F32",
-    "feature_gain": "F64",
 }
 
 NAME_KINDS = {"i": "int", "u": "int", "f": "float", "b": "bool"}
@@ -71,10 +61,13 @@ class ModelFileError(ValueError):
     """The file is not a model that this version can read."""
 
 
-def save_model(model: Model, path: str | os.PathLike[str]) -> None:
-    """Write the model; the old file, if any, stays until the new one is complete."""
-    tensors = {f"trees.{field.name}": getattr(model.trees, field.name) for field in fields(Trees)}
-    tensors["label_counts"] = _narrow(model.label_counts)
+def save_model(model: Model, path: str | os.PathLike[str], *, compact: bool = True) -> None:
+    """Write the model; the old file, if any, stays until the new one is complete.
+
+    ``compact`` stores leaf values in 16 bits, with a scale for every tree, instead of 32.
+    """
+    tensors = {f"trees.{name}": tensor for name, tensor in encode_trees(model.trees, compact).items()}
+    tensors["label_counts"] = narrow(model.label_counts)
     if model.projection is not None:
         tensors["projection.components"] = model.projection.components
     name_kind = "none"
@@ -123,13 +116,16 @@ def load_model(path: str | os.PathLike[str]) -> Model:
 def _read(path: Path) -> Model:
     tensors, metadata = _map_tensors(path)
     header = _header(metadata)
-    counts = _take(tensors, "label_counts", ("U8", "U16", "U32", "I64"), 1)
-    trees = Trees(
-        **{name: _take(tensors, f"trees.{name}", (dtype,), 1) for name, dtype in TREE_DTYPES.items()}
-    )
+    counts = _take(tensors, "label_counts", (*UNSIGNED, "U64"), 1)
+    try:
+        trees = decode_trees(lambda name, dtypes, ndim: _take(tensors, f"trees.{name}", dtypes, ndim))
+    except ModelFileError:
+        raise
+    except ValueError as error:
+        raise ModelFileError(f"trees: {error}") from None
     projection = None
     if "projection.components" in tensors:
-        components = _take(tensors, "projection.components", ("F32",), 2)
+        components = _take(tensors, "projection.components", ("F16",), 2)
         if components.shape[0] != header["n_features"] or components.shape[1] < 1:
             raise ModelFileError(
                 f"projection.components has shape {components.shape}; wanted ({header['n_features']}, at least 1)"
@@ -149,8 +145,6 @@ def _read(path: Path) -> Model:
             raise ModelFileError(
                 f"{name} has {found} entries; wanted one for each of {header['n_labels']} labels"
             )
-    if counts.dtype.kind == "i" and counts.size and counts.min() < 0:
-        raise ModelFileError("label_counts: a negative count")
     _require_finite("trees.feature_gain", trees.feature_gain)
     model = Model(
         header["method"],
@@ -265,15 +259,6 @@ def _label_names(tensors: dict[str, tuple[str, Array]], kind: str) -> Array | No
 def _require_finite(name: str, values: Array) -> None:
     if not np.isfinite(values).all():
         raise ModelFileError(f"{name} holds a number that is not finite")
-
-
-def _narrow(counts: Array) -> Array:
-    """Counts in the narrowest unsigned type that holds them."""
-    largest = int(counts.max(initial=0))
-    for dtype in (np.uint8, np.uint16, np.uint32):
-        if largest <= np.iinfo(dtype).max:
-            return counts.astype(dtype)
-    return counts.astype(np.int64)
 
 
 def _short(value: object) -> str:

@@ -1,7 +1,7 @@
 """The frozen model: flat arrays, read-only, ready to predict.
 
-Trees are concatenated; so are their leaves. ``docs/file-format.md`` describes every array, since the file holds
-the same ones. A model never changes after it is made: any number of threads may predict with it at once.
+Trees are concatenated; so are their leaves. A model never changes after it is made: any number of threads may
+predict with it at once.
 """
 
 from __future__ import annotations
@@ -32,13 +32,21 @@ class Trees:
     Attributes
     ----------
     tree_offsets : int64 array, shape (n_trees + 1,)
+        First node of every tree; its nodes are in level order.
     feature : int32 array, shape (n_nodes,)
+        -1 in a leaf.
     threshold : float32 array, shape (n_nodes,)
+        ``x <= threshold`` goes left.
     missing_left : uint8 array, shape (n_nodes,)
+        Whether NaN goes left.
     child : int32 array, shape (n_nodes,)
+        The left child, counted from the tree's first node; the right one follows it. A leaf's number, over all trees.
     leaf_indptr : int64 array, shape (n_leaves + 1,)
-    leaf_labels : int32 array
-    leaf_values : float32 array
+    leaf_labels : uint16 array, or uint32 for more than 65,536 labels
+        Increasing within a leaf.
+    leaf_values : float32 or int16 array
+    value_scale : float32 array, shape (n_trees,), or empty for float32 values
+        What the 16-bit values of a tree are to be multiplied by.
     feature_gain : float64 array, shape (n_tree_features,)
         Σ gain of the cuts on every feature.
     """
@@ -51,6 +59,7 @@ class Trees:
     leaf_indptr: Array
     leaf_labels: Array
     leaf_values: Array
+    value_scale: Array
     feature_gain: Array
 
     @property
@@ -59,8 +68,11 @@ class Trees:
         return len(self.tree_offsets) - 1
 
 
-def concatenate_trees(grown: list[tuple[FlatTree, LeafVectors]], label_ids: Array, n_features: int) -> Trees:
+def concatenate_trees(
+    grown: list[tuple[FlatTree, LeafVectors]], label_ids: Array, n_features: int, n_labels: int
+) -> Trees:
     """Freeze grown trees; ``label_ids[rank]`` is the label that training kept under ``rank``."""
+    label_type = np.uint16 if n_labels <= 2**16 else np.uint32
     features, thresholds, missing, children, indptrs, labels, values = ([] for _ in range(7))
     tree_offsets, n_leaves, n_entries = [0], 0, 0
     gain = np.zeros(n_features, np.float64)
@@ -75,7 +87,7 @@ def concatenate_trees(grown: list[tuple[FlatTree, LeafVectors]], label_ids: Arra
         ids = label_ids[vectors.labels.astype(np.int64)]
         leaf = np.repeat(np.arange(len(vectors.indptr) - 1), np.diff(vectors.indptr))
         order = np.lexsort((ids, leaf))
-        labels.append(ids[order].astype(np.int32))
+        labels.append(ids[order].astype(label_type))
         values.append(vectors.values[order])
         indptrs.append(vectors.indptr[1:] + n_entries)
         n_leaves += len(vectors.indptr) - 1
@@ -87,8 +99,9 @@ def concatenate_trees(grown: list[tuple[FlatTree, LeafVectors]], label_ids: Arra
         _joined(missing, np.uint8),
         _joined(children, np.int32),
         _joined([np.zeros(1, np.int64), *indptrs], np.int64),
-        _joined(labels, np.int32),
+        _joined(labels, label_type),
         _joined(values, np.float32),
+        np.empty(0, np.float32),
         gain,
     )
 
@@ -159,6 +172,7 @@ class Model:
             trees.leaf_indptr,
             trees.leaf_labels,
             trees.leaf_values,
+            trees.value_scale,
             n_tree_features,
             self.n_labels,
         )

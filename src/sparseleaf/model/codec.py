@@ -1,0 +1,123 @@
+"""Trees to the tensors of the model file and back.
+
+Nodes are in level order, so the shape of a tree is told by which nodes are leaves: the j-th inner node has the
+children 2j + 1 and 2j + 2. Every other number of a node is stored without loss in the narrowest type that holds it;
+thresholds, of which there are as many as cuts, are shared. Leaf values are float32, or, in a compact file, 16-bit
+integers with a scale for every tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sparseleaf.model.model import Trees
+
+if TYPE_CHECKING:
+    from sparseleaf._arrays import Array
+
+UNSIGNED = ("U8", "U16", "U32")
+LARGEST_VALUE = 2**15 - 1
+
+Take = Callable[[str, tuple[str, ...], int], "Array"]
+"""Hands out a tensor by name, checking its type and number of dimensions."""
+
+
+def encode_trees(trees: Trees, compact: bool) -> dict[str, Array]:
+    """Tensors by name."""
+    inner = trees.feature >= 0
+    thresholds, index = np.unique(trees.threshold[inner], return_inverse=True)
+    values, scale = trees.leaf_values, trees.value_scale
+    if compact and values.dtype == np.float32:
+        values, scale = _quantise(trees)
+    tensors = {
+        "n_nodes": narrow(np.diff(trees.tree_offsets)),
+        "feature": narrow(trees.feature.astype(np.int64) + 1),
+        "threshold_index": narrow(index),
+        "thresholds": thresholds,
+        "missing_left": np.packbits(trees.missing_left[inner]),
+        "leaf_sizes": narrow(np.diff(trees.leaf_indptr)),
+        "leaf_labels": trees.leaf_labels,
+        "leaf_values": values,
+        "feature_gain": trees.feature_gain,
+    }
+    if values.dtype != np.float32:
+        tensors["value_scale"] = scale
+    return tensors
+
+
+def decode_trees(take: Take) -> Trees:
+    """Trees from tensors; ValueError where they do not fit together. Indices are checked by the predictor."""
+    n_nodes = take("n_nodes", UNSIGNED, 1).astype(np.int64)
+    stored = take("feature", UNSIGNED, 1)
+    tree_offsets = np.concatenate(([0], np.cumsum(n_nodes)))
+    if tree_offsets[-1] != len(stored) or not np.all(n_nodes % 2):
+        raise ValueError("n_nodes must be odd numbers that add up to the nodes of feature")
+    feature = stored.astype(np.int64) - 1
+    inner = feature >= 0
+    inner_before = np.concatenate(([0], np.cumsum(inner)))
+    if not np.array_equal(np.diff(inner_before[tree_offsets]), n_nodes // 2):
+        raise ValueError("feature: half the nodes of a tree, less one, must be inner nodes")
+    if feature.max(initial=0) > np.iinfo(np.int32).max:
+        raise ValueError("feature: a column that does not exist")
+
+    rank = np.cumsum(inner) - 1 - np.repeat(inner_before[tree_offsets[:-1]], n_nodes)
+    child = np.where(inner, 2 * rank + 1, np.cumsum(~inner) - 1)
+    n_inner, n_leaves = int(inner.sum()), int((~inner).sum())
+
+    index = take("threshold_index", UNSIGNED, 1)
+    thresholds = take("thresholds", ("F32",), 1)
+    bits = take("missing_left", ("U8",), 1)
+    if len(index) != n_inner or len(bits) != -(-n_inner // 8):
+        raise ValueError(
+            f"threshold_index and missing_left must have an entry for each of {n_inner} inner nodes"
+        )
+    if n_inner and int(index.max()) >= len(thresholds):
+        raise ValueError("threshold_index: a threshold that does not exist")
+    threshold = np.zeros(len(feature), np.float32)
+    threshold[inner] = thresholds[index]
+    missing_left = np.zeros(len(feature), np.uint8)
+    missing_left[inner] = np.unpackbits(bits, count=n_inner)
+
+    sizes = take("leaf_sizes", UNSIGNED, 1)
+    if len(sizes) != n_leaves:
+        raise ValueError(f"leaf_sizes has {len(sizes)} entries; wanted one for each of {n_leaves} leaves")
+    values = take("leaf_values", ("F32", "I16"), 1)
+    scale = take("value_scale", ("F32",), 1) if values.dtype != np.float32 else np.empty(0, np.float32)
+    return Trees(
+        tree_offsets=tree_offsets,
+        feature=feature.astype(np.int32),
+        threshold=threshold,
+        missing_left=missing_left,
+        child=child.astype(np.int32),
+        leaf_indptr=np.concatenate(([0], np.cumsum(sizes, dtype=np.int64))),
+        leaf_labels=take("leaf_labels", ("U16", "U32"), 1),
+        leaf_values=values,
+        value_scale=scale,
+        feature_gain=take("feature_gain", ("F64",), 1),
+    )
+
+
+def narrow(numbers: Array) -> Array:
+    """Numbers >= 0 in the narrowest unsigned type that holds them."""
+    largest = int(numbers.max(initial=0))
+    return numbers.astype(
+        next(t for t in (np.uint8, np.uint16, np.uint32, np.uint64) if largest <= np.iinfo(t).max)
+    )
+
+
+def _quantise(trees: Trees) -> tuple[Array, Array]:
+    """Values as 16-bit integers, and the scale of every tree: value ≈ integer · scale."""
+    n_leaves = (
+        np.add.reduceat(trees.feature < 0, trees.tree_offsets[:-1]) if trees.n_trees else np.empty(0, int)
+    )
+    first = trees.leaf_indptr[np.concatenate(([0], np.cumsum(n_leaves)))].astype(np.int64)
+    tree = np.repeat(np.arange(trees.n_trees), np.diff(first))
+    largest = np.zeros(trees.n_trees, np.float32)
+    np.maximum.at(largest, tree, np.abs(trees.leaf_values))
+    scale = np.where(largest > 0, largest / np.float32(LARGEST_VALUE), np.float32(1)).astype(np.float32)
+    # a value too small for the scale would be lost: it would still be a candidate, so it keeps its sign
+    rounded = np.rint(trees.leaf_values / scale[tree]).clip(-LARGEST_VALUE, LARGEST_VALUE)
+    return np.where(rounded == 0, np.sign(trees.leaf_values), rounded).astype(np.int16), scale

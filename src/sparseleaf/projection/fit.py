@@ -1,0 +1,47 @@
+"""Which projection to use, and fitting it: scikit-learn's own, or LEML."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.random_projection import GaussianRandomProjection
+from threadpoolctl import threadpool_limits
+
+from sparseleaf.projection.leml import LEML
+from sparseleaf.projection.linear import Projection, rounded
+
+if TYPE_CHECKING:
+    from sparseleaf._arrays import Features
+
+PROJECTIONS = ("leml", "pca", "random")
+
+
+def choose_projection(kind: str | None, X: Features, dim: int) -> str | None:
+    """What ``projection="auto"`` means for this data: raw features where they are dense or few, else LEML."""
+    if kind != "auto":
+        return kind
+    return "leml" if sp.issparse(X) and X.shape[1] > dim else None
+
+
+def fit_projection(kind: str, X: Features, Y: sp.csr_matrix, dim: int, seed: int, n_jobs: int) -> Projection:
+    """Fit the projection of that kind to ``dim`` columns (fewer where X has not as many)."""
+    if kind == "leml":
+        return rounded(LEML(dim, n_jobs=n_jobs, random_state=seed).fit(X, Y).components_)
+    if kind == "random":
+        # drawn by the size of X alone; one row is enough to fit it
+        fitted = GaussianRandomProjection(min(dim, X.shape[1]), random_state=seed).fit(X[:1])
+        return rounded(fitted.components_.T)
+    dim = min(dim, *X.shape)
+    if not sp.issparse(X):
+        fitted = PCA(dim, random_state=seed)
+    elif dim < X.shape[1]:
+        fitted = TruncatedSVD(dim, random_state=seed)
+    else:
+        return rounded(np.eye(X.shape[1]))
+    # BLAS adds in another order for another number of threads: one thread gives the same bits always
+    with threadpool_limits(1), np.errstate(invalid="ignore"):  # one row has no variance to divide by
+        fitted.fit(X)
+    return rounded(fitted.components_.T)

@@ -1,0 +1,261 @@
+"""LEML: features that are good for predicting the labels linearly (Yu, Jain, Kar & Dhillon, ICML 2014).
+
+Minimises ‖Y − X W Hᵀ‖² + γ(‖W‖² + ‖H‖²) over W (n_features × r) and H (n_labels × r), and gives X W as features.
+
+- H step: Z = X W, H = (Yᵀ Z)(Zᵀ Z + γ I)⁻¹, one r × r factorisation for all labels.
+- W step: with M = Hᵀ H, solve Xᵀ X W M + γ W = Xᵀ (Y H). In the eigenbasis of M its columns decouple into r ridge
+  systems (m_j Xᵀ X + γ I) w_j = b_j, solved side by side by conjugate gradients. The labels do not enter this loop.
+- Where features are few, the reduced-rank ridge regression min ‖Y − X B‖² + γ‖B‖², rank(B) ≤ r, is solved exactly
+  instead: with Xᵀ X + γ I = Rᵀ R and U Σ² Uᵀ the leading eigenpairs of R⁻ᵀ Xᵀ Y Yᵀ X R⁻¹, W = R⁻¹ U Σ.
+
+Any W A gives the same fit. Trees cut along axes, so W is rotated until the new columns are uncorrelated, the one of
+largest variance first. No n_features² matrix is made unless features are few, and never one of rows × labels.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
+
+from sparseleaf._arrays import as_csr32, effective_n_jobs
+from sparseleaf.data.targets import encode_targets
+from sparseleaf.projection.linear import times
+
+if TYPE_CHECKING:
+    from sparseleaf._arrays import Array, Features
+
+EXACT_FEATURES = 2_048
+"""Up to so many features the reduced-rank ridge regression is solved exactly."""
+
+TOLERANCE = 0.1
+"""Conjugate gradients stop when the residual has fallen to this share; the next round moves the target anyway."""
+
+
+class LEML(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Supervised linear features for multi-label data, as a scikit-learn transformer.
+
+    Parameters
+    ----------
+    n_components : int, default=100
+        Number of new features r; fewer where X or Y has not as many columns.
+    gamma : float, default=1.0
+        Regularisation, in units of the mean of the diagonal of XᵀX, so that it does not depend on how X is scaled
+        or how many rows it has.
+    max_iter : int, default=5
+        Rounds of alternating minimisation, where features are many.
+    cg_iter : int, default=5
+        Steps of conjugate gradients in a round.
+    solver : {"auto", "exact", "alternating"}, default="auto"
+        "auto" is exact for up to 2,048 features.
+    n_jobs : int or None, default=None
+        Threads; None for all cores. The result does not depend on it.
+    random_state : int, RandomState or None, default=0
+        Draws the start of the alternating minimisation.
+
+    Attributes
+    ----------
+    components_ : float32 array, shape (n_features, r)
+        W.
+    """
+
+    def __init__(
+        self,
+        n_components: int = 100,
+        gamma: float = 1.0,
+        max_iter: int = 5,
+        cg_iter: int = 5,
+        solver: str = "auto",
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.gamma = gamma
+        self.max_iter = max_iter
+        self.cg_iter = cg_iter
+        self.solver = solver
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit W to features and labels.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix, shape (n_rows, n_features)
+        y : sparse or dense 0/1 matrix, lists of label names, or one class a row
+        """
+        self._check()
+        X = self._validate(X, reset=True)
+        Y = encode_targets(y, X.shape[0]).matrix
+        n_jobs = effective_n_jobs(self.n_jobs)
+        rank = min(self.n_components, X.shape[1], max(1, Y.shape[1]))
+        gamma = self.gamma * max(_mean_square(X) * X.shape[0], 1e-30)
+        exact = self.solver == "exact" or (self.solver == "auto" and X.shape[1] <= EXACT_FEATURES)
+        # BLAS adds in another order for another number of threads: one thread gives the same bits always
+        with threadpool_limits(1):
+            if exact:
+                W = _reduced_rank_ridge(X, Y, rank, gamma)
+            else:
+                seed = int(check_random_state(self.random_state).randint(2**31))
+                W = _Alternating(X, Y, gamma, n_jobs).fit(rank, self.max_iter, self.cg_iter, seed)
+            self.components_ = _rotate(X, W, n_jobs)
+        self._n_features_out = self.components_.shape[1]
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """X W, float32 (n_rows, r)."""
+        check_is_fitted(self, "components_")
+        return times(self._validate(X, reset=False), self.components_, effective_n_jobs(self.n_jobs))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags
+
+    def _check(self) -> None:
+        for name, low in (("n_components", 1), ("max_iter", 1), ("cg_iter", 1)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low:
+                raise ValueError(f"{name}={value!r} is not allowed in LEML; wanted an int >= {low}.")
+        if not isinstance(self.gamma, int | float | np.number) or not 0 < self.gamma < np.inf:
+            raise ValueError(f"gamma={self.gamma!r} is not allowed in LEML; wanted a number > 0.")
+        if self.solver not in ("auto", "exact", "alternating"):
+            raise ValueError(
+                f"solver={self.solver!r} is not allowed in LEML; wanted 'auto', 'exact' or 'alternating'."
+            )
+
+    def _validate(self, X: Any, *, reset: bool) -> Features:
+        X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=np.float32, order="C")
+        return as_csr32(X) if sp.issparse(X) else X
+
+
+def _mean_square(X: Features) -> float:
+    values = X.data if sp.issparse(X) else X
+    return float(np.square(values, dtype=np.float64).sum() / max(1, X.shape[0] * X.shape[1]))
+
+
+def _reduced_rank_ridge(X: Features, Y: sp.csr_matrix, rank: int, gamma: float) -> Array:
+    gram = _dense(X.T @ X)
+    gram[np.diag_indices_from(gram)] += gamma
+    factor = scipy.linalg.cholesky(gram)  # gram = factorᵀ factor
+    del gram
+    cross = sp.csr_matrix(X.T @ Y)  # n_features × n_labels
+    middle = scipy.linalg.solve_triangular(factor, _dense(cross @ cross.T), trans="T")
+    middle = scipy.linalg.solve_triangular(factor, middle.T, trans="T")
+    n = len(middle)
+    values, vectors = scipy.linalg.eigh((middle + middle.T) / 2, subset_by_index=[n - rank, n - 1])
+    scaled = vectors * np.sqrt(np.maximum(values, 0.0))
+    return np.ascontiguousarray(scipy.linalg.solve_triangular(factor, scaled), np.float32)
+
+
+def _dense(matrix: Any) -> Array:
+    return np.asarray(matrix.toarray() if sp.issparse(matrix) else matrix, np.float64)
+
+
+class _Alternating:
+    """Alternating minimisation; transposes are kept as CSR, so that every product is by rows."""
+
+    def __init__(self, X: Features, Y: sp.csr_matrix, gamma: float, n_jobs: int) -> None:
+        self._X = X
+        self._Xt = X.T.tocsr() if sp.issparse(X) else np.ascontiguousarray(X.T)
+        self._Y = Y
+        self._Yt = Y.T.tocsr()
+        self._gamma = gamma
+        self._n_jobs = n_jobs
+
+    def fit(self, rank: int, rounds: int, cg_steps: int, seed: int) -> Array:
+        """W after some rounds."""
+        W = self._start(rank, seed)
+        for _ in range(rounds):
+            W = self._w_step(W, self._h_step(W), cg_steps)
+        return W
+
+    def _start(self, rank: int, seed: int) -> Array:
+        """The leading left singular vectors of Xᵀ Y, roughly: directions that matter for the labels at all."""
+        rng = np.random.Generator(np.random.PCG64(seed))
+        W = rng.standard_normal((self._Xt.shape[0], rank), dtype=np.float32)
+        for _ in range(2):
+            W = np.linalg.qr(W)[0]
+            W = self._times(self._Xt, self._times(self._Y, self._times(self._Yt, self._times(self._X, W))))
+        return np.ascontiguousarray(np.linalg.qr(W)[0])
+
+    def _h_step(self, W: Array) -> Array:
+        Z = self._times(self._X, W)
+        gram = _gram(Z)
+        gram[np.diag_indices_from(gram)] += self._gamma
+        right = self._times(self._Yt, Z)
+        inverse = scipy.linalg.cho_solve(scipy.linalg.cho_factor(gram), np.eye(len(gram)))
+        return right @ inverse.astype(np.float32)
+
+    def _w_step(self, W: Array, H: Array, steps: int) -> Array:
+        weights, basis = np.linalg.eigh(_gram(H))
+        rotation = basis.astype(np.float32)
+        scale = np.maximum(weights, 0.0).astype(np.float32)
+        W = W @ rotation  # warm start
+        residual = self._times(self._Xt, self._times(self._Y, H @ rotation))
+        start = _column_dots(residual, residual)
+        residual -= self._operator(W, scale)
+        direction = residual.copy()
+        size = _column_dots(residual, residual)
+        for _ in range(steps):
+            if np.all(size <= TOLERANCE**2 * start):
+                break
+            applied = self._operator(direction, scale)
+            length = _ratio(size, _column_dots(direction, applied))
+            W += direction * length
+            residual -= applied * length
+            new_size = _column_dots(residual, residual)
+            direction *= _ratio(new_size, size)
+            direction += residual
+            size = new_size
+        return W
+
+    def _operator(self, S: Array, scale: Array) -> Array:
+        applied = self._times(self._Xt, self._times(self._X, S) * scale)
+        applied += np.float32(self._gamma) * S
+        return applied
+
+    def _times(self, A: Features, B: Array) -> Array:
+        return times(A, np.ascontiguousarray(B), self._n_jobs)
+
+
+def _gram(Z: Array) -> Array:
+    """Zᵀ Z in float64, over blocks of rows so that no float64 copy of Z is made."""
+    gram = np.zeros((Z.shape[1], Z.shape[1]))
+    for begin in range(0, len(Z), 65_536):
+        block = Z[begin : begin + 65_536].astype(np.float64)
+        gram += block.T @ block
+    return gram
+
+
+def _column_dots(A: Array, B: Array) -> Array:
+    total = np.zeros(A.shape[1])
+    for begin in range(0, len(A), 65_536):
+        total += np.einsum("ij,ij->j", A[begin : begin + 65_536], B[begin : begin + 65_536], dtype=np.float64)
+    return total
+
+
+def _ratio(numerator: Array, denominator: Array) -> Array:
+    """A step of conjugate gradients; 0 for a column that is solved already."""
+    positive = denominator > 0
+    return np.where(positive, numerator / np.where(positive, denominator, 1.0), 0.0).astype(np.float32)
+
+
+def _rotate(X: Features, W: Array, n_jobs: int) -> Array:
+    """W with uncorrelated columns of X W, largest variance first, each column's largest weight positive."""
+    Z = times(X, W, n_jobs)
+    centre = Z.mean(axis=0, dtype=np.float64)
+    covariance = _gram(Z) / len(Z) - np.outer(centre, centre)
+    _, vectors = np.linalg.eigh(covariance)
+    rotated = W.astype(np.float64) @ vectors[:, ::-1]
+    largest = rotated[np.abs(rotated).argmax(axis=0), np.arange(rotated.shape[1])]
+    rotated *= np.where(largest < 0, -1.0, 1.0)
+    return np.ascontiguousarray(rotated, np.float32)
