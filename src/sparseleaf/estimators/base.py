@@ -254,7 +254,7 @@ def encode_known(Y: Any, n_rows: int, names: Array | None, n_labels: int) -> sp.
 
 def _by_column(matrix: sp.csr_matrix, names: Array, n_labels: int) -> sp.csr_matrix:
     """Targets whose names are column numbers: training knew labels by these alone."""
-    if len(names) and not (names.dtype.kind in "iu" and 0 <= names.min() and names.max() < n_labels):
+    if len(names) and not (names.dtype.kind in "iu" and names.min() >= 0 and names.max() < n_labels):
         raise ValueError(
             f"Y: found names that are no columns; training knew its labels as 0 to {n_labels - 1}, wanted these."
         )
