@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
+from sparseleaf import _kernels
+
 TRUTH_BIT = np.uint32(1 << 31)
 LOSSES = {"squared": 0, "squared_hinge": 1}
 
@@ -43,6 +45,21 @@ def blocks_of(truth, scores, stored=None, block_rows=None):
         entries = labels.astype(np.uint32) | np.where(truth[part][rows, labels], TRUTH_BIT, np.uint32(0))
         blocks.append((indptr.astype(np.int64), entries.astype(np.uint32), scores[part][rows, labels]))
     return blocks
+
+
+def add_leaves(indptr, labels, scores, leaf_of_row, leaf_indptr, leaf_labels, leaf_values, n_threads, room=0):
+    """Both steps of a block's merge; what lies behind the result must stay as it was."""
+    merged = np.empty_like(indptr)
+    _kernels.merged_indptr(indptr, labels, leaf_of_row, leaf_indptr, leaf_labels, merged, n_threads)
+    size = int(merged[-1])
+    out_labels, out_scores = np.full(size + room, 77, np.uint32), np.full(size + room, 77, np.float32)
+    leaves = leaf_indptr, leaf_labels, leaf_values
+    _kernels.merge_leaves(
+        indptr, labels, scores, leaf_of_row, *leaves, merged, out_labels, out_scores, n_threads
+    )
+    assert (out_labels[size:] == 77).all()
+    assert (out_scores[size:] == 77).all()
+    return merged, out_labels[:size], out_scores[:size]
 
 
 def csr_targets(Y):

@@ -59,7 +59,8 @@ def mix64(keys: Array) -> Array:
         keys = keys.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
         keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return keys ^ (keys >> np.uint64(31))
+    mixed: Array = keys ^ (keys >> np.uint64(31))
+    return mixed
 
 
 def derive_key(*parts: int) -> int:

@@ -139,7 +139,16 @@ class Predictor:
     ) -> tuple[_I64, _I32, _F32]: ...
 
 # scores.cpp
-def add_leaves(
+def merged_indptr(
+    indptr: _I64,
+    labels: _U32,
+    leaf_of_row: _I32,
+    leaf_indptr: _I64,
+    leaf_labels: _U32,
+    out_indptr: _I64,
+    n_threads: int,
+) -> None: ...
+def merge_leaves(
     indptr: _I64,
     labels: _U32,
     scores: _F32,
@@ -147,8 +156,11 @@ def add_leaves(
     leaf_indptr: _I64,
     leaf_labels: _U32,
     leaf_values: _F32,
+    out_indptr: _I64,
+    out_labels: _U32,
+    out_scores: _F32,
     n_threads: int,
-) -> _Block: ...
+) -> None: ...
 def topk_scores(
     blocks: list[_Block], names: _I32, out_labels: _I32, out_scores: _F32, n_threads: int
 ) -> None: ...

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import naive
-from smalldata import blocks_of
+from smalldata import add_leaves, blocks_of
 from sparseleaf import SparseGBDTClassifier, _kernels
 from sparseleaf.binning import bin_features, find_cuts
 
@@ -108,7 +108,7 @@ def test_merging_keeps_every_entry_and_its_sum(seed, n, n_labels):
     rows, labels = np.nonzero(leaf)
     indptr = np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=3)))).astype(np.int64)
     (block,) = blocks_of(truth, scores, stored)
-    found = _kernels.add_leaves(*block, leaf_of_row, indptr, labels.astype(np.uint32), leaf[rows, labels], 2)
+    found = add_leaves(*block, leaf_of_row, indptr, labels.astype(np.uint32), leaf[rows, labels], 2)
     (wanted,) = blocks_of(truth, scores + leaf[leaf_of_row], stored | (leaf[leaf_of_row] != 0))
     for a, b in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(a, b)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import naive
-from smalldata import blocks_of, make_state
+from smalldata import add_leaves, blocks_of, make_state
 from sparseleaf import _kernels
 
 
@@ -13,21 +13,6 @@ def make_leaves(n_leaves, n_labels, seed=0, density=0.3):
     rows, labels = np.nonzero(dense)
     indptr = np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=n_leaves)))).astype(np.int64)
     return dense, (indptr, labels.astype(np.uint32), dense[rows, labels])
-
-
-def add_leaves(indptr, labels, scores, leaf_of_row, leaf_indptr, leaf_labels, leaf_values, n_threads, room=0):
-    """Both steps of a block's merge; what lies behind the result must stay as it was."""
-    merged = np.empty_like(indptr)
-    _kernels.merged_indptr(indptr, labels, leaf_of_row, leaf_indptr, leaf_labels, merged, n_threads)
-    size = int(merged[-1])
-    out_labels, out_scores = np.full(size + room, 77, np.uint32), np.full(size + room, 77, np.float32)
-    leaves = leaf_indptr, leaf_labels, leaf_values
-    _kernels.merge_leaves(
-        indptr, labels, scores, leaf_of_row, *leaves, merged, out_labels, out_scores, n_threads
-    )
-    assert (out_labels[size:] == 77).all()
-    assert (out_scores[size:] == 77).all()
-    return merged, out_labels[:size], out_scores[:size]
 
 
 @pytest.mark.parametrize("room", [0, 50])
