@@ -17,8 +17,9 @@ float between(float low, float high) {
 }
 
 // Cuts of one feature from its values (sorted in place) and the number of zeros not among them.
-// At most max_bins bins; each distinct value has a bin of its own if there are few enough, otherwise bins hold
-// about as many rows each, and a value that alone fills a bin (such as zero in sparse data) gets its own.
+// At most max_bins bins; each distinct value has a bin of its own if there are few enough, otherwise bins
+// hold about as many rows each, and a value that alone fills a bin (such as zero in sparse data) gets its
+// own.
 std::vector<float> cuts_of(std::vector<float>& values, int64_t n_zeros, int64_t max_bins) {
     std::sort(values.begin(), values.end());
     std::vector<float> distinct;
@@ -74,10 +75,12 @@ nb::tuple pack(std::vector<std::vector<float>>&& cuts) {
     const size_t n_features = cuts.size();
     auto offsets = std::make_unique<int64_t[]>(n_features + 1);
     offsets[0] = 0;
-    for (size_t f = 0; f < n_features; ++f) offsets[f + 1] = offsets[f] + static_cast<int64_t>(cuts[f].size());
+    for (size_t f = 0; f < n_features; ++f)
+        offsets[f + 1] = offsets[f] + static_cast<int64_t>(cuts[f].size());
     const auto size = static_cast<size_t>(offsets[n_features]);
     auto flat = std::make_unique<float[]>(size);
-    for (size_t f = 0; f < n_features; ++f) std::copy(cuts[f].begin(), cuts[f].end(), flat.get() + offsets[f]);
+    for (size_t f = 0; f < n_features; ++f)
+        std::copy(cuts[f].begin(), cuts[f].end(), flat.get() + offsets[f]);
     return nb::make_tuple(to_numpy(std::move(offsets), n_features + 1), to_numpy(std::move(flat), size));
 }
 
@@ -102,7 +105,8 @@ nb::tuple find_cuts_dense(In2<float> X, int64_t max_bins, int n_threads) {
 }
 
 // The same from CSC parts (indptr, data): what is not stored is zero.
-nb::tuple find_cuts_csc(In1<int64_t> indptr, In1<float> data, int64_t n_rows, int64_t max_bins, int n_threads) {
+nb::tuple find_cuts_csc(In1<int64_t> indptr, In1<float> data, int64_t n_rows, int64_t max_bins,
+                        int n_threads) {
     const int64_t n_features = static_cast<int64_t>(indptr.size()) - 1;
     require(n_features >= 0 && indptr.data()[n_features] == static_cast<int64_t>(data.size()),
             "indptr: must end at the number of entries");
@@ -152,8 +156,8 @@ void bin_dense(In2<float> X, In1<int64_t> offsets, In1<float> cuts, Out2<Bin> ou
 }
 
 template <typename Bin>
-void bin_csr(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data, In1<int64_t> offsets, In1<float> cuts,
-             Out2<Bin> out, int n_threads) {
+void bin_csr(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data, In1<int64_t> offsets,
+             In1<float> cuts, Out2<Bin> out, int n_threads) {
     const auto n = static_cast<int64_t>(out.shape(0)), n_features = static_cast<int64_t>(out.shape(1));
     check_cuts(offsets, cuts, n_features);
     require(static_cast<int64_t>(indptr.size()) == n + 1, "indptr: one more than the rows of out");
@@ -184,14 +188,14 @@ void bin_csr(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data, In1<int
 void bind_binning(nb::module_& m) {
     using namespace sparseleaf;
     m.def("find_cuts_dense", &find_cuts_dense, nb::arg("X"), nb::arg("max_bins"), nb::arg("n_threads"));
-    m.def("find_cuts_csc", &find_cuts_csc, nb::arg("indptr"), nb::arg("data"), nb::arg("n_rows"), nb::arg("max_bins"),
-          nb::arg("n_threads"));
+    m.def("find_cuts_csc", &find_cuts_csc, nb::arg("indptr"), nb::arg("data"), nb::arg("n_rows"),
+          nb::arg("max_bins"), nb::arg("n_threads"));
     m.def("bin_dense", &bin_dense<uint8_t>, nb::arg("X"), nb::arg("offsets"), nb::arg("cuts"),
           nb::arg("out").noconvert(), nb::arg("n_threads"));
     m.def("bin_dense", &bin_dense<uint32_t>, nb::arg("X"), nb::arg("offsets"), nb::arg("cuts"),
           nb::arg("out").noconvert(), nb::arg("n_threads"));
-    m.def("bin_csr", &bin_csr<uint8_t>, nb::arg("indptr"), nb::arg("indices"), nb::arg("data"), nb::arg("offsets"),
-          nb::arg("cuts"), nb::arg("out").noconvert(), nb::arg("n_threads"));
-    m.def("bin_csr", &bin_csr<uint32_t>, nb::arg("indptr"), nb::arg("indices"), nb::arg("data"), nb::arg("offsets"),
-          nb::arg("cuts"), nb::arg("out").noconvert(), nb::arg("n_threads"));
+    m.def("bin_csr", &bin_csr<uint8_t>, nb::arg("indptr"), nb::arg("indices"), nb::arg("data"),
+          nb::arg("offsets"), nb::arg("cuts"), nb::arg("out").noconvert(), nb::arg("n_threads"));
+    m.def("bin_csr", &bin_csr<uint32_t>, nb::arg("indptr"), nb::arg("indices"), nb::arg("data"),
+          nb::arg("offsets"), nb::arg("cuts"), nb::arg("out").noconvert(), nb::arg("n_threads"));
 }

@@ -7,17 +7,16 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
-#include <omp.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
-#include <exception>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "parallel.hpp"
 
 namespace nb = nanobind;
 
@@ -58,25 +57,6 @@ Numpy1<T> to_numpy(std::unique_ptr<T[]> data, size_t size) {
     T* raw = data.release();
     nb::capsule owner(raw, [](void* p) noexcept { delete[] static_cast<T*>(p); });
     return Numpy1<T>(raw, {size}, owner);
-}
-
-// Run f(task, thread) for every task. Tasks are handed out one by one, since nodes and rows differ in size;
-// the first exception is carried out of the parallel region instead of ending the process.
-template <typename F>
-void parallel_tasks(int64_t n_tasks, int n_threads, F&& f) {
-    std::exception_ptr error;
-    std::atomic<bool> failed{false};
-#pragma omp parallel for schedule(dynamic, 1) num_threads(n_threads) if (n_threads > 1 && n_tasks > 1)
-    for (int64_t task = 0; task < n_tasks; ++task) {
-        if (failed.load(std::memory_order_relaxed)) continue;
-        try {
-            f(task, omp_get_thread_num());
-        } catch (...) {
-#pragma omp critical(sparseleaf_error)
-            if (!failed.exchange(true)) error = std::current_exception();
-        }
-    }
-    if (error) std::rethrow_exception(error);
 }
 
 // splitmix64's finaliser: a well mixed 64-bit hash of a 64-bit key.

@@ -1,7 +1,7 @@
 // Algorithm 1 of GBDT-SPARSE: the best cut of a node on the full sparse residuals, without a histogram.
 //
-// For every feature the node's rows are walked in sorted order; after every `step` rows, at the next place where
-// the value changes, the cut is scored with the k largest |p| of either side:
+// For every feature the node's rows are walked in sorted order; after every `step` rows, at the next place
+// where the value changes, the cut is scored with the k largest |p| of either side:
 //     gain = Σ_{top k} pl²/(nl + λ) + Σ_{top k} pr²/(nr + λ) − Σ_{top k} p²/(n + λ)
 // Rows without a value come last, hence always go right.
 #include <cmath>
@@ -94,15 +94,17 @@ void collect(const RowBlocks& state, const int32_t* rows, int64_t n, std::vector
     for (const uint32_t label : seen) local_of[label] = -1;
 }
 
-void exact_splits(const std::vector<Block>& blocks, In2<uint32_t> bins, In1<int32_t> rows, In1<int64_t> starts,
-                  In1<int64_t> ends, In1<int32_t> features, In1<int32_t> missing_bin, In2<uint8_t> node_mask,
-                  int64_t n_labels, int loss, int64_t k, double step, double l2, int64_t min_samples,
-                  Out1<int32_t> out_feature, Out1<int32_t> out_bin, Out1<double> out_gain,
-                  Out1<int32_t> out_left_count, int n_threads) {
+void exact_splits(const std::vector<Block>& blocks, In2<uint32_t> bins, In1<int32_t> rows,
+                  In1<int64_t> starts, In1<int64_t> ends, In1<int32_t> features, In1<int32_t> missing_bin,
+                  In2<uint8_t> node_mask, int64_t n_labels, int loss, int64_t k, double step, double l2,
+                  int64_t min_samples, Out1<int32_t> out_feature, Out1<int32_t> out_bin,
+                  Out1<double> out_gain, Out1<int32_t> out_left_count, int n_threads) {
     const RowBlocks state(blocks);
-    const int64_t n_nodes = static_cast<int64_t>(starts.size()), n_active = static_cast<int64_t>(features.size());
+    const int64_t n_nodes = static_cast<int64_t>(starts.size()),
+                  n_active = static_cast<int64_t>(features.size());
     const int64_t n_features = static_cast<int64_t>(bins.shape(1));
-    for (const auto size : {ends.size(), out_feature.size(), out_bin.size(), out_gain.size(), out_left_count.size()})
+    for (const auto size :
+         {ends.size(), out_feature.size(), out_bin.size(), out_gain.size(), out_left_count.size()})
         require(size == starts.size(), "one number a node is wanted of every array");
     require(missing_bin.size() == features.size(), "missing_bin: one number a feature");
     require(step > 0.0, "step: must be positive");
@@ -125,14 +127,17 @@ void exact_splits(const std::vector<Block>& blocks, In2<uint32_t> bins, In1<int3
         });
         const auto n_local = static_cast<int64_t>(node.total.size());
         TopSquares of_node(k);
-        const double parent = of_node(n_local, [&](int64_t l) { return node.total[l]; }) / (static_cast<double>(n) + l2);
+        const double parent =
+            of_node(n_local, [&](int64_t l) { return node.total[l]; }) / (static_cast<double>(n) + l2);
         // a step below 1 is a share of the node's rows
-        const int64_t every = std::max<int64_t>(
-            1, step < 1.0 ? static_cast<int64_t>(std::ceil(step * static_cast<double>(n))) : static_cast<int64_t>(step));
+        const int64_t every =
+            std::max<int64_t>(1, step < 1.0 ? static_cast<int64_t>(std::ceil(step * static_cast<double>(n)))
+                                            : static_cast<int64_t>(step));
         std::vector<ExactCut> best(static_cast<size_t>(n_active));
         parallel_tasks(n_active, n_threads, [&](int64_t f, int) {
             if (masked && !node_mask.data()[v * n_active + f]) return;
-            std::vector<std::pair<uint32_t, int32_t>> order(static_cast<size_t>(n));  // (bin, place in the node)
+            std::vector<std::pair<uint32_t, int32_t>> order(
+                static_cast<size_t>(n));  // (bin, place in the node)
             for (int64_t i = 0; i < n; ++i)
                 order[i] = {bins.data()[static_cast<int64_t>(own[i]) * n_features + features.data()[f]],
                             static_cast<int32_t>(i)};
@@ -148,18 +153,19 @@ void exact_splits(const std::vector<Block>& blocks, In2<uint32_t> bins, In1<int3
                     left[node.labels[e]] += node.values[e];
                 ++since;
                 const int64_t n_left = i + 1, n_right = n - n_left;
-                // The paper tests sample 1, 1 + S, 1 + 2S, …; equal values cannot be parted, so the test waits
-                // for the end of their run. A run's last place is always followed by a larger value.
-                if (since < every && !(static_cast<int64_t>(order[i + 1].first) == missing_bin.data()[f])) continue;
+                // The paper tests sample 1, 1 + S, 1 + 2S, …; equal values cannot be parted, so the test
+                // waits for the end of their run. A run's last place is always followed by a larger value.
+                if (since < every && !(static_cast<int64_t>(order[i + 1].first) == missing_bin.data()[f]))
+                    continue;
                 if (order[i + 1].first == bin) continue;
                 since = 0;
                 if (n_left < min_samples) continue;
                 if (n_right < min_samples) break;
-                const double gain =
-                    squares(n_local, [&](int64_t l) { return left[l]; }) / (static_cast<double>(n_left) + l2) +
-                    squares(n_local, [&](int64_t l) { return node.total[l] - left[l]; }) /
-                        (static_cast<double>(n_right) + l2) -
-                    parent;
+                const double gain = squares(n_local, [&](int64_t l) { return left[l]; }) /
+                                        (static_cast<double>(n_left) + l2) +
+                                    squares(n_local, [&](int64_t l) { return node.total[l] - left[l]; }) /
+                                        (static_cast<double>(n_right) + l2) -
+                                    parent;
                 if (best[f].bin < 0 || gain > best[f].gain)
                     best[f] = {gain, static_cast<int32_t>(bin), static_cast<int32_t>(n_left)};
             }
@@ -180,8 +186,9 @@ void exact_splits(const std::vector<Block>& blocks, In2<uint32_t> bins, In1<int3
 void bind_exact(nb::module_& m) {
     using namespace sparseleaf;
     m.def("exact_splits", &exact_splits, nb::arg("blocks"), nb::arg("bins").noconvert(), nb::arg("rows"),
-          nb::arg("starts"), nb::arg("ends"), nb::arg("features"), nb::arg("missing_bin"), nb::arg("node_mask"),
-          nb::arg("n_labels"), nb::arg("loss"), nb::arg("k"), nb::arg("step"), nb::arg("l2"), nb::arg("min_samples"),
-          nb::arg("out_feature").noconvert(), nb::arg("out_bin").noconvert(), nb::arg("out_gain").noconvert(),
+          nb::arg("starts"), nb::arg("ends"), nb::arg("features"), nb::arg("missing_bin"),
+          nb::arg("node_mask"), nb::arg("n_labels"), nb::arg("loss"), nb::arg("k"), nb::arg("step"),
+          nb::arg("l2"), nb::arg("min_samples"), nb::arg("out_feature").noconvert(),
+          nb::arg("out_bin").noconvert(), nb::arg("out_gain").noconvert(),
           nb::arg("out_left_count").noconvert(), nb::arg("n_threads"));
 }

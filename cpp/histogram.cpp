@@ -1,15 +1,16 @@
-// Histograms of reduced residuals: for every node and every bin of every feature, how many rows and Σ residuals.
+// Histograms of reduced residuals: for every node and every bin of every feature, how many rows and Σ
+// residuals.
 //
-// Layout: hist[slot][bin][column], columns innermost. `offsets[f]` is the first bin of the f-th active feature,
-// so features with few bins take few. Bins are row-major: a row's residuals are loaded once and added to one
-// bin of every feature. Work is cut into (node, features) tasks whose part of the histogram fits in cache;
-// tasks write to disjoint memory, so there is nothing to merge.
+// Layout: hist[slot][bin][column], columns innermost. `offsets[f]` is the first bin of the f-th active
+// feature, so features with few bins take few. Bins are row-major: a row's residuals are loaded once and
+// added to one bin of every feature. Work is cut into (node, features) tasks whose part of the histogram fits
+// in cache; tasks write to disjoint memory, so there is nothing to merge.
 #include "common.hpp"
 
 namespace sparseleaf {
 namespace {
 
-constexpr int64_t kCacheBytes = 256 * 1024;
+constexpr int64_t kCacheBytes = 24 * 1024;
 constexpr int64_t kMaxColumns = 1 << 20;
 
 struct Task {
@@ -19,10 +20,11 @@ struct Task {
 
 // kColumns > 0 fixes the number of columns at compile time; 0 takes it at run time.
 template <int kColumns>
-[[gnu::always_inline]] inline void add_rows_impl(const uint8_t* bins, int64_t n_features, const int16_t* residuals,
-                                                 int64_t columns, const int32_t* rows, int64_t n,
-                                                 const int32_t* features, const int32_t* offsets, int64_t f_begin,
-                                                 int64_t f_end, int32_t* hist, int32_t* counts) {
+[[gnu::always_inline]] inline void add_rows_impl(const uint8_t* bins, int64_t n_features,
+                                                 const int16_t* residuals, int64_t columns,
+                                                 const int32_t* rows, int64_t n, const int32_t* features,
+                                                 const int32_t* offsets, int64_t f_begin, int64_t f_end,
+                                                 int32_t* hist, int32_t* counts) {
     const int64_t m = kColumns > 0 ? kColumns : columns;
     constexpr int64_t kAhead = 16;
     for (int64_t i = 0; i < n; ++i) {
@@ -41,12 +43,13 @@ template <int kColumns>
     }
 }
 
-#define SPARSELEAF_ADD_ROWS(name, columns_at_compile_time)                                                       \
-    SPARSELEAF_WIDE void name(const uint8_t* bins, int64_t n_features, const int16_t* residuals, int64_t columns,  \
-                              const int32_t* rows, int64_t n, const int32_t* features, const int32_t* offsets,    \
-                              int64_t f_begin, int64_t f_end, int32_t* hist, int32_t* counts) {                  \
-        add_rows_impl<columns_at_compile_time>(bins, n_features, residuals, columns, rows, n, features, offsets, \
-                                               f_begin, f_end, hist, counts);                                    \
+#define SPARSELEAF_ADD_ROWS(name, columns_at_compile_time)                                              \
+    SPARSELEAF_WIDE void name(const uint8_t* bins, int64_t n_features, const int16_t* residuals,        \
+                              int64_t columns, const int32_t* rows, int64_t n, const int32_t* features, \
+                              const int32_t* offsets, int64_t f_begin, int64_t f_end, int32_t* hist,    \
+                              int32_t* counts) {                                                        \
+        add_rows_impl<columns_at_compile_time>(bins, n_features, residuals, columns, rows, n, features, \
+                                               offsets, f_begin, f_end, hist, counts);                  \
     }
 SPARSELEAF_ADD_ROWS(add_rows_16, 16)
 SPARSELEAF_ADD_ROWS(add_rows_32, 32)
@@ -56,8 +59,10 @@ SPARSELEAF_ADD_ROWS(add_rows_any, 0)
 void build_histograms(In2<uint8_t> bins, In2<int16_t> residuals, In1<int32_t> rows, In1<int64_t> starts,
                       In1<int64_t> ends, In1<int32_t> slots, In1<int32_t> features, In1<int32_t> offsets,
                       Out3<int32_t> hist, Out2<int32_t> counts, int n_threads) {
-    const int64_t n_nodes = static_cast<int64_t>(slots.size()), n_active = static_cast<int64_t>(features.size());
-    const int64_t columns = static_cast<int64_t>(residuals.shape(1)), n_bins = static_cast<int64_t>(hist.shape(1));
+    const int64_t n_nodes = static_cast<int64_t>(slots.size()),
+                  n_active = static_cast<int64_t>(features.size());
+    const int64_t columns = static_cast<int64_t>(residuals.shape(1)),
+                  n_bins = static_cast<int64_t>(hist.shape(1));
     const int64_t n_features = static_cast<int64_t>(bins.shape(1));
     require(starts.size() == slots.size() && ends.size() == slots.size(), "starts, ends, slots: same size");
     require(static_cast<int64_t>(offsets.size()) == n_active + 1 && offsets.data()[n_active] == n_bins,
@@ -68,7 +73,8 @@ void build_histograms(In2<uint8_t> bins, In2<int16_t> residuals, In1<int32_t> ro
             "counts: (slots, bins) of hist");
     require(bins.shape(0) == residuals.shape(0), "bins, residuals: same rows");
     for (int64_t k = 0; k < n_nodes; ++k) {
-        require(slots.data()[k] >= 0 && slots.data()[k] < static_cast<int64_t>(hist.shape(0)), "slots: beyond hist");
+        require(slots.data()[k] >= 0 && slots.data()[k] < static_cast<int64_t>(hist.shape(0)),
+                "slots: beyond hist");
         require(starts.data()[k] >= 0 && starts.data()[k] <= ends.data()[k] &&
                     ends.data()[k] <= static_cast<int64_t>(rows.size()),
                 "starts, ends: not a range of rows");
@@ -90,7 +96,10 @@ void build_histograms(In2<uint8_t> bins, In2<int16_t> residuals, In1<int32_t> ro
             }
         }
     }
-    auto* add = columns == 16 ? add_rows_16 : columns == 32 ? add_rows_32 : columns == 64 ? add_rows_64 : add_rows_any;
+    auto* add = columns == 16   ? add_rows_16
+                : columns == 32 ? add_rows_32
+                : columns == 64 ? add_rows_64
+                                : add_rows_any;
     parallel_tasks(static_cast<int64_t>(tasks.size()), n_threads, [&](int64_t t, int) {
         const Task& task = tasks[t];
         const int64_t slot = slots.data()[task.node], start = starts.data()[task.node];
@@ -100,8 +109,8 @@ void build_histograms(In2<uint8_t> bins, In2<int16_t> residuals, In1<int32_t> ro
         std::fill(node_hist + first * columns, node_hist + last * columns, 0);
         std::fill(node_counts + first, node_counts + last, 0);
         add(bins.data(), n_features, residuals.data(), columns, rows.data() + start,
-            ends.data()[task.node] - start, features.data(), offsets.data(), task.feature_begin, task.feature_end,
-            node_hist, node_counts);
+            ends.data()[task.node] - start, features.data(), offsets.data(), task.feature_begin,
+            task.feature_end, node_hist, node_counts);
     });
 }
 
@@ -111,10 +120,12 @@ void subtract_histograms(In1<int32_t> slots, In1<int32_t> minus, Out3<int32_t> h
     require(slots.size() == minus.size(), "slots, minus: same size");
     const auto n_slots = static_cast<int64_t>(hist.shape(0));
     for (size_t k = 0; k < slots.size(); ++k)
-        require(slots.data()[k] >= 0 && slots.data()[k] < n_slots && minus.data()[k] >= 0 && minus.data()[k] < n_slots,
+        require(slots.data()[k] >= 0 && slots.data()[k] < n_slots && minus.data()[k] >= 0 &&
+                    minus.data()[k] < n_slots,
                 "slots, minus: beyond hist");
     nb::gil_scoped_release release;
-    const int64_t n_bins = static_cast<int64_t>(hist.shape(1)), size = n_bins * static_cast<int64_t>(hist.shape(2));
+    const int64_t n_bins = static_cast<int64_t>(hist.shape(1)),
+                  size = n_bins * static_cast<int64_t>(hist.shape(2));
     parallel_tasks(static_cast<int64_t>(slots.size()), n_threads, [&](int64_t k, int) {
         int32_t* a = hist.data() + slots.data()[k] * size;
         const int32_t* b = hist.data() + minus.data()[k] * size;
@@ -133,6 +144,6 @@ void bind_histogram(nb::module_& m) {
     m.def("build_histograms", &build_histograms, nb::arg("bins"), nb::arg("residuals"), nb::arg("rows"),
           nb::arg("starts"), nb::arg("ends"), nb::arg("slots"), nb::arg("features"), nb::arg("offsets"),
           nb::arg("hist").noconvert(), nb::arg("counts").noconvert(), nb::arg("n_threads"));
-    m.def("subtract_histograms", &subtract_histograms, nb::arg("slots"), nb::arg("minus"), nb::arg("hist").noconvert(),
-          nb::arg("counts").noconvert(), nb::arg("n_threads"));
+    m.def("subtract_histograms", &subtract_histograms, nb::arg("slots"), nb::arg("minus"),
+          nb::arg("hist").noconvert(), nb::arg("counts").noconvert(), nb::arg("n_threads"));
 }

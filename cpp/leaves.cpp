@@ -1,7 +1,8 @@
 // Leaf vectors: exact sums of the full residuals of a leaf's rows, cut to the entries worth keeping.
 //
-// Eq. 18-19 of the paper: p = Σ residuals; keep the k labels of largest |p| (ties: lower label), each with the
-// value rate · p / (n + λ). An entry saves p²/(n + λ) of the loss; one that saves less than min_gain is dropped.
+// Eq. 18-19 of the paper: p = Σ residuals; keep the k labels of largest |p| (ties: lower label), each with
+// the value rate · p / (n + λ). An entry saves p²/(n + λ) of the loss; one that saves less than min_gain is
+// dropped.
 #include <cmath>
 
 #include "rows.hpp"
@@ -20,8 +21,9 @@ bool larger(const Entry& a, const Entry& b) {
 }
 
 // k < 0 keeps every label. Returns (indptr int64 (leaves + 1), labels uint32, values float32), labels sorted.
-nb::tuple leaf_vectors(const std::vector<Block>& blocks, In1<int32_t> rows, In1<int64_t> starts, In1<int64_t> ends,
-                       int64_t n_labels, int loss, int64_t k, double l2, double min_gain, double rate, int n_threads) {
+nb::tuple leaf_vectors(const std::vector<Block>& blocks, In1<int32_t> rows, In1<int64_t> starts,
+                       In1<int64_t> ends, int64_t n_labels, int loss, int64_t k, double l2, double min_gain,
+                       double rate, int n_threads) {
     const RowBlocks state(blocks);
     const auto n_leaves = static_cast<int64_t>(starts.size());
     require(starts.size() == ends.size(), "starts, ends: same size");
@@ -29,6 +31,8 @@ nb::tuple leaf_vectors(const std::vector<Block>& blocks, In1<int32_t> rows, In1<
         require(starts.data()[leaf] >= 0 && starts.data()[leaf] <= ends.data()[leaf] &&
                     ends.data()[leaf] <= static_cast<int64_t>(rows.size()),
                 "starts, ends: not a range of rows");
+    constexpr int64_t kAhead = 24, kFitsCache = 1 << 16;
+    const bool many = n_labels > kFitsCache;
     std::vector<std::vector<Entry>> kept(static_cast<size_t>(n_leaves));
     std::unique_ptr<int64_t[]> indptr(new int64_t[static_cast<size_t>(n_leaves) + 1]);
     std::unique_ptr<uint32_t[]> labels;
@@ -44,21 +48,27 @@ nb::tuple leaf_vectors(const std::vector<Block>& blocks, In1<int32_t> rows, In1<
         struct Scratch {
             std::vector<int64_t> sums;
             std::vector<uint32_t> touched;
+            std::vector<int32_t> residuals;
         };
         std::vector<Scratch> scratch(static_cast<size_t>(n_threads));
         with_loss(loss, [&](auto kind) {
             parallel_tasks(n_leaves, n_threads, [&](int64_t task, int thread) {
                 const int64_t leaf = order[task];
-                auto& [sums, touched] = scratch[thread];
+                auto& [sums, touched, buffer] = scratch[thread];
                 if (sums.empty()) sums.assign(static_cast<size_t>(n_labels), 0);
                 touched.clear();
                 for (int64_t i = starts.data()[leaf]; i < ends.data()[leaf]; ++i) {
                     const Row row = state[rows.data()[i]];
+                    const int32_t* residuals = fixed_residuals<kind()>(row, buffer);
                     for (int64_t e = 0; e < row.size; ++e) {
+                        // sums of rare labels lie scattered: fetch them while earlier ones are added
+                        if (many)
+                            __builtin_prefetch(
+                                &sums[row.labels[std::min(e + kAhead, row.size - 1)] & kLabelMask]);
                         const uint32_t label = row.labels[e] & kLabelMask;
                         int64_t& sum = sums[label];
                         if (sum == 0) touched.push_back(label);
-                        sum += fixed_point(residual_of<kind()>(row.labels[e], row.scores[e]));
+                        sum += residuals[e];
                     }
                 }
                 auto& entries = kept[leaf];
@@ -89,7 +99,8 @@ nb::tuple leaf_vectors(const std::vector<Block>& blocks, In1<int32_t> rows, In1<
             int64_t at = indptr[leaf];
             for (const Entry& entry : kept[leaf]) {
                 labels[at] = entry.label;
-                values[at++] = static_cast<float>(rate * (static_cast<double>(entry.sum) / kResidualScale) / n);
+                values[at++] =
+                    static_cast<float>(rate * (static_cast<double>(entry.sum) / kResidualScale) / n);
             }
         }
     }
@@ -103,7 +114,7 @@ nb::tuple leaf_vectors(const std::vector<Block>& blocks, In1<int32_t> rows, In1<
 
 void bind_leaves(nb::module_& m) {
     using namespace sparseleaf;
-    m.def("leaf_vectors", &leaf_vectors, nb::arg("blocks"), nb::arg("rows"), nb::arg("starts"), nb::arg("ends"),
-          nb::arg("n_labels"), nb::arg("loss"), nb::arg("k"), nb::arg("l2"), nb::arg("min_gain"), nb::arg("rate"),
-          nb::arg("n_threads"));
+    m.def("leaf_vectors", &leaf_vectors, nb::arg("blocks"), nb::arg("rows"), nb::arg("starts"),
+          nb::arg("ends"), nb::arg("n_labels"), nb::arg("loss"), nb::arg("k"), nb::arg("l2"),
+          nb::arg("min_gain"), nb::arg("rate"), nb::arg("n_threads"));
 }

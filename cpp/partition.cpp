@@ -15,12 +15,13 @@ inline bool goes_left(Bin bin, int64_t cut, int64_t missing_bin, bool missing_le
 //     count     the left rows of every part, add up, and every part knows where to write
 //     rows      = [lefts in old order | rights in old order]
 template <typename Bin>
-void partition(In2<Bin> bins, Out1<int32_t> rows, In1<int64_t> starts, In1<int64_t> ends, In1<int32_t> feature,
-               In1<int32_t> cut, In1<int32_t> missing_bin, In1<uint8_t> missing_left, Out1<int64_t> middles,
-               int n_threads) {
-    const int64_t n_nodes = static_cast<int64_t>(starts.size()), n_features = static_cast<int64_t>(bins.shape(1));
-    for (const auto size : {ends.size(), feature.size(), cut.size(), missing_bin.size(), missing_left.size(),
-                            middles.size()})
+void partition(In2<Bin> bins, Out1<int32_t> rows, In1<int64_t> starts, In1<int64_t> ends,
+               In1<int32_t> feature, In1<int32_t> cut, In1<int32_t> missing_bin, In1<uint8_t> missing_left,
+               Out1<int64_t> middles, int n_threads) {
+    const int64_t n_nodes = static_cast<int64_t>(starts.size()),
+                  n_features = static_cast<int64_t>(bins.shape(1));
+    for (const auto size :
+         {ends.size(), feature.size(), cut.size(), missing_bin.size(), missing_left.size(), middles.size()})
         require(size == starts.size(), "one number a node is wanted of every array");
     for (int64_t k = 0; k < n_nodes; ++k) {
         require(starts.data()[k] >= 0 && starts.data()[k] <= ends.data()[k] &&
@@ -43,14 +44,16 @@ void partition(In2<Bin> bins, Out1<int32_t> rows, In1<int64_t> starts, In1<int64
     const auto n_parts = static_cast<int64_t>(parts.size());
     parallel_tasks(n_parts, n_threads, [&](int64_t p, int) {
         Part& part = parts[p];
-        const int64_t k = part.node, f = feature.data()[k], at = cut.data()[k], missing = missing_bin.data()[k];
+        const int64_t k = part.node, f = feature.data()[k], at = cut.data()[k],
+                      missing = missing_bin.data()[k];
         const bool missing_goes = missing_left.data()[k] != 0;
         for (int64_t i = part.begin; i < part.end; ++i) {
             if (i + 16 < part.end)
                 __builtin_prefetch(bins.data() + static_cast<int64_t>(rows.data()[i + 16]) * n_features + f);
             const int32_t row = rows.data()[i];
             old[i] = row;
-            left[i] = goes_left(bins.data()[static_cast<int64_t>(row) * n_features + f], at, missing, missing_goes);
+            left[i] =
+                goes_left(bins.data()[static_cast<int64_t>(row) * n_features + f], at, missing, missing_goes);
             part.lefts += left[i];
         }
     });
@@ -72,15 +75,17 @@ void partition(In2<Bin> bins, Out1<int32_t> rows, In1<int64_t> starts, In1<int64
     parallel_tasks(n_parts, n_threads, [&](int64_t p, int) {
         const Part& part = parts[p];
         int64_t left_to = part.left_to, right_to = part.right_to;
-        for (int64_t i = part.begin; i < part.end; ++i) rows.data()[left[i] ? left_to++ : right_to++] = old[i];
+        for (int64_t i = part.begin; i < part.end; ++i)
+            rows.data()[left[i] ? left_to++ : right_to++] = old[i];
     });
 }
 
-// Leaf of the given rows in a tree with nodes in arrays: feature < 0 marks a leaf, children are child, child + 1,
-// and a leaf's child is its number among the leaves.
+// Leaf of the given rows in a tree with nodes in arrays: feature < 0 marks a leaf, children are child, child
+// + 1, and a leaf's child is its number among the leaves.
 template <typename Bin>
-void route_binned(In2<Bin> bins, In1<int32_t> rows, In1<int32_t> feature, In1<int32_t> cut, In1<int32_t> missing_bin,
-                  In1<uint8_t> missing_left, In1<int32_t> child, Out1<int32_t> leaf_of_row, int n_threads) {
+void route_binned(In2<Bin> bins, In1<int32_t> rows, In1<int32_t> feature, In1<int32_t> cut,
+                  In1<int32_t> missing_bin, In1<uint8_t> missing_left, In1<int32_t> child,
+                  Out1<int32_t> leaf_of_row, int n_threads) {
     const int64_t n = static_cast<int64_t>(rows.size()), n_features = static_cast<int64_t>(bins.shape(1));
     const auto n_nodes = static_cast<int32_t>(feature.size());
     for (const auto size : {cut.size(), missing_bin.size(), missing_left.size(), child.size()})
@@ -89,7 +94,8 @@ void route_binned(In2<Bin> bins, In1<int32_t> rows, In1<int32_t> feature, In1<in
     for (int32_t v = 0; v < n_nodes; ++v) {
         require(feature.data()[v] < n_features, "feature: beyond bins");
         // children come after their parent, so every walk ends
-        require(feature.data()[v] < 0 || (child.data()[v] > v && child.data()[v] + 1 < n_nodes), "child: not a tree");
+        require(feature.data()[v] < 0 || (child.data()[v] > v && child.data()[v] + 1 < n_nodes),
+                "child: not a tree");
     }
     nb::gil_scoped_release release;
     constexpr int64_t kChunk = 4096;
@@ -108,12 +114,12 @@ void route_binned(In2<Bin> bins, In1<int32_t> rows, In1<int32_t> feature, In1<in
 
 template <typename Bin>
 void bind_for(nb::module_& m) {
-    m.def("partition", &partition<Bin>, nb::arg("bins").noconvert(), nb::arg("rows").noconvert(), nb::arg("starts"),
-          nb::arg("ends"), nb::arg("feature"), nb::arg("cut"), nb::arg("missing_bin"), nb::arg("missing_left"),
-          nb::arg("middles").noconvert(), nb::arg("n_threads"));
-    m.def("route_binned", &route_binned<Bin>, nb::arg("bins").noconvert(), nb::arg("rows"), nb::arg("feature"),
-          nb::arg("cut"), nb::arg("missing_bin"), nb::arg("missing_left"), nb::arg("child"),
-          nb::arg("leaf_of_row").noconvert(), nb::arg("n_threads"));
+    m.def("partition", &partition<Bin>, nb::arg("bins").noconvert(), nb::arg("rows").noconvert(),
+          nb::arg("starts"), nb::arg("ends"), nb::arg("feature"), nb::arg("cut"), nb::arg("missing_bin"),
+          nb::arg("missing_left"), nb::arg("middles").noconvert(), nb::arg("n_threads"));
+    m.def("route_binned", &route_binned<Bin>, nb::arg("bins").noconvert(), nb::arg("rows"),
+          nb::arg("feature"), nb::arg("cut"), nb::arg("missing_bin"), nb::arg("missing_left"),
+          nb::arg("child"), nb::arg("leaf_of_row").noconvert(), nb::arg("n_threads"));
 }
 
 }  // namespace

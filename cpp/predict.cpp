@@ -1,8 +1,9 @@
 // Prediction: rows through flat trees, leaf vectors added up, the best labels out.
 //
-// Reads the model, never writes it: any number of threads may share one. Cost a row is O(trees · (depth + k)) and
-// does not depend on the number of labels: sums are held in a small table of the labels that the row's leaves
-// name. Rows go in blocks and trees one after the other over a block, so that a tree's nodes stay in cache.
+// Reads the model, never writes it: any number of threads may share one. Cost a row is O(trees · (depth + k))
+// and does not depend on the number of labels: sums are held in a small table of the labels that the row's
+// leaves name. Rows go in blocks and trees one after the other over a block, so that a tree's nodes stay in
+// cache.
 #include <cmath>
 #include <cstring>
 
@@ -17,7 +18,7 @@ struct Trees {
     const int32_t* feature;       // -1: a leaf
     const float* threshold;       // x <= threshold goes left
     const uint8_t* missing_left;
-    const int32_t* child;         // left child, counted from the tree's first node; a leaf's number, over all trees
+    const int32_t* child;  // left child, counted from the tree's first node; a leaf's number, over all trees
     const int64_t* leaf_indptr;
     const int32_t* leaf_labels;
     const float* leaf_values;
@@ -48,7 +49,8 @@ class Sums {
             }
             return;
         }
-        if (2 * (touched_.size() + static_cast<size_t>(n)) > keys_.size()) grow(touched_.size() + static_cast<size_t>(n));
+        if (2 * (touched_.size() + static_cast<size_t>(n)) > keys_.size())
+            grow(touched_.size() + static_cast<size_t>(n));
         for (int64_t i = 0; i < n; ++i) {
             const size_t at = place(labels[i]);
             if (keys_[at] < 0) {
@@ -113,10 +115,11 @@ class Sums {
     std::vector<int32_t> touched_;
 };
 
-// Leaf (numbered over all trees) of every row of a block, for one tree. Four rows walk side by side, so that the
-// processor need not wait for one comparison before it starts the next.
+// Leaf (numbered over all trees) of every row of a block, for one tree. Four rows walk side by side, so that
+// the processor need not wait for one comparison before it starts the next.
 template <bool kMissing>
-void walk(const Trees& trees, int64_t tree, const float* X, int64_t width, int64_t n, int32_t* leaves, int64_t stride) {
+void walk(const Trees& trees, int64_t tree, const float* X, int64_t width, int64_t n, int32_t* leaves,
+          int64_t stride) {
     const int64_t first = trees.tree_offsets[tree];
     const int32_t* feature = trees.feature + first;
     const float* threshold = trees.threshold + first;
@@ -166,7 +169,8 @@ struct Source {
         if (buffer.empty()) buffer.assign(static_cast<size_t>(kBlock * width), 0.0f);
         for (int64_t i = 0; i < n; ++i)
             for (int64_t e = indptr[begin + i]; e < indptr[begin + i + 1]; ++e) {
-                require(indices[e] >= 0 && indices[e] < width, "indices: a feature that the model does not have");
+                require(indices[e] >= 0 && indices[e] < width,
+                        "indices: a feature that the model does not have");
                 buffer[i * width + indices[e]] += data[e];
             }
         return buffer.data();
@@ -175,13 +179,15 @@ struct Source {
     void clear(int64_t begin, int64_t n, std::vector<float>& buffer) const {
         if (dense) return;
         for (int64_t i = 0; i < n; ++i)
-            for (int64_t e = indptr[begin + i]; e < indptr[begin + i + 1]; ++e) buffer[i * width + indices[e]] = 0.0f;
+            for (int64_t e = indptr[begin + i]; e < indptr[begin + i + 1]; ++e)
+                buffer[i * width + indices[e]] = 0.0f;
     }
 };
 
 // Calls use(row, candidates, thread) with the summed labels of every row, for trees [0, n_trees).
 template <typename F>
-void each_row(const Trees& trees, const Source& source, int64_t n_labels, bool missing, int n_threads, F&& use) {
+void each_row(const Trees& trees, const Source& source, int64_t n_labels, bool missing, int n_threads,
+              F&& use) {
     struct Scratch {
         explicit Scratch(int64_t labels) : sums(labels) {}
         Sums sums;
@@ -221,9 +227,9 @@ void each_row(const Trees& trees, const Source& source, int64_t n_labels, bool m
 // The model's arrays, held once: a call from Python then passes only the rows.
 class Predictor {
   public:
-    Predictor(In1<int64_t> tree_offsets, In1<int32_t> feature, In1<float> threshold, In1<uint8_t> missing_left,
-              In1<int32_t> child, In1<int64_t> leaf_indptr, In1<int32_t> leaf_labels, In1<float> leaf_values,
-              int64_t n_features, int64_t n_labels)
+    Predictor(In1<int64_t> tree_offsets, In1<int32_t> feature, In1<float> threshold,
+              In1<uint8_t> missing_left, In1<int32_t> child, In1<int64_t> leaf_indptr,
+              In1<int32_t> leaf_labels, In1<float> leaf_values, int64_t n_features, int64_t n_labels)
         : tree_offsets_(tree_offsets),
           feature_(feature),
           threshold_(threshold),
@@ -237,7 +243,8 @@ class Predictor {
         check();
     }
 
-    void topk(In2<float> X, int64_t n_trees, bool missing, Out2<int32_t> labels, Out2<float> scores, int n_threads) const {
+    void topk(In2<float> X, int64_t n_trees, bool missing, Out2<int32_t> labels, Out2<float> scores,
+              int n_threads) const {
         run_topk(dense_source(X), n_trees, missing, labels, scores, n_threads);
     }
 
@@ -250,8 +257,8 @@ class Predictor {
         return run_scores(dense_source(X), n_trees, missing, n_threads);
     }
 
-    nb::tuple scores_csr(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data, int64_t n_trees, bool missing,
-                         int n_threads) const {
+    nb::tuple scores_csr(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data, int64_t n_trees,
+                         bool missing, int n_threads) const {
         return run_scores(csr_source(indptr, indices, data), n_trees, missing, n_threads);
     }
 
@@ -273,14 +280,17 @@ class Predictor {
         require(n_features_ >= 0 && n_labels_ >= 0 && n_labels_ <= 0x7fffffff, "sizes must not be negative");
         nb::gil_scoped_release release;
         for (int64_t leaf = 0; leaf < n_leaves; ++leaf)
-            require(leaf_indptr_.data()[leaf] <= leaf_indptr_.data()[leaf + 1], "leaf_indptr must not decrease");
+            require(leaf_indptr_.data()[leaf] <= leaf_indptr_.data()[leaf + 1],
+                    "leaf_indptr must not decrease");
         for (size_t e = 0; e < leaf_labels_.size(); ++e) {
-            require(leaf_labels_.data()[e] >= 0 && leaf_labels_.data()[e] < n_labels_, "leaf_labels: no such label");
+            require(leaf_labels_.data()[e] >= 0 && leaf_labels_.data()[e] < n_labels_,
+                    "leaf_labels: no such label");
             require(std::isfinite(leaf_values_.data()[e]), "leaf_values must be finite");
         }
         for (int64_t t = 0; t < n_trees; ++t) {
             const int64_t first = tree_offsets_.data()[t], size = tree_offsets_.data()[t + 1] - first;
-            require(size >= 1 && tree_offsets_.data()[t + 1] <= n_nodes, "tree_offsets: every tree needs a node");
+            require(size >= 1 && tree_offsets_.data()[t + 1] <= n_nodes,
+                    "tree_offsets: every tree needs a node");
             for (int64_t v = 0; v < size; ++v) {
                 const int32_t f = feature_.data()[first + v], c = child_.data()[first + v];
                 if (f < 0) {
@@ -296,7 +306,8 @@ class Predictor {
     }
 
     Source dense_source(const In2<float>& X) const {
-        require(static_cast<int64_t>(X.shape(1)) == n_features_, "X: columns differ from the model's features");
+        require(static_cast<int64_t>(X.shape(1)) == n_features_,
+                "X: columns differ from the model's features");
         Source source;
         source.dense = X.data();
         source.n_rows = static_cast<int64_t>(X.shape(0));
@@ -319,22 +330,25 @@ class Predictor {
     }
 
     Trees trees(int64_t n_trees) const {
-        require(n_trees >= 0 && n_trees < static_cast<int64_t>(tree_offsets_.size()), "n_trees: more than the model has");
-        return {tree_offsets_.data(), feature_.data(),     threshold_.data(),   missing_left_.data(), child_.data(),
-                leaf_indptr_.data(),  leaf_labels_.data(), leaf_values_.data(), n_trees};
+        require(n_trees >= 0 && n_trees < static_cast<int64_t>(tree_offsets_.size()),
+                "n_trees: more than the model has");
+        return {tree_offsets_.data(), feature_.data(),     threshold_.data(),
+                missing_left_.data(), child_.data(),       leaf_indptr_.data(),
+                leaf_labels_.data(),  leaf_values_.data(), n_trees};
     }
 
     void run_topk(const Source& source, int64_t n_trees, bool missing, const Out2<int32_t>& labels,
                   const Out2<float>& scores, int n_threads) const {
         const int64_t k = static_cast<int64_t>(labels.shape(1));
-        require(static_cast<int64_t>(labels.shape(0)) == source.n_rows && labels.shape(0) == scores.shape(0) &&
-                    labels.shape(1) == scores.shape(1),
+        require(static_cast<int64_t>(labels.shape(0)) == source.n_rows &&
+                    labels.shape(0) == scores.shape(0) && labels.shape(1) == scores.shape(1),
                 "labels, scores: (rows, k)");
         const Trees own = trees(n_trees);
         nb::gil_scoped_release release;
-        each_row(own, source, n_labels_, missing, n_threads, [&](int64_t row, std::vector<Scored>& candidates) {
-            write_topk(candidates, k, labels.data() + row * k, scores.data() + row * k);
-        });
+        each_row(own, source, n_labels_, missing, n_threads,
+                 [&](int64_t row, std::vector<Scored>& candidates) {
+                     write_topk(candidates, k, labels.data() + row * k, scores.data() + row * k);
+                 });
     }
 
     // CSR of all sums: (indptr int64, labels int32 sorted in every row, scores float32).
@@ -347,11 +361,12 @@ class Predictor {
         {
             nb::gil_scoped_release release;
             std::vector<std::vector<Scored>> rows(n);
-            each_row(own, source, n_labels_, missing, n_threads, [&](int64_t row, std::vector<Scored>& candidates) {
-                rows[row] = candidates;
-                std::sort(rows[row].begin(), rows[row].end(),
-                          [](const Scored& a, const Scored& b) { return a.label < b.label; });
-            });
+            each_row(own, source, n_labels_, missing, n_threads,
+                     [&](int64_t row, std::vector<Scored>& candidates) {
+                         rows[row] = candidates;
+                         std::sort(rows[row].begin(), rows[row].end(),
+                                   [](const Scored& a, const Scored& b) { return a.label < b.label; });
+                     });
             indptr[0] = 0;
             for (size_t i = 0; i < n; ++i) indptr[i + 1] = indptr[i] + static_cast<int64_t>(rows[i].size());
             labels.reset(new int32_t[static_cast<size_t>(indptr[n])]);
@@ -383,17 +398,18 @@ class Predictor {
 void bind_predict(nb::module_& m) {
     using namespace sparseleaf;
     nb::class_<Predictor>(m, "Predictor")
-        .def(nb::init<In1<int64_t>, In1<int32_t>, In1<float>, In1<uint8_t>, In1<int32_t>, In1<int64_t>, In1<int32_t>,
-                      In1<float>, int64_t, int64_t>(),
+        .def(nb::init<In1<int64_t>, In1<int32_t>, In1<float>, In1<uint8_t>, In1<int32_t>, In1<int64_t>,
+                      In1<int32_t>, In1<float>, int64_t, int64_t>(),
              nb::arg("tree_offsets"), nb::arg("feature"), nb::arg("threshold"), nb::arg("missing_left"),
              nb::arg("child"), nb::arg("leaf_indptr"), nb::arg("leaf_labels"), nb::arg("leaf_values"),
              nb::arg("n_features"), nb::arg("n_labels"))
         .def("topk", &Predictor::topk, nb::arg("X"), nb::arg("n_trees"), nb::arg("missing"),
              nb::arg("labels").noconvert(), nb::arg("scores").noconvert(), nb::arg("n_threads"))
         .def("topk_csr", &Predictor::topk_csr, nb::arg("indptr"), nb::arg("indices"), nb::arg("data"),
-             nb::arg("n_trees"), nb::arg("missing"), nb::arg("labels").noconvert(), nb::arg("scores").noconvert(),
+             nb::arg("n_trees"), nb::arg("missing"), nb::arg("labels").noconvert(),
+             nb::arg("scores").noconvert(), nb::arg("n_threads"))
+        .def("scores", &Predictor::scores, nb::arg("X"), nb::arg("n_trees"), nb::arg("missing"),
              nb::arg("n_threads"))
-        .def("scores", &Predictor::scores, nb::arg("X"), nb::arg("n_trees"), nb::arg("missing"), nb::arg("n_threads"))
         .def("scores_csr", &Predictor::scores_csr, nb::arg("indptr"), nb::arg("indices"), nb::arg("data"),
              nb::arg("n_trees"), nb::arg("missing"), nb::arg("n_threads"));
 }

@@ -1,7 +1,8 @@
 // The sparse state of the training rows: what each row's labels are and what the trees say so far.
 //
-// A row is a list of entries sorted by label; an entry is a label with its truth in the top bit, and its score.
-// It holds exactly the labels that are true or that some leaf has given a value, so residuals need no storage:
+// A row is a list of entries sorted by label; an entry is a label with its truth in the top bit, and its
+// score. It holds exactly the labels that are true or that some leaf has given a value, so residuals need no
+// storage:
 //
 //     row 7:  labels  [3*, 8, 21*]      (* top bit set: the label is true)
 //             scores  [.4, .1,  0 ]     residual of the squared loss: [.6, -.1, 1]
@@ -24,9 +25,9 @@ constexpr uint32_t kLabelMask = 0x7fffffffu;
 
 enum class Loss : int { kSquared = 0, kSquaredHinge = 1 };
 
-// Full residuals are summed in units of 2^-24, a float32's own precision at 1: with |residual| <= 128 and
-// 2^31 rows a 64-bit sum cannot overflow.
-constexpr float kResidualLimit = 128.0f;
+// Full residuals are summed in units of 2^-24, a float32's own precision at 1. One fits 32 bits up to 127,
+// and the sum of 2^31 of them 64.
+constexpr float kResidualLimit = 127.0f;
 constexpr double kResidualScale = 16777216.0;
 
 template <Loss loss>
@@ -39,9 +40,10 @@ inline float residual_of(uint32_t entry, float score) {
     }
 }
 
-inline int64_t fixed_point(float residual) {
-    const float clipped = std::clamp(residual, -kResidualLimit, kResidualLimit);
-    return static_cast<int64_t>(std::nearbyint(static_cast<double>(clipped) * kResidualScale));
+inline int32_t fixed_point(float residual) {
+    // the scale is a power of two, so the product is exact
+    return static_cast<int32_t>(std::rint(std::clamp(residual, -kResidualLimit, kResidualLimit) *
+                                          static_cast<float>(kResidualScale)));
 }
 
 struct Row {
@@ -51,6 +53,28 @@ struct Row {
 };
 
 using Block = std::tuple<In1<int64_t>, In1<uint32_t>, In1<float>>;
+
+// Residuals of a row in fixed point.
+SPARSELEAF_WIDE inline void fixed_residuals_squared(const uint32_t* labels, const float* scores, int64_t n,
+                                                    int32_t* out) {
+    for (int64_t e = 0; e < n; ++e) out[e] = fixed_point(residual_of<Loss::kSquared>(labels[e], scores[e]));
+}
+
+SPARSELEAF_WIDE inline void fixed_residuals_hinge(const uint32_t* labels, const float* scores, int64_t n,
+                                                  int32_t* out) {
+    for (int64_t e = 0; e < n; ++e)
+        out[e] = fixed_point(residual_of<Loss::kSquaredHinge>(labels[e], scores[e]));
+}
+
+template <Loss loss>
+const int32_t* fixed_residuals(const Row& row, std::vector<int32_t>& buffer) {
+    if (static_cast<int64_t>(buffer.size()) < row.size) buffer.resize(static_cast<size_t>(2 * row.size));
+    if constexpr (loss == Loss::kSquared)
+        fixed_residuals_squared(row.labels, row.scores, row.size, buffer.data());
+    else
+        fixed_residuals_hinge(row.labels, row.scores, row.size, buffer.data());
+    return buffer.data();
+}
 
 class RowBlocks {
   public:
@@ -65,8 +89,9 @@ class RowBlocks {
             ++shift_;
         for (const auto& [indptr, labels, scores] : blocks) {
             require(labels.size() == scores.size(), "blocks: labels and scores differ in size");
-            require(static_cast<size_t>(indptr.data()[indptr.size() - 1]) == labels.size(),
-                    "blocks: indptr does not end at the number of entries");
+            // arrays may be longer than what is in use: a block has room to grow
+            require(static_cast<size_t>(indptr.data()[indptr.size() - 1]) <= labels.size(),
+                    "blocks: indptr ends behind the entries");
             indptr_.push_back(indptr.data());
             labels_.push_back(labels.data());
             scores_.push_back(scores.data());

@@ -7,99 +7,144 @@
 namespace sparseleaf {
 namespace {
 
-// Merge the sorted entries of a row and of its leaf; returns how many came out.
-inline int64_t merge(Row row, const uint32_t* leaf_labels, const float* leaf_values, int64_t leaf_size,
-                     uint32_t* out_labels, float* out_scores) {
-    int64_t i = 0, j = 0, n = 0;
-    while (i < row.size && j < leaf_size) {
-        const uint32_t a = row.labels[i] & kLabelMask, b = leaf_labels[j];
-        const bool take_row = a <= b, take_leaf = b <= a;
-        out_labels[n] = take_row ? row.labels[i] : b;
-        out_scores[n] = (take_row ? row.scores[i] : 0.0f) + (take_leaf ? leaf_values[j] : 0.0f);
-        ++n;
-        i += take_row;
-        j += take_leaf;
-    }
-    if (i < row.size) {
-        std::memcpy(out_labels + n, row.labels + i, static_cast<size_t>(row.size - i) * sizeof(uint32_t));
-        std::memcpy(out_scores + n, row.scores + i, static_cast<size_t>(row.size - i) * sizeof(float));
-        n += row.size - i;
-    }
-    for (; j < leaf_size; ++j, ++n) {
-        out_labels[n] = leaf_labels[j];
-        out_scores[n] = leaf_values[j];
-    }
-    return n;
+constexpr int64_t kStep = 16;
+constexpr int64_t kPart = 128;  // rows that a task merges
+
+// How many of the first n labels of a sorted list are below `wanted`, looking no further than kStep. Where
+// the list has kStep readable entries all are compared at once.
+[[gnu::always_inline]] inline int32_t count_below(const uint32_t* labels, int64_t n, bool readable,
+                                                  uint32_t wanted) {
+    const auto valid = static_cast<int32_t>(std::min(kStep, n));
+    int32_t below = 0;
+    if (readable)
+        for (int32_t c = 0; c < kStep; ++c) below += c < valid && (labels[c] & kLabelMask) < wanted;
+    else
+        while (below < valid && (labels[below] & kLabelMask) < wanted) ++below;
+    return below;
 }
 
-// One block after every row has taken its leaf: a new (indptr, labels, scores).
-nb::tuple add_leaves(In1<int64_t> indptr, In1<uint32_t> labels, In1<float> scores, In1<int32_t> leaf_of_row,
-                     In1<int64_t> leaf_indptr, In1<uint32_t> leaf_labels, In1<float> leaf_values, int n_threads) {
-    const RowBlocks rows({Block{indptr, labels, scores}});
-    const int64_t n = rows.n_rows(), n_leaves = static_cast<int64_t>(leaf_indptr.size()) - 1;
-    require(static_cast<int64_t>(leaf_of_row.size()) == n, "leaf_of_row: one number a row of the block");
-    require(n_leaves >= 0 && leaf_indptr.data()[n_leaves] == static_cast<int64_t>(leaf_labels.size()) &&
-                leaf_labels.size() == leaf_values.size(),
-            "leaf_indptr: must end at the number of entries");
-    for (int64_t i = 0; i < n; ++i)
-        require(leaf_of_row.data()[i] >= 0 && leaf_of_row.data()[i] < n_leaves, "leaf_of_row: no such leaf");
-
-    std::unique_ptr<int64_t[]> out_indptr(new int64_t[static_cast<size_t>(n) + 1]);
-    std::unique_ptr<uint32_t[]> out_labels;
-    std::unique_ptr<float[]> out_scores;
-    {
-        nb::gil_scoped_release release;
-        // Every part of the block is merged into its own buffer; once all sizes are known it is copied out.
-        constexpr int64_t kPart = 128;
-        const int64_t n_parts = (n + kPart - 1) / kPart;
-        struct Merged {
-            std::unique_ptr<uint32_t[]> labels;
-            std::unique_ptr<float[]> scores;
-            int64_t size = 0;
-        };
-        std::vector<Merged> merged(static_cast<size_t>(n_parts));
-        out_indptr[0] = 0;
-        parallel_tasks(n_parts, n_threads, [&](int64_t p, int) {
-            const int64_t begin = p * kPart, end = std::min(n, begin + kPart);
-            int64_t most = indptr.data()[end] - indptr.data()[begin];
-            for (int64_t i = begin; i < end; ++i) {
-                const int32_t leaf = leaf_of_row.data()[i];
-                most += leaf_indptr.data()[leaf + 1] - leaf_indptr.data()[leaf];
-            }
-            Merged& part = merged[p];
-            part.labels.reset(new uint32_t[static_cast<size_t>(most)]);
-            part.scores.reset(new float[static_cast<size_t>(most)]);
-            for (int64_t i = begin; i < end; ++i) {
-                const int64_t first = leaf_indptr.data()[leaf_of_row.data()[i]];
-                const int64_t size =
-                    merge(rows[i], leaf_labels.data() + first, leaf_values.data() + first,
-                          leaf_indptr.data()[leaf_of_row.data()[i] + 1] - first, part.labels.get() + part.size,
-                          part.scores.get() + part.size);
-                part.size += size;
-                out_indptr[i + 1] = size;
-            }
-        });
-        for (int64_t i = 0; i < n; ++i) out_indptr[i + 1] += out_indptr[i];
-        out_labels.reset(new uint32_t[static_cast<size_t>(out_indptr[n])]);
-        out_scores.reset(new float[static_cast<size_t>(out_indptr[n])]);
-        parallel_tasks(n_parts, n_threads, [&](int64_t p, int) {
-            const int64_t at = out_indptr[p * kPart];
-            std::copy_n(merged[p].labels.get(), merged[p].size, out_labels.get() + at);
-            std::copy_n(merged[p].scores.get(), merged[p].size, out_scores.get() + at);
-            merged[p] = {};
-        });
+// Labels that a sorted row and its sorted leaf share; `slack` entries may be read past the row's end.
+SPARSELEAF_WIDE
+int64_t count_shared(const uint32_t* labels, int64_t size, int64_t slack, const uint32_t* leaf_labels,
+                     int64_t leaf_size) {
+    int64_t i = 0, shared = 0;
+    for (int64_t j = 0; j < leaf_size; ++j) {
+        for (;;) {
+            const int32_t below =
+                count_below(labels + i, size - i, i + kStep <= size + slack, leaf_labels[j]);
+            i += below;
+            if (below < kStep) break;
+        }
+        shared += i < size && (labels[i] & kLabelMask) == leaf_labels[j];
     }
-    const auto size = static_cast<size_t>(out_indptr[n]);
-    return nb::make_tuple(to_numpy(std::move(out_indptr), static_cast<size_t>(n) + 1),
-                          to_numpy(std::move(out_labels), size), to_numpy(std::move(out_scores), size));
+    return shared;
+}
+
+// Merges a row with its leaf. A leaf has few entries and a row many, so the row is copied kStep entries at a
+// time up to the leaf's next label; a copy may run past the row's end where `slack` entries can be read
+// behind it, and past the result's where there is `room` for it.
+SPARSELEAF_WIDE
+void merge(const uint32_t* labels, const float* scores, int64_t size, int64_t slack,
+           const uint32_t* leaf_labels, const float* leaf_values, int64_t leaf_size, uint32_t* out_labels,
+           float* out_scores, int64_t room) {
+    int64_t i = 0, n = 0;
+    for (int64_t j = 0; j < leaf_size; ++j) {
+        for (;;) {
+            const bool whole = i + kStep <= size + slack && n + kStep <= room;
+            const int32_t below = count_below(labels + i, size - i, whole, leaf_labels[j]);
+            const int64_t copied = whole ? kStep : below;
+            for (int64_t c = 0; c < copied; ++c) out_labels[n + c] = labels[i + c];
+            for (int64_t c = 0; c < copied; ++c) out_scores[n + c] = scores[i + c];
+            i += below;
+            n += below;
+            if (below < kStep) break;
+        }
+        const bool known = i < size && (labels[i] & kLabelMask) == leaf_labels[j];
+        out_labels[n] = known ? labels[i] : leaf_labels[j];
+        out_scores[n] = (known ? scores[i] : 0.0f) + leaf_values[j];
+        i += known;
+        ++n;
+    }
+    std::memcpy(out_labels + n, labels + i, static_cast<size_t>(size - i) * sizeof(uint32_t));
+    std::memcpy(out_scores + n, scores + i, static_cast<size_t>(size - i) * sizeof(float));
+}
+
+struct Leaves {
+    Leaves(const In1<int64_t>& indptr, const In1<uint32_t>& labels, const In1<int32_t>& leaf_of_row,
+           int64_t n_rows)
+        : indptr(indptr.data()), leaf_of_row(leaf_of_row.data()) {
+        const int64_t n_leaves = static_cast<int64_t>(indptr.size()) - 1;
+        require(static_cast<int64_t>(leaf_of_row.size()) == n_rows,
+                "leaf_of_row: one number a row of the block");
+        require(n_leaves >= 0 && indptr.data()[n_leaves] == static_cast<int64_t>(labels.size()),
+                "leaf_indptr: must end at the number of entries");
+        for (int64_t i = 0; i < n_rows; ++i)
+            require(leaf_of_row.data()[i] >= 0 && leaf_of_row.data()[i] < n_leaves,
+                    "leaf_of_row: no such leaf");
+    }
+
+    int64_t begin(int64_t row) const { return indptr[leaf_of_row[row]]; }
+    int64_t size(int64_t row) const { return indptr[leaf_of_row[row] + 1] - begin(row); }
+
+    const int64_t* indptr;
+    const int32_t* leaf_of_row;
+};
+
+// Where the rows of a block will lie once each has taken its leaf: the new indptr.
+void merged_indptr(In1<int64_t> indptr, In1<uint32_t> labels, In1<int32_t> leaf_of_row,
+                   In1<int64_t> leaf_indptr, In1<uint32_t> leaf_labels, Out1<int64_t> out_indptr,
+                   int n_threads) {
+    const int64_t n = static_cast<int64_t>(indptr.size()) - 1, readable = static_cast<int64_t>(labels.size());
+    require(n >= 1 && indptr.data()[n] <= readable, "indptr: ends behind the entries");
+    require(out_indptr.size() == indptr.size(), "out_indptr: size of indptr");
+    const Leaves leaves(leaf_indptr, leaf_labels, leaf_of_row, n);
+    nb::gil_scoped_release release;
+    out_indptr.data()[0] = 0;
+    parallel_tasks((n + kPart - 1) / kPart, n_threads, [&](int64_t part, int) {
+        for (int64_t i = part * kPart; i < std::min(n, (part + 1) * kPart); ++i) {
+            const int64_t begin = indptr.data()[i], end = indptr.data()[i + 1];
+            out_indptr.data()[i + 1] = end - begin + leaves.size(i) -
+                                       count_shared(labels.data() + begin, end - begin, readable - end,
+                                                    leaf_labels.data() + leaves.begin(i), leaves.size(i));
+        }
+    });
+    for (int64_t i = 0; i < n; ++i) out_indptr.data()[i + 1] += out_indptr.data()[i];
+}
+
+// Every row of a block takes its leaf; the result is written where merged_indptr said.
+void merge_leaves(In1<int64_t> indptr, In1<uint32_t> labels, In1<float> scores, In1<int32_t> leaf_of_row,
+                  In1<int64_t> leaf_indptr, In1<uint32_t> leaf_labels, In1<float> leaf_values,
+                  In1<int64_t> out_indptr, Out1<uint32_t> out_labels, Out1<float> out_scores, int n_threads) {
+    const int64_t n = static_cast<int64_t>(indptr.size()) - 1, readable = static_cast<int64_t>(labels.size());
+    require(n >= 1 && indptr.data()[n] <= readable && labels.size() == scores.size(),
+            "indptr: ends behind the entries");
+    require(out_indptr.size() == indptr.size() && out_labels.size() == out_scores.size() &&
+                out_indptr.data()[n] <= static_cast<int64_t>(out_labels.size()),
+            "out: too small for out_indptr");
+    require(leaf_labels.size() == leaf_values.size(), "leaf_labels, leaf_values: same size");
+    const Leaves leaves(leaf_indptr, leaf_labels, leaf_of_row, n);
+    nb::gil_scoped_release release;
+    parallel_tasks((n + kPart - 1) / kPart, n_threads, [&](int64_t part, int) {
+        const int64_t last = std::min(n, (part + 1) * kPart);
+        // a copy may run over into the next row, which is written after it, but not into another task's rows
+        const int64_t limit = out_indptr.data()[last];
+        for (int64_t i = part * kPart; i < last; ++i) {
+            const int64_t begin = indptr.data()[i], end = indptr.data()[i + 1], to = out_indptr.data()[i];
+            merge(labels.data() + begin, scores.data() + begin, end - begin, readable - end,
+                  leaf_labels.data() + leaves.begin(i), leaf_values.data() + leaves.begin(i), leaves.size(i),
+                  out_labels.data() + to, out_scores.data() + to, limit - to);
+        }
+    });
 }
 
 // The k best labels of every row by score so far (ties: lower label); -1 and -inf where a row has fewer.
 // Labels no leaf has touched (score exactly 0) are no candidates. `names` maps a label to the id to write.
-void topk_scores(const std::vector<Block>& blocks, In1<int32_t> names, Out2<int32_t> out_labels, Out2<float> out_scores, int n_threads) {
+void topk_scores(const std::vector<Block>& blocks, In1<int32_t> names, Out2<int32_t> out_labels,
+                 Out2<float> out_scores, int n_threads) {
     const RowBlocks rows(blocks);
     const int64_t n = rows.n_rows(), k = static_cast<int64_t>(out_labels.shape(1));
-    require(static_cast<int64_t>(out_labels.shape(0)) == n && static_cast<int64_t>(out_scores.shape(0)) == n &&
+    require(static_cast<int64_t>(out_labels.shape(0)) == n &&
+                static_cast<int64_t>(out_scores.shape(0)) == n &&
                 static_cast<int64_t>(out_scores.shape(1)) == k,
             "out: (rows, k)");
     nb::gil_scoped_release release;
@@ -122,8 +167,13 @@ void topk_scores(const std::vector<Block>& blocks, In1<int32_t> names, Out2<int3
 
 void bind_scores(nb::module_& m) {
     using namespace sparseleaf;
-    m.def("add_leaves", &add_leaves, nb::arg("indptr"), nb::arg("labels"), nb::arg("scores"), nb::arg("leaf_of_row"),
-          nb::arg("leaf_indptr"), nb::arg("leaf_labels"), nb::arg("leaf_values"), nb::arg("n_threads"));
+    m.def("merged_indptr", &merged_indptr, nb::arg("indptr"), nb::arg("labels"), nb::arg("leaf_of_row"),
+          nb::arg("leaf_indptr"), nb::arg("leaf_labels"), nb::arg("out_indptr").noconvert(),
+          nb::arg("n_threads"));
+    m.def("merge_leaves", &merge_leaves, nb::arg("indptr"), nb::arg("labels"), nb::arg("scores"),
+          nb::arg("leaf_of_row"), nb::arg("leaf_indptr"), nb::arg("leaf_labels"), nb::arg("leaf_values"),
+          nb::arg("out_indptr"), nb::arg("out_labels").noconvert(), nb::arg("out_scores").noconvert(),
+          nb::arg("n_threads"));
     m.def("topk_scores", &topk_scores, nb::arg("blocks"), nb::arg("names"), nb::arg("out_labels").noconvert(),
           nb::arg("out_scores").noconvert(), nb::arg("n_threads"));
 }

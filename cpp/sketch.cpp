@@ -30,21 +30,35 @@ void check_out(const RowBlocks& rows, const Out2<float>& out) {
     require(static_cast<int64_t>(out.shape(0)) == rows.n_rows(), "out: one row for each row of the blocks");
 }
 
-// Every label adds its residual, with a random sign, to one of m columns: E[sketch·sketch'] = residual·residual'.
-float count_sketch(const std::vector<Block>& blocks, uint64_t key, int loss, Out2<float> out, int n_threads) {
+// Every label adds its residual, with a random sign, to one of m columns: E[sketch·sketch'] =
+// residual·residual'.
+float count_sketch(const std::vector<Block>& blocks, uint64_t key, int64_t n_labels, int loss,
+                   Out2<float> out, int n_threads) {
     const RowBlocks rows(blocks);
     check_out(rows, out);
-    const uint64_t m = out.shape(1), offset = mix64(key), factor = mix64(key + 1) | 1;
+    const uint64_t m = out.shape(1);
+    require(m >= 1 && m <= 4096 && n_labels >= 0, "out: 1 to 4096 columns");
     nb::gil_scoped_release release;
+    // Twice the column, plus one for a negative sign: sums are kept apart by sign until a row's end.
+    std::vector<uint16_t> place(static_cast<size_t>(n_labels));
+    constexpr int64_t kAhead = 24, kFitsCache = 1 << 18;
+    const bool many = n_labels > kFitsCache;
+    const uint64_t start = mix64(key);
+    for (int64_t label = 0; label < n_labels; ++label) {
+        const uint64_t hash = mix64(start + static_cast<uint64_t>(label));
+        place[label] = static_cast<uint16_t>((((hash >> 32) * m) >> 32) * 2 + (hash & 1));
+    }
     return with_loss(loss, [&](auto kind) {
         return each_row_max(rows, static_cast<int64_t>(m), out.data(), n_threads, [&](Row row, float* sums) {
+            float signed_sums[2 * 4096];
+            std::fill(signed_sums, signed_sums + 2 * m, 0.0f);
             for (int64_t e = 0; e < row.size; ++e) {
-                uint64_t hash = ((row.labels[e] & kLabelMask) + offset) * factor;
-                hash = (hash ^ (hash >> 32)) * 0xd6e8feb86659fd93ULL;
-                const uint64_t column = ((hash >> 32) * m) >> 32;
-                const float r = residual_of<kind()>(row.labels[e], row.scores[e]);
-                sums[column] += (hash & 0x10000u) ? r : -r;
+                if (many)
+                    __builtin_prefetch(&place[row.labels[std::min(e + kAhead, row.size - 1)] & kLabelMask]);
+                signed_sums[place[row.labels[e] & kLabelMask]] +=
+                    residual_of<kind()>(row.labels[e], row.scores[e]);
             }
+            for (uint64_t c = 0; c < m; ++c) sums[c] = signed_sums[2 * c] - signed_sums[2 * c + 1];
         });
     });
 }
@@ -58,7 +72,8 @@ void add_signed(const uint64_t* bits, int64_t m, float r, float* sums) {
 }
 
 // Every label adds its residual to all m columns with random signs (a Rademacher projection).
-float sign_projection(const std::vector<Block>& blocks, uint64_t key, int loss, Out2<float> out, int n_threads) {
+float sign_projection(const std::vector<Block>& blocks, uint64_t key, int loss, Out2<float> out,
+                      int n_threads) {
     const RowBlocks rows(blocks);
     check_out(rows, out);
     const int64_t m = static_cast<int64_t>(out.shape(1)), words = (m + 63) / 64;
@@ -93,7 +108,8 @@ float select_columns(const std::vector<Block>& blocks, In1<int32_t> column_of, I
                 const uint32_t label = row.labels[e] & kLabelMask;
                 const int32_t column = label < n_labels ? column_of.data()[label] : -1;
                 if (column >= 0)
-                    sums[column] += weights.data()[column] * residual_of<kind()>(row.labels[e], row.scores[e]);
+                    sums[column] +=
+                        weights.data()[column] * residual_of<kind()>(row.labels[e], row.scores[e]);
             }
         });
     });
@@ -117,7 +133,7 @@ void column_norms(const std::vector<Block>& blocks, int loss, Out1<int64_t> out,
                     const uint32_t label = row.labels[e] & kLabelMask;
                     const double r = std::clamp(residual_of<kind()>(row.labels[e], row.scores[e]),
                                                 -kResidualLimit, kResidualLimit);
-                    if (label < n_labels) sums[label] += static_cast<int64_t>(std::nearbyint(r * r * 65536.0));
+                    if (label < n_labels) sums[label] += std::llrint(r * r * 65536.0);
                 }
             }
         });
@@ -133,7 +149,8 @@ void column_norms(const std::vector<Block>& blocks, int loss, Out1<int64_t> out,
 void quantise(In2<float> values, double scale, Out2<int16_t> out, Out1<int64_t> magnitude, int n_threads) {
     const int64_t n = static_cast<int64_t>(values.shape(0)), m = static_cast<int64_t>(values.shape(1));
     const int64_t padded = static_cast<int64_t>(out.shape(1));
-    require(static_cast<int64_t>(out.shape(0)) == n && padded >= m, "out: (rows, at least the columns of values)");
+    require(static_cast<int64_t>(out.shape(0)) == n && padded >= m,
+            "out: (rows, at least the columns of values)");
     require(static_cast<int64_t>(magnitude.size()) == m, "magnitude: one number a column");
     nb::gil_scoped_release release;
     std::vector<std::vector<int64_t>> partial(static_cast<size_t>(n_threads));
@@ -147,7 +164,7 @@ void quantise(In2<float> values, double scale, Out2<int16_t> out, Out1<int64_t> 
             int16_t* q = out.data() + i * padded;
             for (int64_t c = 0; c < m; ++c) {
                 const auto rounded =
-                    static_cast<int32_t>(std::nearbyint(std::clamp(in[c] * factor, -32767.0f, 32767.0f)));
+                    static_cast<int32_t>(std::lrint(std::clamp(in[c] * factor, -32767.0f, 32767.0f)));
                 q[c] = static_cast<int16_t>(rounded);
                 sums[c] += std::abs(rounded);
             }
@@ -164,8 +181,8 @@ void quantise(In2<float> values, double scale, Out2<int16_t> out, Out1<int64_t> 
 
 void bind_sketch(nb::module_& m) {
     using namespace sparseleaf;
-    m.def("count_sketch", &count_sketch, nb::arg("blocks"), nb::arg("key"), nb::arg("loss"), nb::arg("out").noconvert(),
-          nb::arg("n_threads"));
+    m.def("count_sketch", &count_sketch, nb::arg("blocks"), nb::arg("key"), nb::arg("n_labels"),
+          nb::arg("loss"), nb::arg("out").noconvert(), nb::arg("n_threads"));
     m.def("sign_projection", &sign_projection, nb::arg("blocks"), nb::arg("key"), nb::arg("loss"),
           nb::arg("out").noconvert(), nb::arg("n_threads"));
     m.def("select_columns", &select_columns, nb::arg("blocks"), nb::arg("column_of"), nb::arg("weights"),

@@ -1,5 +1,5 @@
-// X · W for sparse or dense X and a dense float32 W, row by row: one row's sum is always taken in the same order,
-// so that a projected value is the same bits in training, in prediction, alone or in a batch.
+// X · W for sparse or dense X and a dense float32 W, row by row: one row's sum is always taken in the same
+// order, so that a projected value is the same bits in training, in prediction, alone or in a batch.
 #include "common.hpp"
 
 namespace sparseleaf {
@@ -12,8 +12,8 @@ void add_scaled(float* out, const float* w, float x, int64_t width) {
 
 constexpr int64_t kRowChunk = 64;
 
-void csr_times_dense(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data, In2<float> W, Out2<float> out,
-                     int n_threads) {
+void csr_times_dense(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data, In2<float> W,
+                     Out2<float> out, int n_threads) {
     const int64_t n = static_cast<int64_t>(out.shape(0)), width = static_cast<int64_t>(W.shape(1));
     require(static_cast<int64_t>(indptr.size()) == n + 1, "indptr: one more than the rows of out");
     require(static_cast<int64_t>(out.shape(1)) == width, "out: columns of W");
@@ -26,7 +26,8 @@ void csr_times_dense(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data,
             std::fill(row, row + width, 0.0f);
             for (int64_t e = indptr.data()[i]; e < indptr.data()[i + 1]; ++e) {
                 const int64_t f = indices.data()[e];
-                require(f >= 0 && f < static_cast<int64_t>(W.shape(0)), "indices: a feature beyond the rows of W");
+                require(f >= 0 && f < static_cast<int64_t>(W.shape(0)),
+                        "indices: a feature beyond the rows of W");
                 add_scaled(row, W.data() + f * width, data.data()[e], width);
             }
         }
@@ -57,8 +58,8 @@ void dense_times_dense(In2<float> X, In2<float> W, Out2<float> out, int n_thread
 
 void bind_sparse(nb::module_& m) {
     using namespace sparseleaf;
-    m.def("csr_times_dense", &csr_times_dense, nb::arg("indptr"), nb::arg("indices"), nb::arg("data"), nb::arg("W"),
-          nb::arg("out").noconvert(), nb::arg("n_threads"));
+    m.def("csr_times_dense", &csr_times_dense, nb::arg("indptr"), nb::arg("indices"), nb::arg("data"),
+          nb::arg("W"), nb::arg("out").noconvert(), nb::arg("n_threads"));
     m.def("dense_times_dense", &dense_times_dense, nb::arg("X"), nb::arg("W"), nb::arg("out").noconvert(),
           nb::arg("n_threads"));
 }

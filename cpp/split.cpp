@@ -1,7 +1,7 @@
 // Best cut of every node from its histogram: gain = Σ GL²/(nL+λ) + Σ GR²/(nR+λ) − Σ G²/(n+λ).
 //
-// Ties: higher gain, then lower feature, then lower bin, then missing rows to the right. Every gain is computed
-// by one thread in one fixed order, so the winner does not depend on the number of threads.
+// Ties: higher gain, then lower feature, then lower bin, then missing rows to the right. Every gain is
+// computed by one thread in one fixed order, so the winner does not depend on the number of threads.
 #include <cmath>
 
 #include "common.hpp"
@@ -26,8 +26,8 @@ bool better(const Cut& a, const Cut& b) {
 }
 
 // Σ left² and Σ (total − left)² over columns, in eight fixed lanes whatever the vector width.
-[[gnu::always_inline]] inline void squares(const int32_t* left, const int32_t* total, int64_t m, double& sq_left,
-                                           double& sq_right) {
+[[gnu::always_inline]] inline void squares(const int32_t* left, const int32_t* total, int64_t m,
+                                           double& sq_left, double& sq_right) {
     constexpr int kWide = 8;
     double l[kWide] = {}, r[kWide] = {};
     for (int64_t c = 0; c < m; c += kWide) {
@@ -74,13 +74,15 @@ void scan(const int32_t* hist, const int32_t* counts, int64_t n_value_bins, int6
     }
 }
 
-// node_mask (may have no rows): which active features a node may use. has_missing: the feature's last bin holds
-// the rows without a value, which are tried on both sides.
-void find_splits(nb::ndarray<const int32_t, nb::ndim<3>, nb::c_contig, nb::device::cpu> hist, In2<int32_t> counts,
-                 In1<int32_t> slots, In1<int32_t> offsets, In1<uint8_t> has_missing, In2<uint8_t> node_mask, double l2,
-                 int64_t min_samples, Out1<int32_t> out_feature, Out1<int32_t> out_bin, Out1<double> out_gain,
-                 Out1<uint8_t> out_missing_left, Out1<int32_t> out_left_count, int n_threads) {
-    const int64_t n_nodes = static_cast<int64_t>(slots.size()), n_active = static_cast<int64_t>(has_missing.size());
+// node_mask (may have no rows): which active features a node may use. has_missing: the feature's last bin
+// holds the rows without a value, which are tried on both sides.
+void find_splits(nb::ndarray<const int32_t, nb::ndim<3>, nb::c_contig, nb::device::cpu> hist,
+                 In2<int32_t> counts, In1<int32_t> slots, In1<int32_t> offsets, In1<uint8_t> has_missing,
+                 In2<uint8_t> node_mask, double l2, int64_t min_samples, Out1<int32_t> out_feature,
+                 Out1<int32_t> out_bin, Out1<double> out_gain, Out1<uint8_t> out_missing_left,
+                 Out1<int32_t> out_left_count, int n_threads) {
+    const int64_t n_nodes = static_cast<int64_t>(slots.size()),
+                  n_active = static_cast<int64_t>(has_missing.size());
     const int64_t n_bins = static_cast<int64_t>(hist.shape(1)), m = static_cast<int64_t>(hist.shape(2));
     require(m % kLanes == 0, "hist: columns must be a multiple of 16");
     require(static_cast<int64_t>(offsets.size()) == n_active + 1 && offsets.data()[n_active] == n_bins,
@@ -95,10 +97,12 @@ void find_splits(nb::ndarray<const int32_t, nb::ndim<3>, nb::c_contig, nb::devic
                             out_left_count.size()})
         require(size == slots.size(), "out arrays: one number a node");
     for (int64_t k = 0; k < n_nodes; ++k)
-        require(slots.data()[k] >= 0 && slots.data()[k] < static_cast<int64_t>(hist.shape(0)), "slots: beyond hist");
+        require(slots.data()[k] >= 0 && slots.data()[k] < static_cast<int64_t>(hist.shape(0)),
+                "slots: beyond hist");
     nb::gil_scoped_release release;
 
-    const int64_t parts = std::clamp<int64_t>((4 * n_threads + n_nodes - 1) / std::max<int64_t>(n_nodes, 1), 1, n_active);
+    const int64_t parts =
+        std::clamp<int64_t>((4 * n_threads + n_nodes - 1) / std::max<int64_t>(n_nodes, 1), 1, n_active);
     std::vector<Cut> best(static_cast<size_t>(n_nodes * parts));
     std::vector<std::vector<int32_t>> scratch(static_cast<size_t>(n_threads));
     const Limits limits{l2, std::max<int64_t>(min_samples, 1)};
@@ -154,8 +158,9 @@ void find_splits(nb::ndarray<const int32_t, nb::ndim<3>, nb::c_contig, nb::devic
 
 void bind_split(nb::module_& m) {
     using namespace sparseleaf;
-    m.def("find_splits", &find_splits, nb::arg("hist"), nb::arg("counts"), nb::arg("slots"), nb::arg("offsets"),
-          nb::arg("has_missing"), nb::arg("node_mask"), nb::arg("l2"), nb::arg("min_samples"),
-          nb::arg("out_feature").noconvert(), nb::arg("out_bin").noconvert(), nb::arg("out_gain").noconvert(),
-          nb::arg("out_missing_left").noconvert(), nb::arg("out_left_count").noconvert(), nb::arg("n_threads"));
+    m.def("find_splits", &find_splits, nb::arg("hist"), nb::arg("counts"), nb::arg("slots"),
+          nb::arg("offsets"), nb::arg("has_missing"), nb::arg("node_mask"), nb::arg("l2"),
+          nb::arg("min_samples"), nb::arg("out_feature").noconvert(), nb::arg("out_bin").noconvert(),
+          nb::arg("out_gain").noconvert(), nb::arg("out_missing_left").noconvert(),
+          nb::arg("out_left_count").noconvert(), nb::arg("n_threads"));
 }

@@ -14,6 +14,9 @@ Features: TypeAlias = Any
 """Rows of features: a C-contiguous float32 array or a float32 CSR matrix."""
 
 
+CACHE_LINE = 64
+
+
 def effective_n_jobs(n_jobs: int | None) -> int:
     """Number of threads: all cores this process may use for None or -1, all but one for -2, and so on."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -31,6 +34,14 @@ def csr_parts(X: Any) -> tuple[Array, Array, Array]:
         np.ascontiguousarray(X.indices, np.int32),
         np.ascontiguousarray(X.data, np.float32),
     )
+
+
+def empty_aligned(shape: tuple[int, ...], dtype: type[np.generic]) -> Array:
+    """``np.empty`` that starts on a cache line: a 64-byte vector then never straddles two."""
+    size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+    raw = np.empty(size + CACHE_LINE, np.uint8)
+    start = -raw.ctypes.data % CACHE_LINE
+    return raw[start : start + size].view(dtype).reshape(shape)
 
 
 def mix64(keys: Array) -> Array:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sparseleaf import _kernels
+from sparseleaf._arrays import empty_aligned
 from sparseleaf.boosting.tree import Node, Split
 from sparseleaf.engine.shard import LANES
 
@@ -41,7 +42,7 @@ class HistogramPool:
         size = max(1, int(self.offsets[-1]))
         n_slots = max(MIN_SLOTS, budget // (size * (columns + 1) * 4))
         # pages are taken from the system only when a slot is first written
-        self.sums = np.empty((n_slots, size, columns), np.int32)
+        self.sums = empty_aligned((n_slots, size, columns), np.int32)
         self.counts = np.empty((n_slots, size), np.int32)
         self.free = list(range(n_slots - 1, -1, -1))
 
@@ -53,7 +54,9 @@ MIN_SLOTS = 4
 class HistogramSearch:
     """Best cuts from histograms of reduced residuals (see :class:`~sparseleaf.boosting.splits.SplitSearch`)."""
 
-    def __init__(self, n_bins: Array, has_missing: Array, width: int, budget: int, limits: SplitLimits, n_jobs: int):
+    def __init__(
+        self, n_bins: Array, has_missing: Array, width: int, budget: int, limits: SplitLimits, n_jobs: int
+    ):
         self._n_bins = n_bins
         self._has_missing = has_missing
         self._width = width
@@ -83,7 +86,11 @@ class HistogramSearch:
             if not wanted:
                 self._release(family.parent)
                 continue
-            needed = 1 if family.parent is not None and family.parent.slot >= 0 and len(family.children) == 2 else 2
+            needed = (
+                1
+                if family.parent is not None and family.parent.slot >= 0 and len(family.children) == 2
+                else 2
+            )
             if len(pool.free) < needed and batch:
                 self._search_batch(shards, batch, node_features)
                 batch = []

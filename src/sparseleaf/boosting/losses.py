@@ -33,7 +33,17 @@ SQUARED_HINGE = SparseLoss("squared_hinge", 1)
 
 SPARSE_LOSSES = {loss.name: loss for loss in (SQUARED, SQUARED_HINGE)}
 
-DENSE_LOSSES = ("logistic", "log_loss", "bce", "softmax", "cross_entropy", "absolute", "huber", "quantile", "poisson")
+DENSE_LOSSES = (
+    "logistic",
+    "log_loss",
+    "bce",
+    "softmax",
+    "cross_entropy",
+    "absolute",
+    "huber",
+    "quantile",
+    "poisson",
+)
 
 
 def sparse_loss(name: str) -> SparseLoss:

@@ -6,6 +6,7 @@ labels' norms, if it needs them, and fills the columns of every shard.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -16,6 +17,7 @@ from sparseleaf._arrays import derive_key
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
+    from sparseleaf.engine.shard import Block
 
 
 class Reducer(Protocol):
@@ -36,18 +38,24 @@ class Reducer(Protocol):
 class Plan(Protocol):
     """One tree's reduction, ready for any shard."""
 
-    def fill(self, blocks: list[tuple[Array, Array, Array]], loss: int, out: Array, n_jobs: int) -> float:
+    def fill(self, blocks: list[Block], n_labels: int, loss: int, out: Array, n_jobs: int) -> float:
         """Write the columns of the rows in ``blocks`` and return the largest absolute value."""
 
 
 @dataclass(frozen=True)
-class _Hashed:
-    kernel: str
+class _Sketch:
     key: int
 
-    def fill(self, blocks: list[tuple[Array, Array, Array]], loss: int, out: Array, n_jobs: int) -> float:
-        largest: float = getattr(_kernels, self.kernel)(blocks, self.key, loss, out, n_jobs)
-        return largest
+    def fill(self, blocks: list[Block], n_labels: int, loss: int, out: Array, n_jobs: int) -> float:
+        return _kernels.count_sketch(blocks, self.key, n_labels, loss, out, n_jobs)
+
+
+@dataclass(frozen=True)
+class _Signs:
+    key: int
+
+    def fill(self, blocks: list[Block], n_labels: int, loss: int, out: Array, n_jobs: int) -> float:
+        return _kernels.sign_projection(blocks, self.key, loss, out, n_jobs)
 
 
 @dataclass(frozen=True)
@@ -55,7 +63,7 @@ class _Columns:
     column_of: Array
     weights: Array
 
-    def fill(self, blocks: list[tuple[Array, Array, Array]], loss: int, out: Array, n_jobs: int) -> float:
+    def fill(self, blocks: list[Block], n_labels: int, loss: int, out: Array, n_jobs: int) -> float:
         return _kernels.select_columns(blocks, self.column_of, self.weights, loss, out, n_jobs)
 
 
@@ -68,7 +76,7 @@ class CountSketch:
 
     def plan(self, seed: int, tree: int, norms: Array | None) -> Plan:
         """See :class:`Reducer`."""
-        return _Hashed("count_sketch", derive_key(seed, tree, 1))
+        return _Sketch(derive_key(seed, tree, 1))
 
 
 @dataclass(frozen=True)
@@ -80,7 +88,7 @@ class RandomProjection:
 
     def plan(self, seed: int, tree: int, norms: Array | None) -> Plan:
         """See :class:`Reducer`."""
-        return _Hashed("sign_projection", derive_key(seed, tree, 2))
+        return _Signs(derive_key(seed, tree, 2))
 
 
 @dataclass(frozen=True)
@@ -137,7 +145,7 @@ class NoReduction:
         return _Columns(np.arange(self.width, dtype=np.int32), np.ones(self.width, np.float32))
 
 
-REDUCERS = {
+REDUCERS: dict[str, Callable[[int], Reducer]] = {
     "count-sketch": CountSketch,
     "random-projection": RandomProjection,
     "top-outputs": TopOutputs,
@@ -150,5 +158,4 @@ def make_reducer(name: str, sketch_dim: int, n_labels: int) -> Reducer:
     """The reducer of that name; never wider than the labels are many."""
     if name == "none":
         return NoReduction(n_labels)
-    reducer: Reducer = REDUCERS[name](sketch_dim)
-    return reducer
+    return REDUCERS[name](sketch_dim)

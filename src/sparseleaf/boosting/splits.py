@@ -26,7 +26,9 @@ class SplitLimits:
 
     def may_split(self, node: Node) -> bool:
         """Whether a cut of the node could be allowed at all."""
-        return node.count >= 2 * self.min_samples_leaf and (self.max_depth is None or node.depth < self.max_depth)
+        return node.count >= 2 * self.min_samples_leaf and (
+            self.max_depth is None or node.depth < self.max_depth
+        )
 
 
 @dataclass
@@ -103,7 +105,9 @@ class ExactSearch:
             limits.l2,
             limits.min_samples_leaf,
         )
-        for node, feature, bin_, gain, left in zip(nodes, *(column.tolist() for column in found), strict=True):
+        for node, feature, bin_, gain, left in zip(
+            nodes, *(column.tolist() for column in found), strict=True
+        ):
             if feature >= 0 and gain > limits.min_gain:
                 # rows without a value come last in the order, so they are on the right
                 node.split = Split(int(self._features[feature]), bin_, gain, False, left)

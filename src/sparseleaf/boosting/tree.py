@@ -91,7 +91,9 @@ class GrowingTree:
         """The flat form; what was not split is a leaf, numbered in order of node."""
         n = len(self.nodes)
         inner = np.array([node.child >= 0 for node in self.nodes])
-        splits = [(node.split, node.child) for node in self.nodes if node.split is not None and node.child >= 0]
+        splits = [
+            (node.split, node.child) for node in self.nodes if node.split is not None and node.child >= 0
+        ]
         feature = np.full(n, -1, np.int32)
         bin_, missing_bin, child = (np.zeros(n, np.int32) for _ in range(3))
         missing_left = np.zeros(n, np.uint8)

@@ -7,6 +7,7 @@ once.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import warnings
@@ -54,9 +55,11 @@ def _top(
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and end the process with its exit code."""
-    # Threads that wait for work by spinning starve each other where other programs run too: training was four
-    # times slower on two busy cores. OpenMP reads this when the kernels are loaded, which is later.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(
+                errors="replace"
+            )  # a terminal that knows no box characters still gets the numbers
     sys.exit(run(arguments))
 
 

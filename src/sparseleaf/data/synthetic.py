@@ -39,9 +39,10 @@ _EVEN_AFTER = 6
 _ANYWHERE_AFTER = 10
 _MAX_ROUNDS = 60
 
-# Fractional parts of the golden ratio and of the square root of 2, as 64-bit fixed point.
+# Fractional parts of the golden ratio and of the square roots of 3, 2 and 7, as 64-bit fixed point.
 _GOLDEN = 0x9E3779B97F4A7C15
-_ROOT_TWO = 0x6A09E667F3BCC909
+_LABEL_STEPS = (_GOLDEN, 0xBB67AE8584CAA73B)
+_FEATURE_STEPS = (0x6A09E667F3BCC909, 0xA54FF53A5F1D36F1)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -110,15 +111,14 @@ def make_xc(
         # Blocks are drawn whole and then cut, so that n_rows cannot change what a row is.
         wanted = min(_BLOCK_ROWS, n_rows - begin)
         stream = _Stream(seed, 1 + block)
-        numbers = np.arange(begin, begin + _BLOCK_ROWS, dtype=np.uint64)
         mixture = world.draw_mixture(stream)
-        sizes = _row_sizes(numbers * np.uint64(_GOLDEN), labels_per_row, n_labels, stream)
+        sizes = _row_sizes(begin, _LABEL_STEPS, labels_per_row, n_labels, seed)
         labels = world.draw_labels(stream, mixture, sizes)
         Y_parts.append(labels.renamed(world.label_names).head(wanted))
         if points is not None:
             dense[begin : begin + wanted] = world.draw_dense(stream, mixture, points)[:wanted]
         else:
-            sizes = _row_sizes(numbers * np.uint64(_ROOT_TWO), nnz_per_row, n_features, stream)
+            sizes = _row_sizes(begin, _FEATURE_STEPS, nnz_per_row, n_features, seed)
             features = world.draw_features(stream, mixture, labels, sizes)
             features = replace(features, values=world.weigh(stream, features))
             X_parts.append(features.renamed(world.feature_names).head(wanted))
@@ -153,7 +153,7 @@ class _Stream:
 
     def uniform(self, size: int) -> Floats:
         """In [0, 1), multiples of 2⁻⁵³."""
-        return (self.raw(size) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        return _unit(self.raw(size))
 
     def below(self, limit: int | Ints, size: int) -> Ints:
         """Integers in [0, limit)."""
@@ -188,6 +188,11 @@ class _Zipf:
         return ranks
 
 
+def _unit(bits: NDArray[np.uint64]) -> Floats:
+    """64-bit fixed point to [0, 1), exactly: the upper 53 bits are what a float64 holds."""
+    return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
 def _mix(key: Ints | NDArray[np.uint64]) -> NDArray[np.uint64]:
     """A well mixed 64-bit hash of each key (splitmix64's finaliser)."""
     bits = key.astype(np.uint64) + np.uint64(_GOLDEN)
@@ -196,20 +201,22 @@ def _mix(key: Ints | NDArray[np.uint64]) -> NDArray[np.uint64]:
     return bits ^ (bits >> np.uint64(31))
 
 
-def _row_sizes(places: NDArray[np.uint64], mean: float, most: int, stream: _Stream) -> Ints:
-    """How many entries each row has: skewed, of the mean asked for, in [0, most].
+def _row_sizes(begin: int, steps: tuple[int, int], mean: float, most: int, seed: int) -> Ints:
+    """How many entries each row of a block has: skewed, of the mean asked for, in [0, most].
 
-    ``places`` are multiples of an irrational number, whose fractional parts spread more evenly than random
-    numbers do: the mean of even a small set, or of any slice, is right.
+    Multiples of an irrational number have fractional parts that spread more evenly than random numbers do:
+    the mean of even a small set, or of any slice, is right.
     """
-    spread = (places >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    numbers = np.arange(begin, begin + _BLOCK_ROWS, dtype=np.uint64)
+    shift = _mix(np.full(1, seed))
+    spread, rounding = (_unit(numbers * np.uint64(step) + shift) for step in steps)
     base = 1.0 if mean >= 1 else 0.0  # from 1 on, every row has an entry
     rest = float(mean) - base
     # In [-3/4, 3/2] with mean 0; the largest row has 2.5 times the mean, or all there is.
     skew = 2.25 * spread * spread - 0.75
     room = min(1.0, (most - mean) / (1.5 * rest)) if rest > 0 else 0.0
     exact = base + rest * (1.0 + room * skew)
-    return np.minimum((exact + stream.uniform(exact.size)).astype(np.int64), most)
+    return np.minimum((exact + rounding).astype(np.int64), most)
 
 
 @dataclass(frozen=True)

@@ -217,30 +217,26 @@ def _from_lists(Y: Sequence[Any]) -> Targets:
             "Y: found lists of equal length of 0 and 1 only, which may be a table or lists of label names; "
             "wanted np.asarray(Y) for a table, str names for lists"
         )
+    if is_int and distinct and not -(2**63) <= min(distinct) <= max(distinct) < 2**63:
+        raise ValueError(f"Y: found the label name {max(distinct, key=abs)}, wanted integers of 64 bits")
+
     binarizer = MultiLabelBinarizer(sparse_output=True)
     matrix = binarizer.fit_transform(rows)
-    names = np.empty(len(distinct), dtype=object)
-    names[:] = [str(name) if is_str else int(name) for name in binarizer.classes_]
-    if is_int and distinct:
-        try:
-            names = names.astype(np.int64)
-        except OverflowError:
-            raise ValueError(
-                f"Y: found the label name {max(names, key=abs)}, wanted integers of 64 bits"
-            ) from None
+    # Strings as objects: a fixed-width array would give every name the room of the longest.
+    names = np.empty(len(distinct), dtype=np.int64 if is_int and distinct else object)
+    names[:] = [int(name) if is_int else str(name) for name in binarizer.classes_]
     return Targets(_from_sparse(matrix), names, "label-lists")
 
 
 def _from_dense(Y: Any) -> Targets:
     columns = getattr(Y, "columns", None)
-    if columns is None:
+    if columns is None or len(columns) == 1:
         Y = _as_array(Y)
-    elif len(columns) == 1:
-        Y = np.asarray(Y)
     if len(Y.shape) == 1 or (len(Y.shape) == 2 and Y.shape[1] == 1):
         return _from_classes(Y)
     if len(Y.shape) != 2:
         raise ValueError(f"Y: found an array of shape {Y.shape}, wanted {_ACCEPTED}")
+    names = None if columns is None else _column_names(columns)
     # accept_sparse: a DataFrame with sparse columns need not become dense.
     table = check_array(
         Y, accept_sparse=True, dtype=None, input_name="Y", ensure_min_samples=0, ensure_min_features=0
@@ -250,7 +246,6 @@ def _from_dense(Y: Any) -> Targets:
             raise ValueError(f"Y: found values of type {type(table.flat[0]).__name__}, wanted 0 and 1")
         _check_binary(table)
         table = sparse.csr_matrix(table != 0)
-    names = None if columns is None else _column_names(columns)
     return Targets(_from_sparse(table), names, "multilabel-indicator")
 
 
@@ -261,6 +256,8 @@ def _as_array(Y: Any) -> NDArray[Any]:
         raise ValueError(f"Y: found {type(Y).__name__} ({error}), wanted {_ACCEPTED}") from error
     if array.ndim == 0:
         raise ValueError(f"Y: found {Y!r:.60}, wanted {_ACCEPTED}")
+    if array.dtype.kind not in "biufUOT":
+        raise ValueError(f"Y: found values of dtype {array.dtype}, wanted {_ACCEPTED}")
     return array
 
 
@@ -291,6 +288,8 @@ def _from_classes(Y: NDArray[Any]) -> Targets:
         if len({issubclass(kind, str) for kind in kinds}) > 1:
             listed = ", ".join(sorted(kind.__name__ for kind in kinds))
             raise ValueError(f"Y: found classes of type {listed}, wanted all str or all integers")
+    if y.dtype.kind == "f":
+        check_array(y, ensure_2d=False, input_name="Y")  # nan and infinities, by scikit-learn's words
     found = type_of_target(y, input_name="Y")
     if found not in ("binary", "multiclass"):
         # The wording is scikit-learn's, so that its users and its checks know it.

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparseleaf import _kernels
-from sparseleaf._arrays import hash_rows
+from sparseleaf._arrays import empty_aligned, hash_rows
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
@@ -65,6 +65,7 @@ class Shard:
         self._first_row = first_row
         self._block_rows = block_rows
         self._blocks: list[Block] = []
+        self._spare: tuple[Array, Array] = np.empty(0, np.uint32), np.empty(0, np.float32)
         self._n_labels = targets.shape[1]
         self._columns = np.empty((0, 0), np.float32)
         self._residuals = np.empty((0, 0), np.int16)
@@ -84,7 +85,9 @@ class Shard:
         """Rows without a value, of every feature, int64."""
         counts = np.zeros(self.bins.shape[1], np.int64)
         for begin in range(0, self.n_rows, self._block_rows):
-            counts += np.count_nonzero(self.bins[begin : begin + self._block_rows] == self.missing_bins, axis=0)
+            counts += np.count_nonzero(
+                self.bins[begin : begin + self._block_rows] == self.missing_bins, axis=0
+            )
         return counts
 
     def start(self, rank_of: Array, n_ranked: int) -> None:
@@ -98,7 +101,8 @@ class Shard:
             known = ranks >= 0
             rows = np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))[known]
             ranked = sp.csr_matrix(
-                (np.zeros(len(rows), np.float32), (rows, ranks[known])), shape=(block.shape[0], max(n_ranked, 1))
+                (np.zeros(len(rows), np.float32), (rows, ranks[known])),
+                shape=(block.shape[0], max(n_ranked, 1)),
             )
             ranked.sort_indices()
             self._blocks.append(
@@ -119,8 +123,8 @@ class Shard:
         """Fill the columns of reduced residuals; their largest absolute value."""
         if self._columns.shape[1] != width:
             self._columns = np.empty((self.n_rows, width), np.float32)
-            self._residuals = np.empty((self.n_rows, -(-width // LANES) * LANES), np.int16)
-        return plan.fill(self._blocks, self._loss, self._columns, self._n_jobs)
+            self._residuals = empty_aligned((self.n_rows, -(-width // LANES) * LANES), np.int16)
+        return plan.fill(self._blocks, self._n_labels, self._loss, self._columns, self._n_jobs)
 
     def quantise(self, scale: float) -> Array:
         """Columns to 16-bit integers; Σ of their absolute values, int64, shape (width,)."""
@@ -213,9 +217,7 @@ class Shard:
     def leaf_vectors(self, leaves: list[int], rule: LeafRule) -> LeafVectors:
         """The vectors of the given nodes, as leaves."""
         starts, ends = self._ranges(leaves)
-        return rule.vectors(
-            self._blocks, self._rows, starts, ends, self._n_labels, self._loss, self._n_jobs
-        )
+        return rule.vectors(self._blocks, self._rows, starts, ends, self._n_labels, self._loss, self._n_jobs)
 
     def add_leaves(self, tree: FlatTree, vectors: LeafVectors) -> None:
         """Give every row its leaf's vector, rows left out of the tree's sample too."""
@@ -243,7 +245,7 @@ class Shard:
 
     def n_entries(self) -> int:
         """Stored (row, label) entries."""
-        return sum(len(labels) for _, labels, _ in self._blocks)
+        return sum(int(indptr[-1]) for indptr, _, _ in self._blocks)
 
     # --- inside
 
@@ -268,14 +270,20 @@ class Shard:
             )
 
     def _add(self, vectors: LeafVectors, leaf_of_row: Array) -> None:
-        for i, block in enumerate(self._blocks):
-            begin = i * self._block_rows
-            self._blocks[i] = _kernels.add_leaves(
-                *block,
-                leaf_of_row[begin : begin + self._block_rows],
-                vectors.indptr,
-                vectors.labels,
-                vectors.values,
-                self._n_jobs,
+        """Rebuild block after block, each into the room that the block before it has left."""
+        for i, (indptr, labels, scores) in enumerate(self._blocks):
+            own = leaf_of_row[i * self._block_rows : (i + 1) * self._block_rows]
+            leaves = vectors.indptr, vectors.labels
+            merged = np.empty_like(indptr)
+            _kernels.merged_indptr(indptr, labels, own, *leaves, merged, self._n_jobs)
+            size = int(merged[-1])
+            if len(self._spare[0]) < size:
+                # Twice the size, for the trees to come: pages that are not written take no memory, while new
+                # ones would be cleared by the system first, which costs more than the merge.
+                room = 2 * size
+                self._spare = np.empty(room, np.uint32), np.empty(room, np.float32)
+            _kernels.merge_leaves(
+                indptr, labels, scores, own, *leaves, vectors.values, merged, *self._spare, self._n_jobs
             )
-
+            self._blocks[i] = (merged, *self._spare)
+            self._spare = labels, scores

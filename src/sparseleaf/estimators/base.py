@@ -105,7 +105,8 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             assert names is not None
             rows = (slice(a, b) for a, b in zip(scores.indptr[:-1], scores.indptr[1:], strict=True))
             return [
-                names[scores.indices[row][np.argsort(-scores.data[row], kind="stable")]].tolist() for row in rows
+                names[scores.indices[row][np.argsort(-scores.data[row], kind="stable")]].tolist()
+                for row in rows
             ]
         indicator = sp.csr_matrix(
             (np.ones(len(scores.indices), np.int64), scores.indices, scores.indptr), shape=scores.shape
@@ -185,7 +186,7 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         # a class that no leaf names has score 0, which beats a negative one
         for row in np.flatnonzero(~(scores[:, 0] > 0)):
             best[row] = int(model.scores(features[row : row + 1], None, 1).toarray()[0].argmax())
-        return self.classes_[best]  # type: ignore[no-any-return]
+        return self.classes_[best]
 
     def _features(self, X: Any) -> Features:
         """Checked features of rows to predict: float32, dense or CSR."""
@@ -209,7 +210,13 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _validate_features(self, X: Any, *, reset: bool) -> Features:
         X = validate_data(
-            self, X, reset=reset, accept_sparse="csr", dtype=np.float32, order="C", ensure_all_finite="allow-nan"
+            self,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=np.float32,
+            order="C",
+            ensure_all_finite="allow-nan",
         )
         return as_csr32(X) if sp.issparse(X) else X
 
@@ -226,7 +233,9 @@ def encode_known(Y: Any, n_rows: int, names: Array | None, n_labels: int) -> sp.
     for name in targets.names.tolist():
         position.setdefault(name, len(position))
     columns = np.array([position[name] for name in targets.names.tolist()], np.int64)
-    known = sp.csr_matrix((matrix.data, columns[matrix.indices], matrix.indptr), shape=(n_rows, len(position)))
+    known = sp.csr_matrix(
+        (matrix.data, columns[matrix.indices], matrix.indptr), shape=(n_rows, len(position))
+    )
     known.sort_indices()
     return known
 

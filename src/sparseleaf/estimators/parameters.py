@@ -50,7 +50,9 @@ class Parameter:
         if self.choices:
             words = ", ".join(repr(choice) for choice in self.choices)
         else:
-            words = {"int": "an int", "float": "a number", "number": "a share below 1 or a whole number"}[self.kind]
+            words = {"int": "an int", "float": "a number", "number": "a share below 1 or a whole number"}[
+                self.kind
+            ]
             if math.isfinite(self.low):
                 words += f" {'>' if self.low_open else '>='} {self.low:g}"
             if math.isfinite(self.high):
@@ -70,7 +72,11 @@ class Parameter:
         if self.kind == "int" and not isinstance(value, numbers.Integral):
             return False
         number = float(value)
-        return not math.isnan(number) and self.low <= number <= self.high and not (self.low_open and number == self.low)
+        return (
+            not math.isnan(number)
+            and self.low <= number <= self.high
+            and not (self.low_open and number == self.low)
+        )
 
     def parse(self, text: str) -> Any:
         """The value that a user wrote as text; ``none`` is None."""
@@ -90,7 +96,9 @@ def check_parameters(estimator: str, values: Mapping[str, Any], table: Mapping[s
     """Raise ValueError for the first parameter that may not be what it is."""
     for name, parameter in table.items():
         if not parameter.accepts(values[name]):
-            raise ValueError(f"{name}={values[name]!r} is not allowed in {estimator}; wanted {parameter.wanted}.")
+            raise ValueError(
+                f"{name}={values[name]!r} is not allowed in {estimator}; wanted {parameter.wanted}."
+            )
 
 
 def parse_settings(settings: Iterable[str], table: Mapping[str, Parameter]) -> dict[str, Any]:

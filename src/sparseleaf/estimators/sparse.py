@@ -52,9 +52,13 @@ PARAMETERS: dict[str, Parameter] = {
     "leaf_min_gain": Parameter(
         "float", "Keep a leaf's entry only if it lowers the loss by this: p²/(n + l2). An L0 penalty.", low=0
     ),
-    "max_depth": Parameter("int", "Levels of a tree below its root; None for no limit.", low=1, none=True, symbol="h_max"),
+    "max_depth": Parameter(
+        "int", "Levels of a tree below its root; None for no limit.", low=1, none=True, symbol="h_max"
+    ),
     "max_leaves": Parameter("int", "Leaves of a tree; None for no limit.", low=2, none=True, symbol="M"),
-    "growth": Parameter("name", "A level at a time, or the node of highest gain next.", choices=tuple(FRONTIERS)),
+    "growth": Parameter(
+        "name", "A level at a time, or the node of highest gain next.", choices=tuple(FRONTIERS)
+    ),
     "min_samples_leaf": Parameter("int", "Rows a leaf must have.", low=1, symbol="n_leaf"),
     "l2": Parameter("float", "Leaf value is p/(n + l2).", low=0, symbol="λ"),
     "min_gain": Parameter("float", "A cut must lower the loss by more than this.", low=0),
@@ -66,14 +70,25 @@ PARAMETERS: dict[str, Parameter] = {
         choices=("reduced", "full", "exact"),
     ),
     "exact_step": Parameter(
-        "number", 'With split="exact": a candidate every so many rows, or that share of the node\'s.', low=0,
-        low_open=True, symbol="S̄",
+        "number",
+        'With split="exact": a candidate every so many rows, or that share of the node\'s.',
+        low=0,
+        low_open=True,
+        symbol="S̄",
     ),
-    "reducer": Parameter("name", 'How split="reduced" makes few columns of many labels.', choices=tuple(REDUCERS)),
+    "reducer": Parameter(
+        "name", 'How split="reduced" makes few columns of many labels.', choices=tuple(REDUCERS)
+    ),
     "sketch_dim": Parameter("int", "Columns of the reduced residuals.", low=1, high=4096),
-    "subsample": Parameter("float", "Share of the rows that a tree is grown on.", low=0, high=1, low_open=True),
-    "colsample_bytree": Parameter("float", "Share of the features a tree may use.", low=0, high=1, low_open=True),
-    "colsample_bynode": Parameter("float", "Share of the tree's features a node may use.", low=0, high=1, low_open=True),
+    "subsample": Parameter(
+        "float", "Share of the rows that a tree is grown on.", low=0, high=1, low_open=True
+    ),
+    "colsample_bytree": Parameter(
+        "float", "Share of the features a tree may use.", low=0, high=1, low_open=True
+    ),
+    "colsample_bynode": Parameter(
+        "float", "Share of the tree's features a node may use.", low=0, high=1, low_open=True
+    ),
     "projection": Parameter(
         "name",
         'Make few dense features of many sparse ones; "auto" does so for sparse X of more than 2,000 features.',
@@ -86,7 +101,9 @@ PARAMETERS: dict[str, Parameter] = {
     ),
     "eval_metric": Parameter("name", "What is measured on eval_set after every tree.", choices=EVAL_METRICS),
     "histogram_mb": Parameter("int", "Memory for histograms, in MiB; past it they are rebuilt.", low=1),
-    "n_jobs": Parameter("int", "Threads; None or -1 for all cores. The model does not depend on it.", none=True),
+    "n_jobs": Parameter(
+        "int", "Threads; None or -1 for all cores. The model does not depend on it.", none=True
+    ),
     "random_state": Parameter("seed", "Seed of all random draws."),
     "verbose": Parameter("int", "0 silent, 1 a progress bar on a terminal, 2 a line a tree.", low=0),
 }
@@ -269,7 +286,10 @@ class SparseGBDTClassifier(ModelClassifier):
             refuse_nan(X)
         estimated = self._estimate(X, targets, kind)
         memory.require(estimated, "Fewer rows, projection_dim or max_bins, or a projection, need less.")
-        say(f"{X.shape[0]:,} rows, {X.shape[1]:,} features, {targets.n_labels:,} labels; {estimated}", self.verbose)
+        say(
+            f"{X.shape[0]:,} rows, {X.shape[1]:,} features, {targets.n_labels:,} labels; {estimated}",
+            self.verbose,
+        )
         if self.projection == "auto":
             say(f"projection: {kind or 'none, raw features'}", self.verbose)
         projection = None if kind is None else fit_projection(kind, X, self.projection_dim, seed)
@@ -277,9 +297,11 @@ class SparseGBDTClassifier(ModelClassifier):
         training = _Training(self, X, targets, projection, seed, n_jobs)
         if eval_set is not None:
             training.watch(*self._eval_rows(eval_set, targets))
-        stoppers = [] if self.early_stopping_rounds is None else [
-            EarlyStopping(f"valid {self.eval_metric}", self.early_stopping_rounds)
-        ]
+        stoppers = (
+            []
+            if self.early_stopping_rounds is None
+            else [EarlyStopping(f"valid {self.eval_metric}", self.early_stopping_rounds)]
+        )
         with training_progress(self.n_trees, self.verbose) as shown:
             training.run(self.n_trees, [*shown, *callbacks, *stoppers])
         trees = training.grown
@@ -323,9 +345,13 @@ class SparseGBDTClassifier(ModelClassifier):
         return int(check_random_state(self.random_state).randint(2**31))
 
     def _saved_parameters(self, seed: int) -> dict[str, Any]:
-        values = {name: value for name, value in self.get_params(deep=False).items() if name not in NOT_IN_MODEL}
+        values = {
+            name: value for name, value in self.get_params(deep=False).items() if name not in NOT_IN_MODEL
+        }
         values["random_state"] = seed
-        return {name: value.item() if isinstance(value, np.generic) else value for name, value in values.items()}
+        return {
+            name: value.item() if isinstance(value, np.generic) else value for name, value in values.items()
+        }
 
     def _estimate(self, X: Features, targets: Targets, projection: str | None) -> memory.MemoryEstimate:
         n_rows, width = X.shape
@@ -408,8 +434,12 @@ class _Training:
                 self._measure(tree, vectors)
                 self.grown.append((tree, vectors))
                 state = TrainingState(
-                    len(self.grown), n_trees, len(tree.leaf_nodes), self._shard_entries(),
-                    time.perf_counter() - began, self.history,
+                    len(self.grown),
+                    n_trees,
+                    len(tree.leaf_nodes),
+                    self._shard_entries(),
+                    time.perf_counter() - began,
+                    self.history,
                 )
                 stop = [callback(state) for callback in callbacks]
                 if any(stop) or len(self.grown) >= n_trees:
@@ -419,7 +449,9 @@ class _Training:
                 raise
             for values in self.history.values():
                 del values[len(self.grown) :]
-            warnings.warn(f"interrupted: the model has the {len(self.grown)} trees grown so far", stacklevel=3)
+            warnings.warn(
+                f"interrupted: the model has the {len(self.grown)} trees grown so far", stacklevel=3
+            )
 
     def _measure(self, tree: FlatTree, vectors: LeafVectors) -> None:
         if self._watched is None:

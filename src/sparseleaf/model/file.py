@@ -7,6 +7,7 @@ tensors that are really in the file, so a header cannot make us allocate what is
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import tempfile
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 1
 METADATA_KEY = "sparseleaf"
 
-DTYPES = {
+DTYPES: dict[str, np.dtype[Any]] = {
     "U8": np.dtype("<u1"),
     "U16": np.dtype("<u2"),
     "U32": np.dtype("<u4"),
@@ -122,7 +123,9 @@ def _read(path: Path) -> Model:
     tensors, metadata = _map_tensors(path)
     header = _header(metadata)
     counts = _take(tensors, "label_counts", ("U8", "U16", "U32", "I64"), 1)
-    trees = Trees(**{name: _take(tensors, f"trees.{name}", (dtype,), 1) for name, dtype in TREE_DTYPES.items()})
+    trees = Trees(
+        **{name: _take(tensors, f"trees.{name}", (dtype,), 1) for name, dtype in TREE_DTYPES.items()}
+    )
     projection = None
     if "projection.components" in tensors:
         components = _take(tensors, "projection.components", ("F32",), 2)
@@ -135,9 +138,14 @@ def _read(path: Path) -> Model:
     names = _label_names(tensors, header["label_name_kind"])
     if tensors:
         raise ModelFileError(f"unknown tensor {min(tensors)!r}")
-    for name, found in (("label_counts", len(counts)), ("label_names", None if names is None else len(names))):
+    for name, found in (
+        ("label_counts", len(counts)),
+        ("label_names", None if names is None else len(names)),
+    ):
         if found is not None and found != header["n_labels"]:
-            raise ModelFileError(f"{name} has {found} entries; wanted one for each of {header['n_labels']} labels")
+            raise ModelFileError(
+                f"{name} has {found} entries; wanted one for each of {header['n_labels']} labels"
+            )
     if counts.dtype.kind == "i" and counts.size and counts.min() < 0:
         raise ModelFileError("label_counts: a negative count")
     _require_finite("trees.feature_gain", trees.feature_gain)
@@ -199,7 +207,7 @@ def _header(metadata: dict[str, str]) -> dict[str, Any]:
         value = header.get(key)
         if not isinstance(value, kind) or isinstance(value, bool):
             raise ModelFileError(f"metadata {key!r} is {_short(value)}; wanted {kind.__name__}")
-        if kind is int and not 0 <= value < 2**63:
+        if kind is int and not 0 <= header[key] < 2**63:
             raise ModelFileError(f"metadata {key!r} is {_short(value)}; wanted 0 or more, in 63 bits")
     for name, values in header["history"].items():
         if not isinstance(values, list) or not all(isinstance(value, int | float) for value in values):
@@ -222,14 +230,16 @@ def _label_names(tensors: dict[str, tuple[str, Array]], kind: str) -> Array | No
     if kind == "none":
         return None
     if kind not in ("str", *NAME_KINDS.values()):
-        raise ModelFileError(f"label_name_kind is {_short(kind)}; wanted 'none', 'str', 'int', 'float' or 'bool'")
+        raise ModelFileError(
+            f"label_name_kind is {_short(kind)}; wanted 'none', 'str', 'int', 'float' or 'bool'"
+        )
     text = _take(tensors, "label_names.bytes", ("U8",), 1)
     offsets = _take(tensors, "label_names.offsets", ("I64",), 1)
     if len(offsets) < 1 or offsets[0] != 0 or offsets[-1] != len(text) or np.any(np.diff(offsets) < 0):
         raise ModelFileError("label_names.offsets must rise from 0 to the size of label_names.bytes")
     whole, ends = text.tobytes(), offsets.tolist()
     try:
-        names = [whole[a:b].decode() for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        names = [whole[a:b].decode() for a, b in itertools.pairwise(ends)]
         if kind == "int":
             return np.array([int(name) for name in names], np.int64)
         if kind == "float":

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -75,8 +76,14 @@ def test_ctrl_c_is_130(cli, files, monkeypatch):
     assert cli("inspect", files.model).code == 130
 
 
-def test_main_ends_the_process(monkeypatch):
-    monkeypatch.setenv("OMP_WAIT_POLICY", "active")
+def test_main_ends_the_process():
     with pytest.raises(SystemExit) as ended:
         commands.main(["nope"])
     assert ended.value.code == 2
+
+
+def test_a_terminal_without_box_characters_still_gets_the_numbers(process, files):
+    running = process("inspect", files.model, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    out, err = running.communicate(timeout=60)
+    assert (running.returncode, err) == (0, "")
+    assert "gbdt-sparse" in out

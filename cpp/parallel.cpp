@@ -1,0 +1,137 @@
+// A pool of threads that sleep until there are tasks: see parallel.hpp.
+#include "parallel.hpp"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+namespace sparseleaf {
+namespace {
+
+constexpr int kSpins = 2000;  // some microseconds: most loops follow each other closely
+
+inline void pause() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+// One call of parallel_tasks. Shared, since a thread may look at it after the caller has left.
+struct Job {
+    const std::function<void(int64_t, int)>* task;
+    int64_t n_tasks;
+    int n_threads;
+    std::atomic<int> joined{1};  // the caller is thread 0
+    std::atomic<int64_t> next{0};
+    std::atomic<int64_t> finished{0};
+    std::atomic<bool> failed{false};
+    std::exception_ptr error;
+
+    bool open() const {
+        return next.load(std::memory_order_relaxed) < n_tasks &&
+               joined.load(std::memory_order_relaxed) < n_threads;
+    }
+
+    void work(int thread) {
+        for (;;) {
+            const int64_t number = next.fetch_add(1, std::memory_order_relaxed);
+            if (number >= n_tasks) return;
+            if (!failed.load(std::memory_order_relaxed)) {
+                try {
+                    (*task)(number, thread);
+                } catch (...) {
+                    if (!failed.exchange(true)) error = std::current_exception();
+                }
+            }
+            if (finished.fetch_add(1, std::memory_order_acq_rel) + 1 == n_tasks) finished.notify_all();
+        }
+    }
+};
+
+class Pool {
+  public:
+    void run(const std::shared_ptr<Job>& job) {
+        {
+            const std::lock_guard lock(mutex_);
+            while (static_cast<int>(n_workers_) < job->n_threads - 1) {
+                std::thread([this] { serve(); }).detach();
+                ++n_workers_;
+            }
+            jobs_.push_back(job);
+            posted_.fetch_add(1, std::memory_order_release);
+        }
+        const auto helpers = std::min<int64_t>(job->n_threads - 1, job->n_tasks - 1);
+        for (int64_t i = 0; i < helpers; ++i) wake_.notify_one();
+        job->work(0);
+        for (int spin = 0; spin < kSpins && job->finished.load(std::memory_order_acquire) < job->n_tasks;
+             ++spin)
+            pause();
+        for (int64_t done; (done = job->finished.load(std::memory_order_acquire)) < job->n_tasks;)
+            job->finished.wait(done);
+        const std::lock_guard lock(mutex_);
+        jobs_.erase(std::find(jobs_.begin(), jobs_.end(), job));
+    }
+
+  private:
+    std::shared_ptr<Job> find_open() {
+        for (const auto& job : jobs_)
+            if (job->open()) return job;
+        return nullptr;
+    }
+
+    void serve() {
+        for (;;) {
+            std::shared_ptr<Job> job;
+            {
+                std::unique_lock lock(mutex_);
+                wake_.wait(lock, [&] { return (job = find_open()) != nullptr; });
+            }
+            const int thread = job->joined.fetch_add(1);
+            if (thread < job->n_threads) job->work(thread);
+            job.reset();
+            const uint64_t seen = posted_.load(std::memory_order_acquire);
+            for (int spin = 0; spin < kSpins && posted_.load(std::memory_order_acquire) == seen; ++spin)
+                pause();
+        }
+    }
+
+    std::mutex mutex_;
+    std::condition_variable wake_;
+    std::deque<std::shared_ptr<Job>> jobs_;
+    size_t n_workers_ = 0;
+    std::atomic<uint64_t> posted_{0};
+};
+
+// Never destroyed: threads may still sleep in it when the process ends.
+Pool*& the_pool() {
+    static Pool* pool = [] {
+        // a forked child has none of its parent's threads: it starts with a pool of its own
+        pthread_atfork(nullptr, nullptr, [] { the_pool() = new Pool; });
+        return new Pool;
+    }();
+    return pool;
+}
+
+}  // namespace
+
+void parallel_tasks(int64_t n_tasks, int n_threads, const std::function<void(int64_t, int)>& task) {
+    if (n_threads <= 1 || n_tasks <= 1) {
+        for (int64_t number = 0; number < n_tasks; ++number) task(number, 0);
+        return;
+    }
+    const auto job = std::make_shared<Job>();
+    job->task = &task;
+    job->n_tasks = n_tasks;
+    job->n_threads = n_threads;
+    the_pool()->run(job);
+    if (job->error) std::rethrow_exception(job->error);
+}
+
+}  // namespace sparseleaf
