@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 NAME = "sparseleaf-demo"
 ROWS = {"train": 8000, "valid": 1000, "test": 2000}
 TREES = 80
+RATE = 0.15
 NEIGHBOURS = 20
 TOP = 5
 
@@ -48,14 +49,12 @@ def demo(
     from rich.console import Console
 
     from sparseleaf import SparseGBDTClassifier
-    from sparseleaf.data import make_xc, save_xc
+    from sparseleaf.data import save_xc
     from sparseleaf.plotting import draw_learning_curve
 
     console = Console(highlight=False)
-    X, Y = make_xc(
-        sum(ROWS.values()), 300, 1000, labels_per_row=5, nnz_per_row=30, seed=1, noise=0.03, n_topics=20
-    )
-    parts = _parts(X, Y)
+    parts = make_parts()
+    X, Y = parts["train"]
     console.print(
         f"A made-up set: {ROWS['train']:,} rows to train on, {ROWS['test']:,} to test on;"
         f" {X.shape[1]:,} features, {Y.shape[1]:,} labels, {Y.nnz / Y.shape[0]:.0f} of them a row.",
@@ -64,10 +63,10 @@ def demo(
     test_file = out / f"{NAME}-test.txt.gz"
     save_xc(test_file, *parts["test"])
 
-    results = [_most_frequent(parts), _centroids(parts), _neighbours(parts)]
+    results = [most_frequent(parts), centroids(parts), neighbours(parts)]
     model_file = out / f"{NAME}.safetensors"
     for leaf_labels in (5, 20):  # the second overwrites the first's file, and stays
-        classifier = SparseGBDTClassifier(TREES, 0.15, leaf_labels, n_jobs=jobs)
+        classifier = SparseGBDTClassifier(TREES, RATE, leaf_labels, n_jobs=jobs)
         results.append(_trees(classifier, parts, model_file))
 
     _print_table(console, results, parts["test"][1])
@@ -87,7 +86,13 @@ def demo(
 Part = tuple[Any, Any]
 
 
-def _parts(X: sparse.csr_matrix, Y: sparse.csr_matrix) -> dict[str, Part]:
+def make_parts() -> dict[str, Part]:
+    """The set: X and Y of ``train``, ``valid`` and ``test``."""
+    from sparseleaf.data import make_xc
+
+    X, Y = make_xc(
+        sum(ROWS.values()), 300, 1000, labels_per_row=5, nnz_per_row=30, seed=1, noise=0.03, n_topics=20
+    )
     parts, begin = {}, 0
     for name, n_rows in ROWS.items():
         parts[name] = (X[begin : begin + n_rows], Y[begin : begin + n_rows])
@@ -95,7 +100,8 @@ def _parts(X: sparse.csr_matrix, Y: sparse.csr_matrix) -> dict[str, Part]:
     return parts
 
 
-def _most_frequent(parts: dict[str, Part]) -> Result:
+def most_frequent(parts: dict[str, Part]) -> Result:
+    """The same labels for every row."""
     import numpy as np
 
     began = time.perf_counter()
@@ -108,21 +114,21 @@ def _most_frequent(parts: dict[str, Part]) -> Result:
     )
 
 
-def _centroids(parts: dict[str, Part]) -> Result:
+def centroids(parts: dict[str, Part]) -> Result:
     """Labels whose mean row is nearest in angle."""
     from sklearn.preprocessing import normalize
 
     (X, Y), (X_test, _) = parts["train"], parts["test"]
     began = time.perf_counter()
-    centroids = normalize(Y.T.tocsr() @ X)
+    means = normalize(Y.T.tocsr() @ X)
     trained = time.perf_counter()
-    scores = (X_test @ centroids.T).toarray()
+    scores = (X_test @ means.T).toarray()
     seconds = time.perf_counter() - trained
-    size = 8 * centroids.nnz
+    size = 8 * means.nnz
     return Result("nearest label centroids", scores, trained - began, seconds, size)
 
 
-def _neighbours(parts: dict[str, Part]) -> Result:
+def neighbours(parts: dict[str, Part]) -> Result:
     """Labels of the nearest training rows; its model is the training set."""
     from sklearn.neighbors import NearestNeighbors
 
