@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import shutil
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,7 +82,15 @@ def demo(
     console.print("Try next:")
     model, test = (shlex.quote(str(path)) for path in (model_file, test_file))
     for command in (f"predict {model} {test} -k 3 | head", f"evaluate {model} {test}", f"inspect {model}"):
-        console.print(f"  sparseleaf {command}", markup=False, soft_wrap=True)
+        console.print(f"  {_program()} {command}", markup=False, soft_wrap=True)
+
+
+def _program() -> str:
+    """What the user has to type to run this again: the environment may not be activated."""
+    if shutil.which("sparseleaf"):
+        return "sparseleaf"
+    typed = Path(sys.argv[0])
+    return shlex.quote(str(typed)) if typed.name == "sparseleaf" else f"{sys.executable} -m sparseleaf"
 
 
 Part = tuple[Any, Any]

@@ -35,8 +35,9 @@ def test_demo_leaves_what_it_says_and_what_it_says_works(cli, tmp_path):
     assert precision["trees, 20 labels a leaf"] > 2 * precision["most frequent labels"]
     model, test = tmp_path / "sparseleaf-demo.safetensors", tmp_path / "sparseleaf-demo-test.txt.gz"
     assert sparseleaf.load(model).model_.n_trees == 15
-    next_commands = [line.split() for line in done.out.splitlines() if line.startswith("  sparseleaf ")]
-    assert [words[1] for words in next_commands] == ["predict", "evaluate", "inspect"]
+    next_commands = done.out.split("Try next:\n")[1].splitlines()
+    for command, line in zip(("predict", "evaluate", "inspect"), next_commands, strict=True):
+        assert f" {command} {model}" in line
     assert cli("predict", model, test, "-k", 3).out.count("\n") == 300
     assert cli("evaluate", model, test).code == 0
 
