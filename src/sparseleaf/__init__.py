@@ -1,16 +1,21 @@
-"""sparseleaf: decision trees with sparse vector leaves, for targets with very many outputs."""
+"""sparseleaf: decision trees with sparse vector leaves, for targets with very many outputs.
+
+Names are loaded when they are first used: scikit-learn takes a second to import, and ``sparseleaf --help``
+should not have to wait for it.
+"""
 
 from __future__ import annotations
 
 import os
-from importlib.metadata import version as _version
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from sparseleaf.estimators import ESTIMATORS, SparseGBDTClassifier
-from sparseleaf.memory import MemoryEstimate
-from sparseleaf.model import ModelFileError, load_model
+if TYPE_CHECKING:
+    from sparseleaf.estimators import SparseGBDTClassifier
+    from sparseleaf.memory import MemoryEstimate
+    from sparseleaf.model import ModelFileError
 
-__version__ = _version("sparseleaf")
+    __version__: str
 
 __all__ = [
     "MemoryEstimate",
@@ -21,6 +26,29 @@ __all__ = [
     "load",
 ]
 
+_HOMES = {
+    "MemoryEstimate": "sparseleaf.memory",
+    "ModelFileError": "sparseleaf.model",
+    "SparseGBDTClassifier": "sparseleaf.estimators",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        value: Any = version("sparseleaf")
+    elif name in _HOMES:
+        value = getattr(import_module(_HOMES[name]), name)
+    else:
+        raise AttributeError(f"module 'sparseleaf' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
 
 def load(path: str | os.PathLike[str]) -> SparseGBDTClassifier:
     """Load a saved model as a fitted estimator.
@@ -28,6 +56,9 @@ def load(path: str | os.PathLike[str]) -> SparseGBDTClassifier:
     The file is memory-mapped and checked in full; one that is broken, hostile or from a newer version raises
     :class:`ModelFileError`.
     """
+    from sparseleaf.estimators import ESTIMATORS
+    from sparseleaf.model import ModelFileError, load_model
+
     model = load_model(path)
     if model.method not in ESTIMATORS:
         raise ModelFileError(f"{os.fspath(path)!r}: unknown method {model.method!r}; update sparseleaf.")
@@ -39,4 +70,6 @@ def load(path: str | os.PathLike[str]) -> SparseGBDTClassifier:
 
 def estimate_memory(X: Any, Y: Any, **parameters: Any) -> MemoryEstimate:
     """Bytes that training :class:`SparseGBDTClassifier` with these parameters would take beyond X and Y."""
+    from sparseleaf.estimators import SparseGBDTClassifier
+
     return SparseGBDTClassifier(**parameters).estimate_memory(X, Y)

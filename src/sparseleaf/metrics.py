@@ -25,6 +25,7 @@ __all__ = [
     "ndcg_at_k",
     "precision_at_k",
     "propensities",
+    "propensities_from_counts",
     "psndcg_at_k",
     "psp_at_k",
     "recall_at_k",
@@ -184,13 +185,34 @@ def propensities(Y_train: MatrixLike, A: float = 0.55, B: float = 1.5) -> NDArra
         In (0, 1]. With one or two training rows the formula's C is negative and would give "probabilities"
         above 1; C is then 0 and every propensity 1.
     """
+    Y = _check_labels(Y_train, "Y_train")
+    counts = np.bincount(Y.indices, minlength=Y.shape[1])
+    return propensities_from_counts(counts, Y.shape[0], A, B)
+
+
+def propensities_from_counts(
+    label_counts: ArrayLike, n_rows: int, A: float = 0.55, B: float = 1.5
+) -> NDArray[np.float64]:
+    """`propensities`, given how many training rows have each label; a model keeps these counts.
+
+    Parameters
+    ----------
+    label_counts : array-like of int, shape (L,)
+        Training rows of each label, ``model_.label_counts``.
+    n_rows : int
+        Training rows, ``model_.n_train_rows``.
+    A, B : float, default=0.55, 1.5
+        As for `propensities`.
+
+    Returns
+    -------
+    ndarray of float64, shape (L,)
+    """
     for name, value, wanted, good in (("A", A, "at least 0", A >= 0), ("B", B, "above 0", B > 0)):
         if not (good and np.isfinite(value)):
             raise ValueError(f"{name} must be a finite number {wanted}, got {value!r}")
-    Y = _check_labels(Y_train, "Y_train")
-    n, n_labels = Y.shape
-    count = np.bincount(Y.indices, minlength=n_labels).astype(np.float64)
-    C = max(0.0, np.log(n) - 1.0) * (B + 1.0) ** A
+    count = _as_array(label_counts, "label_counts").astype(np.float64)
+    C = max(0.0, np.log(max(n_rows, 1)) - 1.0) * (B + 1.0) ** A
     return np.asarray(1.0 / (1.0 + C * (count + B) ** -A), dtype=np.float64)
 
 

@@ -1,0 +1,5 @@
+"""``python -m sparseleaf``: the command line."""
+
+from sparseleaf.cli import main
+
+main()

@@ -1,0 +1,127 @@
+"""``sparseleaf inspect``: what is in a model file."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from sparseleaf.cli._common import AsJson, Model, readable_bytes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sparseleaf._arrays import Array
+    from sparseleaf.model import Trees
+
+TOP_FEATURES = 10
+
+
+def inspect(model: Model, as_json: AsJson = False) -> None:
+    """Show what a model is made of."""
+    found = describe(model)
+    if as_json:
+        typer.echo(json.dumps(found, allow_nan=False))
+    else:
+        _show(model, found)
+
+
+def describe(path: Path) -> dict[str, Any]:
+    """All that ``--json`` prints."""
+    import sparseleaf
+
+    estimator = sparseleaf.load(path)
+    model, trees = estimator.model_, estimator.model_.trees
+    n_leaves = len(trees.leaf_indptr) - 1
+    size = path.stat().st_size
+    importances = estimator.feature_importances_.tolist()
+    best = sorted(range(len(importances)), key=lambda i: (-importances[i], i))[:TOP_FEATURES]
+    parts = {
+        "nodes": sum(a.nbytes for a in (trees.tree_offsets, trees.feature, trees.threshold))
+        + trees.missing_left.nbytes
+        + trees.child.nbytes,
+        "leaves": trees.leaf_indptr.nbytes + trees.leaf_labels.nbytes + trees.leaf_values.nbytes,
+        "projection": 0 if model.projection is None else model.projection.components.nbytes,
+        "label_counts": model.label_counts.nbytes,
+        "feature_gain": trees.feature_gain.nbytes,
+    }
+    deepest = tree_depths(trees)
+    return {
+        "method": model.method,
+        "n_trees": model.n_trees,
+        "n_labels": model.n_labels,
+        "n_features": model.n_features,
+        "bytes": size,
+        "parameters": model.parameters,
+        "n_train_rows": model.n_train_rows,
+        "target_kind": model.target_kind,
+        "label_names": model.label_names is not None,
+        "n_nodes": len(trees.feature),
+        "n_leaves": n_leaves,
+        "depth_max": int(deepest.max(initial=0)),
+        "depth_mean": float(deepest.mean()) if len(deepest) else 0.0,
+        "labels_per_leaf": len(trees.leaf_labels) / n_leaves if n_leaves else 0.0,
+        "projection_shape": None if model.projection is None else list(model.projection.components.shape),
+        "top_features": [{"feature": i, "importance": importances[i]} for i in best if importances[i] > 0],
+        "history": model.history,
+        "bytes_by_part": {**parts, "header_and_names": size - sum(parts.values())},
+    }
+
+
+def tree_depths(trees: Trees) -> Array:
+    """Levels of every tree below its root.
+
+    Children come after their parents, so one pass in order of node is enough; it takes node v of all trees at
+    once. (Walking level by level could take for ever on a file from a stranger, where nodes may share
+    children.)
+    """
+    import numpy as np
+
+    starts, sizes = trees.tree_offsets[:-1], np.diff(trees.tree_offsets)
+    depth = np.zeros(len(trees.feature), np.int64)
+    deepest = np.zeros(len(starts), np.int64)
+    for v in range(int(sizes.max(initial=0))):
+        tree = np.flatnonzero(sizes > v)
+        node = starts[tree] + v
+        deepest[tree] = np.maximum(deepest[tree], depth[node])
+        inner = trees.feature[node] >= 0
+        left = starts[tree[inner]] + trees.child[node[inner]]
+        for child in (left, left + 1):
+            depth[child] = np.maximum(depth[child], depth[node[inner]] + 1)
+    return deepest
+
+
+def _show(path: Path, found: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    from sparseleaf.plotting import draw_learning_curve
+
+    console = Console(highlight=False)
+    table = Table(title=escape(path.name), show_header=False)
+    table.add_column(style="bold")
+    table.add_column()
+    shape = found["projection_shape"]
+    rows = {
+        "method": found["method"],
+        "trained on": f"{found['n_train_rows']:,} rows, {found['n_features']:,} features,"
+        f" {found['n_labels']:,} labels{' with names' if found['label_names'] else ''}",
+        "trees": f"{found['n_trees']:,}, depth {found['depth_mean']:.1f} on average,"
+        f" at most {found['depth_max']}",
+        "nodes": f"{found['n_nodes']:,}",
+        "leaves": f"{found['n_leaves']:,}, {found['labels_per_leaf']:.1f} labels a leaf",
+        "projection": "none" if shape is None else f"{shape[0]:,} → {shape[1]:,}",
+        "size": readable_bytes(found["bytes"])
+        + f" ({', '.join(f'{name} {readable_bytes(n)}' for name, n in found['bytes_by_part'].items() if n)})",
+        "top features": ", ".join(
+            f"{top['feature']} ({100 * top['importance']:.1f}%)" for top in found["top_features"]
+        ),
+        "parameters": "  ".join(f"{name}={value}" for name, value in found["parameters"].items()),
+    }
+    for name, text in rows.items():
+        table.add_row(name, escape(text))
+    console.print(table)
+    if any(found["history"].values()):
+        console.print(draw_learning_curve(found["history"]), markup=False)

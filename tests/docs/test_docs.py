@@ -1,0 +1,110 @@
+"""The documentation is run: its Python, its examples, its generated page, its links."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sparseleaf
+from sparseleaf.data import make_xc
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+EXAMPLES = sorted(ROOT.glob("examples/*.py"))
+BLOCK = re.compile(r"^```python\n(.*?)^```(?:\n\n```text\n(.*?)^```)?", re.DOTALL | re.MULTILINE)
+
+
+def run_page(page: Path) -> dict[str, object]:
+    """Run the Python of a page from top to bottom; where output follows, it has to be that."""
+    names: dict[str, object] = {}
+    for code, expected in BLOCK.findall(page.read_text()):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, str(page), "exec"), names)
+        if expected:
+            assert printed.getvalue() == expected
+    return names
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_in_pages_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run_page(page)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)", page.read_text()):
+        assert target.startswith("https://") or (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.name)
+def test_examples_run(script, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", script], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+    assert not list(tmp_path.iterdir())
+
+
+def test_table_of_parameters_is_up_to_date():
+    spec = importlib.util.spec_from_file_location("make_parameters", ROOT / "docs" / "make_parameters.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.PAGE.read_text() == module.page(), "run python docs/make_parameters.py"
+
+
+@pytest.mark.parametrize("projection", [None, "pca"])
+def test_reader_of_the_file_format_page_agrees(projection, tmp_path):
+    X, Y = make_xc(300, 30, 40, labels_per_row=3, nnz_per_row=8)
+    X = X.toarray()
+    if projection is None:
+        X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
+    path = tmp_path / "m.safetensors"
+    clf = sparseleaf.SparseGBDTClassifier(n_trees=8, projection=projection, projection_dim=5).fit(X, Y)
+    clf.save(path)
+    page = run_page(ROOT / "docs" / "file-format.md")
+    header, tensors = page["read"](path)
+    wanted = clf.decision_function(X[:50]).toarray()
+    found = np.stack([page["scores"](header, tensors, row) for row in X[:50]])
+    close = np.isclose(found, wanted, rtol=1e-5, atol=1e-6)
+    # a projected value may lie within rounding of a cut
+    assert close.all() if projection is None else close.mean() > 0.99
+
+
+def _table(text: str, heading: str) -> list[list[str]]:
+    section = text.split(f"## {heading}\n")[1].split("\n## ")[0]
+    rows = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in row] for row in rows[2:]]
+
+
+def test_file_format_page_lists_all_that_is_in_a_file(tmp_path):
+    text = (ROOT / "docs" / "file-format.md").read_text()
+    listed = {row[0].strip("`"): row[1].replace(" or ", ", ").split(", ") for row in _table(text, "Tensors")}
+    keys = {row[0].strip("`") for row in _table(text, "Header")}
+    X, _ = make_xc(200, 30, 5, labels_per_row=2, nnz_per_row=8)
+    names = [["red", "green"], ["blue"], ["red"], ["green", "blue"]] * 50
+    path = tmp_path / "m.safetensors"
+    sparseleaf.SparseGBDTClassifier(n_trees=2, projection="random", projection_dim=5).fit(X, names).save(path)
+    raw = path.read_bytes()
+    layout = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
+    header = json.loads(layout.pop("__metadata__")["sparseleaf"])
+    assert set(header) == keys
+    assert set(layout) == set(listed)
+    assert all(entry["dtype"] in listed[name] for name, entry in layout.items())
+
+
+def test_pictures_are_small():
+    for picture in ROOT.glob("docs/images/*.png"):
+        assert os.path.getsize(picture) < 60_000  # noqa: PTH202

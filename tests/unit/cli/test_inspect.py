@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+
+import sparseleaf
+from sparseleaf.cli.inspect import tree_depths
+from sparseleaf.data import make_xc
+from sparseleaf.model import Trees
+
+
+def test_json_tells_what_the_model_is(cli, files):
+    done = cli("inspect", files.model, "--json")
+    assert (done.code, done.err) == (0, "")
+    found = json.loads(done.out)
+    assert found["method"] == "gbdt-sparse"
+    assert (found["n_trees"], found["n_labels"], found["n_features"]) == (6, 30, 40)
+    assert found["bytes"] == files.model.stat().st_size == sum(found["bytes_by_part"].values())
+    assert found["parameters"]["n_trees"] == 6
+    assert found["n_leaves"] == (found["n_nodes"] + found["n_trees"]) / 2  # trees are binary
+    assert 1 <= found["depth_mean"] <= found["depth_max"] <= 10
+    assert 1 <= found["labels_per_leaf"] <= 30
+    assert found["projection_shape"] is None
+    assert len(found["history"]["valid P@1"]) == 6
+    shares = [top["importance"] for top in found["top_features"]]
+    assert len(shares) == 10
+    assert shares == sorted(shares, reverse=True)
+
+
+def test_table_and_curve(cli, files):
+    done = cli("inspect", files.model)
+    assert done.code == 0
+    for text in ("gbdt-sparse", "300 rows, 40 features, 30 labels", "valid P@1", "max_depth=10"):
+        assert text in done.out
+
+
+def test_projection(cli, tmp_path):
+    X, Y = make_xc(200, 50, 20, labels_per_row=2, nnz_per_row=8)
+    sparseleaf.SparseGBDTClassifier(n_trees=2, projection="pca", projection_dim=7).fit(X, Y).save(
+        tmp_path / "m"
+    )
+    found = json.loads(cli("inspect", tmp_path / "m", "--json").out)
+    assert found["projection_shape"] == [50, 7]
+    assert found["bytes_by_part"]["projection"] == 4 * 50 * 7
+    assert "50 → 7" in cli("inspect", tmp_path / "m").out
+
+
+def _trees(offsets, feature, child):
+    empty = np.zeros(0, np.float32)
+    return Trees(
+        np.array(offsets),
+        np.array(feature, np.int32),
+        empty,
+        empty,
+        np.array(child, np.int32),
+        empty,
+        empty,
+        empty,
+        empty,
+    )
+
+
+def test_depths():
+    # a single leaf; a root with two leaves; a chain of two cuts
+    trees = _trees([0, 1, 4, 9], [-1, 0, -1, -1, 0, -1, 0, -1, -1], [0, 1, 1, 2, 1, 3, 3, 4, 5])
+    assert tree_depths(trees).tolist() == [0, 1, 2]
+    assert tree_depths(_trees([0], [], [])).tolist() == []
+
+
+def test_depth_of_nodes_with_shared_children_takes_no_longer():
+    # node v has children v + 1 and v + 2: as many paths as Fibonacci has rabbits
+    n = 200
+    feature = [0] * (n - 2) + [-1, -1]
+    child = [v + 1 for v in range(n - 2)] + [0, 1]
+    assert tree_depths(_trees([0, n], feature, child)).tolist() == [n - 2]
+
+
+def test_a_missing_model_is_one_line(cli, tmp_path):
+    done = cli("inspect", tmp_path / "m")
+    assert done.code == 2
+    assert done.err.count("\n") == 1

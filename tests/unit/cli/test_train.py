@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+import scipy.sparse as sp
+
+import sparseleaf
+
+
+def test_trains_and_says_what_came_out(cli, files, tmp_path):
+    model = tmp_path / "m.safetensors"
+    done = cli("train", files.train, "-m", model, "--set", "n_trees=4", "--valid", files.test)
+    assert done.code == 0
+    assert f"wrote {model}: 4 trees in " in done.out
+    assert "best valid P@1" in done.out
+    assert done.out.count("\n") == 1
+    loaded = sparseleaf.load(model)
+    assert loaded.model_.n_trees == 4
+    assert len(loaded.history_["valid P@1"]) == 4
+
+
+def test_same_model_as_from_python_and_for_any_number_of_jobs(cli, files, tmp_path):
+    X, Y = sparseleaf.data.load_xc(files.train)
+    sparseleaf.SparseGBDTClassifier(n_trees=3, leaf_labels=7, random_state=5).fit(X, Y).save(tmp_path / "py")
+    for jobs in (1, 2):
+        arguments = ("--set", "n_trees=3", "-s", "leaf_labels=7", "--seed", 5, "-j", jobs)
+        assert cli("train", files.train, "-m", tmp_path / "cli", *arguments).code == 0
+        assert (tmp_path / "cli").read_bytes() == (tmp_path / "py").read_bytes()
+
+
+def test_several_files_are_one_set(cli, files, tmp_path):
+    both = tmp_path / "both.txt"
+    train, test = sparseleaf.data.load_xc(files.train), sparseleaf.data.load_xc(files.test)
+    sparseleaf.data.save_xc(
+        both, *(sp.vstack([a, b], format="csr") for a, b in zip(train, test, strict=True))
+    )
+    for name, data in (("two", (files.train, files.test)), ("one", (both,))):
+        assert cli("train", *data, "-m", tmp_path / name, "-s", "n_trees=2", "-q").code == 0
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+def test_none_is_none(cli, files, tmp_path):
+    model = tmp_path / "m"
+    done = cli(
+        "train", files.train, "-m", model, "-s", "n_trees=1", "-s", "max_depth=none", "-s", "projection=None"
+    )
+    assert done.code == 0
+    parameters = sparseleaf.load(model).get_params()
+    assert parameters["max_depth"] is None
+    assert parameters["projection"] is None
+
+
+def test_quiet_says_nothing_and_verbose_a_line_a_tree(cli, files, tmp_path):
+    done = cli("train", files.train, "-m", tmp_path / "m", "-s", "n_trees=2", "--quiet")
+    assert (done.code, done.out, done.err) == (0, "", "")
+    done = cli("train", files.train, "-m", tmp_path / "m", "-s", "n_trees=2", "--verbose")
+    assert "tree 2/2" in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["-s", "n_tree=3"], "did you mean 'n_trees'?"),
+        (["-s", "n_trees=0"], "wanted an int >= 1"),
+        (["-s", "n_trees"], "wanted name=value"),
+        (["-s", "loss=logistic"], "'squared', 'squared_hinge'"),
+        (["-s", "early_stopping_rounds=3"], "needs --valid FILE"),
+        (["--method", "gbdt-spars"], "did you mean 'gbdt-sparse'?"),
+        (["--method", "?"], "known: gbdt-sparse"),
+        (["--jobs", "0"], "--jobs"),
+        (["--jobs", "1", "-s", "n_jobs=2"], "an option of its own"),
+        (["-v", "-q"], "exclude each other"),
+        (["--valid", "nowhere.txt"], "nowhere.txt: No such file"),
+        (["--seed", "x"], "--seed"),
+    ],
+)
+def test_mistakes_are_one_line(cli, files, tmp_path, arguments, said):
+    done = cli("train", files.train, "-m", tmp_path / "m", *arguments)
+    assert done.code == 2
+    assert done.err.startswith("sparseleaf: error: ")
+    assert done.err.count("\n") == 1
+    assert said in done.err
+    assert not (tmp_path / "m").exists()
+
+
+def test_the_place_of_the_model_is_checked_before_the_data_is_read(cli, files, tmp_path):
+    for model, said in (
+        (tmp_path / "no" / "m", "there is no folder"),
+        (tmp_path, "is not a file"),
+        (files.train, "would be overwritten"),
+    ):
+        data = "nowhere.txt" if model != files.train else files.train
+        done = cli("train", data, "-m", model)
+        assert done.code == 2
+        assert said in done.err
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_folder_without_permission(cli, files, tmp_path):
+    tmp_path.chmod(0o500)
+    done = cli("train", files.train, "-m", tmp_path / "m")
+    assert done.code == 2
+    assert "cannot write" in done.err
+
+
+def test_bad_data_names_file_and_line(cli, tmp_path):
+    bad = tmp_path / "bad.txt"
+    bad.write_text("2 3 4\n0 1:1\n9 1:1\n")
+    done = cli("train", bad, "-m", tmp_path / "m")
+    assert done.code == 2
+    assert f"{bad}: line 3" in done.err
+
+
+def test_ctrl_c_keeps_the_trees_so_far(process, files, tmp_path):
+    model = tmp_path / "m.safetensors"
+    # a warning turned into an error must not cost the model
+    environment = {**os.environ, "PYTHONWARNINGS": "error::UserWarning"}
+    running = process("train", files.train, "-m", model, "-s", "n_trees=1000000", "-v", env=environment)
+    for line in running.stderr:
+        if line.startswith("tree 3/"):
+            break
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert "interrupted: the model has the" in err
+    assert "Traceback" not in err
+    assert f"wrote {model}" in out
+    assert sparseleaf.load(model).model_.n_trees >= 3
+
+
+def test_ctrl_c_before_the_first_tree_leaves_nothing(process, files, tmp_path):
+    pipe = tmp_path / "data"
+    os.mkfifo(pipe)  # reading waits for a writer that never comes
+    running = process("train", pipe, files.train, "-m", tmp_path / "m")
+    with pipe.open("w"):  # opens as soon as the other side reads
+        running.send_signal(signal.SIGINT)
+        _, err = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert "Traceback" not in err
+    assert not (tmp_path / "m").exists()
