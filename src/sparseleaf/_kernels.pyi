@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _U8: TypeAlias = NDArray[np.uint8]
+_U16: TypeAlias = NDArray[np.uint16]
 _U32: TypeAlias = NDArray[np.uint32]
 _I16: TypeAlias = NDArray[np.int16]
 _I32: TypeAlias = NDArray[np.int32]
@@ -114,8 +115,9 @@ class Predictor:
         missing_left: _U8,
         child: _I32,
         leaf_indptr: _I64,
-        leaf_labels: _I32,
-        leaf_values: _F32,
+        leaf_labels: _U16 | _U32,
+        leaf_values: _F32 | _I16,
+        value_scale: _F32,
         n_features: int,
         n_labels: int,
     ) -> None: ...
@@ -177,8 +179,10 @@ def column_norms(blocks: list[_Block], loss: int, out: _I64, n_threads: int) -> 
 def quantise(values: _F32, scale: float, out: _I16, magnitude: _I64, n_threads: int) -> None: ...
 
 # sparse.cpp
-def csr_times_dense(indptr: _I64, indices: _I32, data: _F32, W: _F32, out: _F32, n_threads: int) -> None: ...
-def dense_times_dense(X: _F32, W: _F32, out: _F32, n_threads: int) -> None: ...
+def csr_times_dense(
+    indptr: _I64, indices: _I32, data: _F32, W: _F32 | _U16, out: _F32, n_threads: int
+) -> None: ...
+def dense_times_dense(X: _F32, W: _F32 | _U16, out: _F32, n_threads: int) -> None: ...
 
 # split.cpp
 def find_splits(

@@ -193,7 +193,8 @@ class _Alternating:
         gram[np.diag_indices_from(gram)] += self._gamma
         right = self._times(self._Yt, Z)
         inverse = scipy.linalg.cho_solve(scipy.linalg.cho_factor(gram), np.eye(len(gram)))
-        return right @ inverse.astype(np.float32)
+        H: Array = right @ inverse.astype(np.float32)
+        return H
 
     def _w_step(self, W: Array, H: Array, steps: int) -> Array:
         weights, basis = np.linalg.eigh(_gram(H))
