@@ -31,8 +31,6 @@ nb::tuple leaf_vectors(const std::vector<Block>& blocks, In1<int32_t> rows, In1<
         require(starts.data()[leaf] >= 0 && starts.data()[leaf] <= ends.data()[leaf] &&
                     ends.data()[leaf] <= static_cast<int64_t>(rows.size()),
                 "starts, ends: not a range of rows");
-    constexpr int64_t kAhead = 24, kFitsCache = 1 << 16;
-    const bool many = n_labels > kFitsCache;
     std::vector<std::vector<Entry>> kept(static_cast<size_t>(n_leaves));
     std::unique_ptr<int64_t[]> indptr(new int64_t[static_cast<size_t>(n_leaves) + 1]);
     std::unique_ptr<uint32_t[]> labels;
@@ -56,25 +54,26 @@ nb::tuple leaf_vectors(const std::vector<Block>& blocks, In1<int32_t> rows, In1<
                 const int64_t leaf = order[task];
                 auto& [sums, touched, buffer] = scratch[thread];
                 if (sums.empty()) sums.assign(static_cast<size_t>(n_labels), 0);
-                touched.clear();
+                size_t n_touched = 0;
                 for (int64_t i = starts.data()[leaf]; i < ends.data()[leaf]; ++i) {
                     const Row row = state[rows.data()[i]];
                     const int32_t* residuals = fixed_residuals<kind()>(row, buffer);
+                    if (touched.size() < n_touched + static_cast<size_t>(row.size))
+                        touched.resize(2 * (n_touched + static_cast<size_t>(row.size)));
                     for (int64_t e = 0; e < row.size; ++e) {
-                        // sums of rare labels lie scattered: fetch them while earlier ones are added
-                        if (many)
-                            __builtin_prefetch(
-                                &sums[row.labels[std::min(e + kAhead, row.size - 1)] & kLabelMask]);
                         const uint32_t label = row.labels[e] & kLabelMask;
                         int64_t& sum = sums[label];
-                        if (sum == 0) touched.push_back(label);
+                        // written always, kept if the label is new: a branch would be guessed wrong too often
+                        touched[n_touched] = label;
+                        n_touched += sum == 0;
                         sum += residuals[e];
                     }
                 }
                 auto& entries = kept[leaf];
                 const double n = static_cast<double>(ends.data()[leaf] - starts.data()[leaf]) + l2;
-                for (const uint32_t label : touched) {
+                for (size_t t = 0; t < n_touched; ++t) {
                     // a sum that came back to zero is in `touched` twice, but is found here only once
+                    const uint32_t label = touched[t];
                     const int64_t sum = std::exchange(sums[label], 0);
                     const double p = static_cast<double>(sum) / kResidualScale;
                     if (sum != 0 && p * p / n >= min_gain) entries.push_back({label, sum});

@@ -23,10 +23,12 @@ constexpr int64_t kPart = 128;  // rows that a task merges
     return below;
 }
 
-// Labels that a sorted row and its sorted leaf share; `slack` entries may be read past the row's end.
+// Where the labels of a sorted leaf belong in a sorted row: places[j] is the number of the row's labels below
+// the leaf's j-th, with the top bit set if the row has that label itself. Returns how many it has; `slack`
+// entries may be read past the row's end.
 SPARSELEAF_WIDE
-int64_t count_shared(const uint32_t* labels, int64_t size, int64_t slack, const uint32_t* leaf_labels,
-                     int64_t leaf_size) {
+int64_t find_places(const uint32_t* labels, int64_t size, int64_t slack, const uint32_t* leaf_labels,
+                    int64_t leaf_size, uint32_t* places) {
     int64_t i = 0, shared = 0;
     for (int64_t j = 0; j < leaf_size; ++j) {
         for (;;) {
@@ -35,31 +37,37 @@ int64_t count_shared(const uint32_t* labels, int64_t size, int64_t slack, const 
             i += below;
             if (below < kStep) break;
         }
-        shared += i < size && (labels[i] & kLabelMask) == leaf_labels[j];
+        const bool known = i < size && (labels[i] & kLabelMask) == leaf_labels[j];
+        places[j] = static_cast<uint32_t>(i) | (known ? kTruth : 0);
+        shared += known;
     }
     return shared;
 }
 
-// Merges a row with its leaf. A leaf has few entries and a row many, so the row is copied kStep entries at a
-// time up to the leaf's next label; a copy may run past the row's end where `slack` entries can be read
+// Merges a row with its leaf, whose labels belong at `places`. The row's entries between two of them are few,
+// so they are copied kStep at a time: a copy may run past the row's end where `slack` entries can be read
 // behind it, and past the result's where there is `room` for it.
 SPARSELEAF_WIDE
-void merge(const uint32_t* labels, const float* scores, int64_t size, int64_t slack,
+void merge(const uint32_t* labels, const float* scores, int64_t size, int64_t slack, const uint32_t* places,
            const uint32_t* leaf_labels, const float* leaf_values, int64_t leaf_size, uint32_t* out_labels,
            float* out_scores, int64_t room) {
     int64_t i = 0, n = 0;
+    const int64_t readable = size + slack - kStep, writable = room - kStep;
     for (int64_t j = 0; j < leaf_size; ++j) {
-        for (;;) {
-            const bool whole = i + kStep <= size + slack && n + kStep <= room;
-            const int32_t below = count_below(labels + i, size - i, whole, leaf_labels[j]);
-            const int64_t copied = whole ? kStep : below;
-            for (int64_t c = 0; c < copied; ++c) out_labels[n + c] = labels[i + c];
-            for (int64_t c = 0; c < copied; ++c) out_scores[n + c] = scores[i + c];
-            i += below;
-            n += below;
-            if (below < kStep) break;
+        const int64_t until = places[j] & kLabelMask;
+        for (; i < until && i <= readable && n <= writable; i += kStep, n += kStep) {
+            for (int64_t c = 0; c < kStep; ++c) out_labels[n + c] = labels[i + c];
+            for (int64_t c = 0; c < kStep; ++c) out_scores[n + c] = scores[i + c];
         }
-        const bool known = i < size && (labels[i] & kLabelMask) == leaf_labels[j];
+        if (i > until) {  // the last copy went too far
+            n -= i - until;
+            i = until;
+        }
+        for (; i < until; ++i, ++n) {
+            out_labels[n] = labels[i];
+            out_scores[n] = scores[i];
+        }
+        const bool known = places[j] & kTruth;
         out_labels[n] = known ? labels[i] : leaf_labels[j];
         out_scores[n] = (known ? scores[i] : 0.0f) + leaf_values[j];
         i += known;
@@ -90,31 +98,46 @@ struct Leaves {
     const int32_t* leaf_of_row;
 };
 
-// Where the rows of a block will lie once each has taken its leaf: the new indptr.
-void merged_indptr(In1<int64_t> indptr, In1<uint32_t> labels, In1<int32_t> leaf_of_row,
-                   In1<int64_t> leaf_indptr, In1<uint32_t> leaf_labels, Out1<int64_t> out_indptr,
-                   int n_threads) {
+// First of the places of every row of a block, and the end.
+std::vector<int64_t> place_offsets(const Leaves& leaves, int64_t n) {
+    std::vector<int64_t> offsets(static_cast<size_t>(n) + 1, 0);
+    for (int64_t i = 0; i < n; ++i) offsets[i + 1] = offsets[i] + leaves.size(i);
+    return offsets;
+}
+
+// Where the rows of a block will lie once each has taken its leaf: the new indptr. Returns where in its row
+// every label of a leaf belongs, for merge_leaves.
+Numpy1<uint32_t> merged_indptr(In1<int64_t> indptr, In1<uint32_t> labels, In1<int32_t> leaf_of_row,
+                               In1<int64_t> leaf_indptr, In1<uint32_t> leaf_labels, Out1<int64_t> out_indptr,
+                               int n_threads) {
     const int64_t n = static_cast<int64_t>(indptr.size()) - 1, readable = static_cast<int64_t>(labels.size());
     require(n >= 1 && indptr.data()[n] <= readable, "indptr: ends behind the entries");
     require(out_indptr.size() == indptr.size(), "out_indptr: size of indptr");
     const Leaves leaves(leaf_indptr, leaf_labels, leaf_of_row, n);
-    nb::gil_scoped_release release;
-    out_indptr.data()[0] = 0;
-    parallel_tasks((n + kPart - 1) / kPart, n_threads, [&](int64_t part, int) {
-        for (int64_t i = part * kPart; i < std::min(n, (part + 1) * kPart); ++i) {
-            const int64_t begin = indptr.data()[i], end = indptr.data()[i + 1];
-            out_indptr.data()[i + 1] = end - begin + leaves.size(i) -
-                                       count_shared(labels.data() + begin, end - begin, readable - end,
-                                                    leaf_labels.data() + leaves.begin(i), leaves.size(i));
-        }
-    });
-    for (int64_t i = 0; i < n; ++i) out_indptr.data()[i + 1] += out_indptr.data()[i];
+    const std::vector<int64_t> offsets = place_offsets(leaves, n);
+    std::unique_ptr<uint32_t[]> places(new uint32_t[static_cast<size_t>(offsets[n])]);
+    {
+        nb::gil_scoped_release release;
+        out_indptr.data()[0] = 0;
+        parallel_tasks((n + kPart - 1) / kPart, n_threads, [&](int64_t part, int) {
+            for (int64_t i = part * kPart; i < std::min(n, (part + 1) * kPart); ++i) {
+                const int64_t begin = indptr.data()[i], end = indptr.data()[i + 1];
+                const int64_t shared = find_places(labels.data() + begin, end - begin, readable - end,
+                                                   leaf_labels.data() + leaves.begin(i), leaves.size(i),
+                                                   places.get() + offsets[i]);
+                out_indptr.data()[i + 1] = end - begin + leaves.size(i) - shared;
+            }
+        });
+        for (int64_t i = 0; i < n; ++i) out_indptr.data()[i + 1] += out_indptr.data()[i];
+    }
+    return to_numpy(std::move(places), static_cast<size_t>(offsets[n]));
 }
 
-// Every row of a block takes its leaf; the result is written where merged_indptr said.
+// Every row of a block takes its leaf; places and out_indptr are those of merged_indptr.
 void merge_leaves(In1<int64_t> indptr, In1<uint32_t> labels, In1<float> scores, In1<int32_t> leaf_of_row,
                   In1<int64_t> leaf_indptr, In1<uint32_t> leaf_labels, In1<float> leaf_values,
-                  In1<int64_t> out_indptr, Out1<uint32_t> out_labels, Out1<float> out_scores, int n_threads) {
+                  In1<uint32_t> places, In1<int64_t> out_indptr, Out1<uint32_t> out_labels,
+                  Out1<float> out_scores, int n_threads) {
     const int64_t n = static_cast<int64_t>(indptr.size()) - 1, readable = static_cast<int64_t>(labels.size());
     require(n >= 1 && indptr.data()[n] <= readable && labels.size() == scores.size(),
             "indptr: ends behind the entries");
@@ -123,6 +146,8 @@ void merge_leaves(In1<int64_t> indptr, In1<uint32_t> labels, In1<float> scores, 
             "out: too small for out_indptr");
     require(leaf_labels.size() == leaf_values.size(), "leaf_labels, leaf_values: same size");
     const Leaves leaves(leaf_indptr, leaf_labels, leaf_of_row, n);
+    const std::vector<int64_t> offsets = place_offsets(leaves, n);
+    require(static_cast<int64_t>(places.size()) == offsets[n], "places: not those of these leaves");
     nb::gil_scoped_release release;
     parallel_tasks((n + kPart - 1) / kPart, n_threads, [&](int64_t part, int) {
         const int64_t last = std::min(n, (part + 1) * kPart);
@@ -131,8 +156,9 @@ void merge_leaves(In1<int64_t> indptr, In1<uint32_t> labels, In1<float> scores, 
         for (int64_t i = part * kPart; i < last; ++i) {
             const int64_t begin = indptr.data()[i], end = indptr.data()[i + 1], to = out_indptr.data()[i];
             merge(labels.data() + begin, scores.data() + begin, end - begin, readable - end,
-                  leaf_labels.data() + leaves.begin(i), leaf_values.data() + leaves.begin(i), leaves.size(i),
-                  out_labels.data() + to, out_scores.data() + to, limit - to);
+                  places.data() + offsets[i], leaf_labels.data() + leaves.begin(i),
+                  leaf_values.data() + leaves.begin(i), leaves.size(i), out_labels.data() + to,
+                  out_scores.data() + to, limit - to);
         }
     });
 }
@@ -172,8 +198,8 @@ void bind_scores(nb::module_& m) {
           nb::arg("n_threads"));
     m.def("merge_leaves", &merge_leaves, nb::arg("indptr"), nb::arg("labels"), nb::arg("scores"),
           nb::arg("leaf_of_row"), nb::arg("leaf_indptr"), nb::arg("leaf_labels"), nb::arg("leaf_values"),
-          nb::arg("out_indptr"), nb::arg("out_labels").noconvert(), nb::arg("out_scores").noconvert(),
-          nb::arg("n_threads"));
+          nb::arg("places"), nb::arg("out_indptr"), nb::arg("out_labels").noconvert(),
+          nb::arg("out_scores").noconvert(), nb::arg("n_threads"));
     m.def("topk_scores", &topk_scores, nb::arg("blocks"), nb::arg("names"), nb::arg("out_labels").noconvert(),
           nb::arg("out_scores").noconvert(), nb::arg("n_threads"));
 }

@@ -30,6 +30,20 @@ void check_out(const RowBlocks& rows, const Out2<float>& out) {
     require(static_cast<int64_t>(out.shape(0)) == rows.n_rows(), "out: one row for each row of the blocks");
 }
 
+// Twice the column of every label, plus one for a negative sign.
+template <typename Place>
+std::vector<Place> sketch_places(uint64_t key, int64_t n_labels, uint64_t m) {
+    std::vector<Place> place(static_cast<size_t>(n_labels));
+    const uint64_t start = mix64(key);
+    for (int64_t label = 0; label < n_labels; ++label) {
+        const uint64_t hash = mix64(start + static_cast<uint64_t>(label));
+        place[label] = static_cast<Place>((((hash >> 32) * m) >> 32) * 2 + (hash & 1));
+    }
+    return place;
+}
+
+constexpr uint64_t kMaxSketch = 4096;
+
 // Every label adds its residual, with a random sign, to one of m columns: E[sketch·sketch'] =
 // residual·residual'.
 float count_sketch(const std::vector<Block>& blocks, uint64_t key, int64_t n_labels, int loss,
@@ -37,30 +51,24 @@ float count_sketch(const std::vector<Block>& blocks, uint64_t key, int64_t n_lab
     const RowBlocks rows(blocks);
     check_out(rows, out);
     const uint64_t m = out.shape(1);
-    require(m >= 1 && m <= 4096 && n_labels >= 0, "out: 1 to 4096 columns");
+    require(m >= 1 && m <= kMaxSketch && n_labels >= 0, "out: 1 to 4096 columns");
     nb::gil_scoped_release release;
-    // Twice the column, plus one for a negative sign: sums are kept apart by sign until a row's end.
-    std::vector<uint16_t> place(static_cast<size_t>(n_labels));
-    constexpr int64_t kAhead = 24, kFitsCache = 1 << 18;
-    const bool many = n_labels > kFitsCache;
-    const uint64_t start = mix64(key);
-    for (int64_t label = 0; label < n_labels; ++label) {
-        const uint64_t hash = mix64(start + static_cast<uint64_t>(label));
-        place[label] = static_cast<uint16_t>((((hash >> 32) * m) >> 32) * 2 + (hash & 1));
-    }
-    return with_loss(loss, [&](auto kind) {
-        return each_row_max(rows, static_cast<int64_t>(m), out.data(), n_threads, [&](Row row, float* sums) {
-            float signed_sums[2 * 4096];
-            std::fill(signed_sums, signed_sums + 2 * m, 0.0f);
-            for (int64_t e = 0; e < row.size; ++e) {
-                if (many)
-                    __builtin_prefetch(&place[row.labels[std::min(e + kAhead, row.size - 1)] & kLabelMask]);
-                signed_sums[place[row.labels[e] & kLabelMask]] +=
-                    residual_of<kind()>(row.labels[e], row.scores[e]);
-            }
-            for (uint64_t c = 0; c < m; ++c) sums[c] = signed_sums[2 * c] - signed_sums[2 * c + 1];
+    const auto run = [&](auto place_type) {
+        const auto place = sketch_places<decltype(place_type)>(key, n_labels, m);
+        return with_loss(loss, [&](auto kind) {
+            return each_row_max(
+                rows, static_cast<int64_t>(m), out.data(), n_threads, [&](Row row, float* sums) {
+                    float signed_sums[2 * kMaxSketch];  // kept apart by sign until the row's end
+                    std::fill(signed_sums, signed_sums + 2 * m, 0.0f);
+                    for (int64_t e = 0; e < row.size; ++e)
+                        signed_sums[place[row.labels[e] & kLabelMask]] +=
+                            residual_of<kind()>(row.labels[e], row.scores[e]);
+                    for (uint64_t c = 0; c < m; ++c) sums[c] = signed_sums[2 * c] - signed_sums[2 * c + 1];
+                });
         });
-    });
+    };
+    // as narrow as the columns allow: the table of a million labels then nearly fits the second-level cache
+    return 2 * m <= 256 ? run(uint8_t{}) : run(uint16_t{});
 }
 
 SPARSELEAF_WIDE

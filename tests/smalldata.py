@@ -50,12 +50,12 @@ def blocks_of(truth, scores, stored=None, block_rows=None):
 def add_leaves(indptr, labels, scores, leaf_of_row, leaf_indptr, leaf_labels, leaf_values, n_threads, room=0):
     """Both steps of a block's merge; what lies behind the result must stay as it was."""
     merged = np.empty_like(indptr)
-    _kernels.merged_indptr(indptr, labels, leaf_of_row, leaf_indptr, leaf_labels, merged, n_threads)
+    places = _kernels.merged_indptr(indptr, labels, leaf_of_row, leaf_indptr, leaf_labels, merged, n_threads)
     size = int(merged[-1])
     out_labels, out_scores = np.full(size + room, 77, np.uint32), np.full(size + room, 77, np.float32)
     leaves = leaf_indptr, leaf_labels, leaf_values
     _kernels.merge_leaves(
-        indptr, labels, scores, leaf_of_row, *leaves, merged, out_labels, out_scores, n_threads
+        indptr, labels, scores, leaf_of_row, *leaves, places, merged, out_labels, out_scores, n_threads
     )
     assert (out_labels[size:] == 77).all()
     assert (out_scores[size:] == 77).all()

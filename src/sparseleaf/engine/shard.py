@@ -296,7 +296,7 @@ class Shard:
             own = leaf_of_row[i * self._block_rows : (i + 1) * self._block_rows]
             leaves = vectors.indptr, vectors.labels
             merged = np.empty_like(indptr)
-            _kernels.merged_indptr(indptr, labels, own, *leaves, merged, self._n_jobs)
+            places = _kernels.merged_indptr(indptr, labels, own, *leaves, merged, self._n_jobs)
             size = int(merged[-1])
             if len(self._spare[0]) < size:
                 # Twice the size, for the trees to come: pages that are not written take no memory, while new
@@ -304,7 +304,7 @@ class Shard:
                 room = 2 * size
                 self._spare = np.empty(room, np.uint32), np.empty(room, np.float32)
             _kernels.merge_leaves(
-                indptr, labels, scores, own, *leaves, vectors.values, merged, *self._spare, self._n_jobs
+                indptr, labels, scores, own, *leaves, vectors.values, places, merged, *self._spare, self._n_jobs
             )
             self._blocks[i] = (merged, *self._spare)
             self._spare = labels, scores
