@@ -13,7 +13,6 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
-#include <exception>
 #include <limits>
 #include <numeric>
 #include <system_error>
@@ -246,7 +245,6 @@ struct Chunk {
     int64_t features_at = 0, max_features = 0, n_features = 0;
     int64_t bad_row = -1;
     std::string problem;
-    std::exception_ptr failure;
 };
 
 void count_separators(Chunk& chunk) {
@@ -368,8 +366,7 @@ Parsed parse(const char* begin, const char* end, int n_threads) {
 
     std::vector<Chunk> chunks = cut_into_chunks(body, end, n_threads);
     const auto n_chunks = static_cast<int64_t>(chunks.size());
-#pragma omp parallel for schedule(dynamic, 1) num_threads(n_threads)
-    for (int64_t c = 0; c < n_chunks; ++c) count_separators(chunks[c]);
+    parallel_tasks(n_chunks, n_threads, [&](int64_t c, int) { count_separators(chunks[c]); });
 
     int64_t n_lines = 0, max_labels = 0, max_features = 0;
     for (Chunk& chunk : chunks) {
@@ -389,16 +386,9 @@ Parsed parse(const char* begin, const char* end, int n_threads) {
     out.features.ids.reset(new int32_t[max_features]);
     out.features.values.reset(new float[max_features]);
 
-#pragma omp parallel for schedule(dynamic, 1) num_threads(n_threads)
-    for (int64_t c = 0; c < n_chunks; ++c) {
-        try {
-            parse_chunk(chunks[c], out.header, out.labels, out.features);
-        } catch (...) {  // out of memory; must not leave the parallel region
-            chunks[c].failure = std::current_exception();
-        }
-    }
+    parallel_tasks(n_chunks, n_threads,
+                   [&](int64_t c, int) { parse_chunk(chunks[c], out.header, out.labels, out.features); });
     for (const Chunk& chunk : chunks) {
-        if (chunk.failure) std::rethrow_exception(chunk.failure);
         if (chunk.bad_row >= 0) refuse_line(chunk.bad_row + 2, chunk.problem);
     }
     if (n_lines < out.header.n_rows) {
@@ -510,19 +500,10 @@ Numpy1<uint8_t> xc_format(In1<int64_t> label_indptr, In1<int32_t> label_ids, In1
         n_threads = std::min(n_threads, kMaxThreads);
         const int64_t n_rows = row_end - row_begin;
         std::vector<std::string> parts(static_cast<size_t>(n_threads));
-        std::vector<std::exception_ptr> failures(static_cast<size_t>(n_threads));
-#pragma omp parallel for schedule(static, 1) num_threads(n_threads)
-        for (int t = 0; t < n_threads; ++t) {
-            try {
-                parts[t] = format_rows(row_begin + n_rows * t / n_threads,
-                                       row_begin + n_rows * (t + 1) / n_threads, labels, features);
-            } catch (...) {  // out of memory; must not leave the parallel region
-                failures[t] = std::current_exception();
-            }
-        }
-        for (const std::exception_ptr& failure : failures) {
-            if (failure) std::rethrow_exception(failure);
-        }
+        parallel_tasks(n_threads, n_threads, [&](int64_t t, int) {
+            parts[t] = format_rows(row_begin + n_rows * t / n_threads,
+                                   row_begin + n_rows * (t + 1) / n_threads, labels, features);
+        });
         for (const std::string& part : parts) total += part.size();
         joined.reset(new uint8_t[total]);
         size_t at = 0;

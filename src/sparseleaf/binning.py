@@ -60,8 +60,18 @@ class Cuts:
         return np.where(beyond, np.float32(np.inf), inside).astype(np.float32)
 
 
-def find_cuts(X: Features, max_bins: int, seed: int, n_jobs: int) -> Cuts:
-    """Cuts that give every feature at most ``max_bins`` bins of about equal size."""
+def find_cuts(parts: list[Features], max_bins: int, seed: int, n_jobs: int) -> Cuts:
+    """Cuts that give every feature of the parts, side by side, at most ``max_bins`` bins of about equal size."""
+    cuts = [_find_cuts(X, max_bins, seed, n_jobs) for X in parts]
+    starts = np.cumsum([0, *(len(part.values) for part in cuts)])
+    offsets = [part.offsets[:-1] + start for part, start in zip(cuts, starts[:-1], strict=True)]
+    return Cuts(
+        np.concatenate([*offsets, starts[-1:]]).astype(np.int64),
+        np.concatenate([part.values for part in cuts]),
+    )
+
+
+def _find_cuts(X: Features, max_bins: int, seed: int, n_jobs: int) -> Cuts:
     if max_bins != EXACT_BINS and X.shape[0] > SAMPLE_ROWS:
         X = X[smallest_hashes(hash_rows(X.shape[0], seed), SAMPLE_ROWS)]
     if sp.issparse(X):
@@ -74,11 +84,17 @@ def find_cuts(X: Features, max_bins: int, seed: int, n_jobs: int) -> Cuts:
     return Cuts(offsets, values)
 
 
-def bin_features(X: Features, cuts: Cuts, dtype: type[np.unsignedinteger], n_jobs: int) -> Array:
-    """Bins of every value, shape (n_rows, n_features)."""
-    bins = np.empty(X.shape, dtype)
-    if sp.issparse(X):
-        _kernels.bin_csr(*csr_parts(X), cuts.offsets, cuts.values, bins, n_jobs)
-    else:
-        _kernels.bin_dense(X, cuts.offsets, cuts.values, bins, n_jobs)
-    return bins
+def bin_features(parts: list[Features], cuts: Cuts, dtype: type[np.unsignedinteger], n_jobs: int) -> Array:
+    """Bins of every value of the parts, side by side: shape (n_rows, n_features)."""
+    blocks, first = [], 0
+    for X in parts:
+        bins = np.empty(X.shape, dtype)
+        own = cuts.offsets[first : first + X.shape[1] + 1]
+        values = cuts.values[own[0] : own[-1]]
+        if sp.issparse(X):
+            _kernels.bin_csr(*csr_parts(X), own - own[0], values, bins, n_jobs)
+        else:
+            _kernels.bin_dense(X, own - own[0], values, bins, n_jobs)
+        blocks.append(bins)
+        first += X.shape[1]
+    return blocks[0] if len(blocks) == 1 else np.hstack(blocks)

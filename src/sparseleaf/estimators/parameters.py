@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 
 @dataclass(frozen=True)
 class Parameter:
@@ -19,8 +21,8 @@ class Parameter:
 
     Attributes
     ----------
-    kind : "int", "float", "name", "number" or "seed"
-        "number" is a float, or an int of at least 1.
+    kind : "int", "float", "name", "number", "flag" or "seed"
+        "number" is a share below 1 or a whole number; "flag" is a bool, or one of the choices.
     low, high : float
         Bounds; ``low_open`` excludes the lower one.
     choices : tuple of str
@@ -48,7 +50,8 @@ class Parameter:
         if self.kind == "seed":
             return "an int, a numpy RandomState or None"
         if self.choices:
-            words = ", ".join(repr(choice) for choice in self.choices)
+            flags = ("True", "False") if self.kind == "flag" else ()
+            words = ", ".join((*flags, *(repr(choice) for choice in self.choices)))
         else:
             words = {"int": "an int", "float": "a number", "number": "a share below 1 or a whole number"}[
                 self.kind
@@ -65,6 +68,8 @@ class Parameter:
             return value is None or isinstance(value, numbers.Integral) or hasattr(value, "randint")
         if value is None:
             return self.none
+        if self.kind == "flag" and isinstance(value, bool | np.bool_):
+            return True
         if isinstance(value, str) or self.choices:
             return value in self.choices
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
@@ -89,6 +94,8 @@ class Parameter:
             return None
         if text in self.choices:
             return text
+        if self.kind == "flag" and text.lower() in ("true", "false"):
+            return text.lower() == "true"
         for convert in (int, float):
             try:
                 return convert(text)

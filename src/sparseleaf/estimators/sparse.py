@@ -30,7 +30,7 @@ from sparseleaf.estimators.parameters import Parameter, check_parameters
 from sparseleaf.metrics import ndcg_at_k, precision_at_k
 from sparseleaf.model import Model, concatenate_trees
 from sparseleaf.progress import say, training_progress
-from sparseleaf.projection import PROJECTIONS, choose_projection, fit_projection
+from sparseleaf.projection import PROJECTIONS, choose_keep_raw, choose_projection, fit_projection
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -96,6 +96,11 @@ PARAMETERS: dict[str, Parameter] = {
         none=True,
     ),
     "projection_dim": Parameter("int", "Features after the projection.", low=1, symbol="d̄"),
+    "keep_raw": Parameter(
+        "flag",
+        'Let trees see the raw features beside the projected ones; "auto": up to 2,048 of them.',
+        choices=("auto",),
+    ),
     "early_stopping_rounds": Parameter(
         "int", "Stop when eval_metric on eval_set has not risen for so many trees.", low=1, none=True
     ),
@@ -161,6 +166,8 @@ class SparseGBDTClassifier(ModelClassifier):
         ``projection_dim`` features, and raw features otherwise.
     projection_dim : int, default=100
         Features after the projection (d̄).
+    keep_raw : bool or "auto", default="auto"
+        With a projection, lets trees see the raw features beside the projected ones; "auto" does so for up to 2,048.
     early_stopping_rounds : int or None, default=None
         Stops when ``eval_metric`` on the validation set has not risen for so many trees.
     eval_metric : str, default="P@1"
@@ -214,6 +221,7 @@ class SparseGBDTClassifier(ModelClassifier):
         colsample_bynode: float = 0.3,
         projection: str | None = "auto",
         projection_dim: int = 100,
+        keep_raw: bool | str = "auto",
         early_stopping_rounds: int | None = None,
         eval_metric: str = "P@1",
         histogram_mb: int = 512,
@@ -242,6 +250,7 @@ class SparseGBDTClassifier(ModelClassifier):
         self.colsample_bynode = colsample_bynode
         self.projection = projection
         self.projection_dim = projection_dim
+        self.keep_raw = keep_raw
         self.early_stopping_rounds = early_stopping_rounds
         self.eval_metric = eval_metric
         self.histogram_mb = histogram_mb
@@ -285,20 +294,22 @@ class SparseGBDTClassifier(ModelClassifier):
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         targets = encode_targets(y, X.shape[0])
         kind = choose_projection(self.projection, X, self.projection_dim)
+        keep_raw = choose_keep_raw(self.keep_raw, kind, X)
         if kind is not None:
             refuse_nan(X)
-        estimated = self._estimate(X, targets, kind)
+        estimated = self._estimate(X, targets, kind, keep_raw)
         memory.require(estimated, "Fewer rows, projection_dim or max_bins, or a projection, need less.")
         say(
             f"{X.shape[0]:,} rows, {X.shape[1]:,} features, {targets.n_labels:,} labels; {estimated}",
             self.verbose,
         )
         if self.projection == "auto":
-            say(f"projection: {kind or 'none, raw features'}", self.verbose)
+            chosen = "none, raw features" if kind is None else kind + " beside raw features" * keep_raw
+            say(f"projection: {chosen}", self.verbose)
         projection = (
             None
             if kind is None
-            else fit_projection(kind, X, targets.matrix, self.projection_dim, seed, n_jobs)
+            else fit_projection(kind, X, targets.matrix, self.projection_dim, keep_raw, seed, n_jobs)
         )
 
         training = _Training(self, X, targets, projection, seed, n_jobs)
@@ -338,9 +349,8 @@ class SparseGBDTClassifier(ModelClassifier):
         """Bytes that :meth:`fit` would take beyond X and Y; nothing is trained."""
         self._check()
         X = type(self)()._validate_features(X, reset=True)
-        return self._estimate(
-            X, encode_targets(Y, X.shape[0]), choose_projection(self.projection, X, self.projection_dim)
-        )
+        kind = choose_projection(self.projection, X, self.projection_dim)
+        return self._estimate(X, encode_targets(Y, X.shape[0]), kind, choose_keep_raw(self.keep_raw, kind, X))
 
     # --- inside
 
@@ -363,18 +373,21 @@ class SparseGBDTClassifier(ModelClassifier):
             name: value.item() if isinstance(value, np.generic) else value for name, value in values.items()
         }
 
-    def _estimate(self, X: Features, targets: Targets, projection: str | None) -> memory.MemoryEstimate:
+    def _estimate(
+        self, X: Features, targets: Targets, projection: str | None, keep_raw: bool
+    ) -> memory.MemoryEstimate:
         n_rows, width = X.shape
         all_labels = self.split == "full" or self.reducer == "none"
         by_rows = max(1, n_rows // self.min_samples_leaf)
         by_depth = 2 ** min(self.max_depth, 40) if self.max_depth is not None else by_rows
         return memory.estimate(
             n_rows,
-            width if projection is None else self.projection_dim,
+            width if projection is None else self.projection_dim + width * keep_raw,
             targets.n_labels,
             targets.matrix.nnz,
             input_features=width,
-            projected=projection is not None,
+            projected=0 if projection is None else self.projection_dim,
+            max_bins=self.max_bins,
             sketch_width=targets.n_labels if all_labels else self.sketch_dim,
             exact=self.split == "exact",
             n_trees=self.n_trees,
@@ -409,7 +422,7 @@ class _Training:
         exact = estimator.split == "exact"
         self._bin_type: type[np.unsignedinteger[Any]] = np.uint32 if exact else np.uint8
         self._loss = sparse_loss(estimator.loss).code
-        columns = X if projection is None else projection.transform(X, n_jobs)
+        columns = self._columns(X)
         self.cuts: Cuts = find_cuts(columns, EXACT_BINS if exact else estimator.max_bins, seed, n_jobs)
         shard = self._shard(columns, targets.matrix)
         del columns
@@ -431,7 +444,7 @@ class _Training:
 
     def watch(self, X: Features, Y: sp.csr_matrix) -> None:
         """Measure on these rows after every tree."""
-        shard = self._shard(X if self._projection is None else self._projection.transform(X, self._n_jobs), Y)
+        shard = self._shard(self._columns(X), Y)
         shard.start(np.full(Y.shape[1], -1, np.int64), len(self.label_ids))  # scores only, truth is in Y
         self._watched = (shard, Y)
         self.history[f"valid {self._estimator.eval_metric}"] = []
@@ -473,7 +486,10 @@ class _Training:
         best = shard.topk(int(k), self.label_ids)
         self.history[f"valid {self._estimator.eval_metric}"].append(100.0 * metric(Y, best, int(k)))
 
-    def _shard(self, columns: Features, targets: sp.csr_matrix) -> Shard:
+    def _columns(self, X: Features) -> list[Features]:
+        return [X] if self._projection is None else self._projection.parts(X, self._n_jobs)
+
+    def _shard(self, columns: list[Features], targets: sp.csr_matrix) -> Shard:
         bins = bin_features(columns, self.cuts, self._bin_type, self._n_jobs)
         return Shard(bins, self.cuts.missing_bins, targets, self._loss, self._n_jobs)
 

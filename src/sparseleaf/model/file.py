@@ -52,6 +52,7 @@ HEADER_TYPES: dict[str, type] = {
     "n_train_rows": int,
     "target_kind": str,
     "label_name_kind": str,
+    "keep_raw": int,
     "parameters": dict,
     "history": dict,
 }
@@ -84,6 +85,7 @@ def save_model(model: Model, path: str | os.PathLike[str], *, compact: bool = Tr
         "n_train_rows": model.n_train_rows,
         "target_kind": model.target_kind,
         "label_name_kind": name_kind,
+        "keep_raw": int(model.projection is not None and model.projection.keep_raw),
         "parameters": model.parameters,
         "history": model.history,
     }
@@ -131,7 +133,7 @@ def _read(path: Path) -> Model:
                 f"projection.components has shape {components.shape}; wanted ({header['n_features']}, at least 1)"
             )
         _require_finite("projection.components", components)
-        projection = Projection(components)
+        projection = Projection(components, bool(header["keep_raw"]))
     names = _label_names(tensors, header["label_name_kind"])
     if names is None and header["target_kind"] not in ("multilabel-sparse", "multilabel-indicator"):
         raise ModelFileError(f"target_kind {header['target_kind']!r} needs label names; found none")

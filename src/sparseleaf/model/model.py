@@ -6,6 +6,7 @@ predict with it at once.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
     from sparseleaf.boosting.tree import FlatTree, LeafVectors
     from sparseleaf.projection import Projection
+
+BLOCK_ROWS = 16_384
+"""Rows that are projected at a time, so that memory does not grow with a batch."""
 
 ONE_THREAD_ROWS = 64
 """Rows below which waking other threads costs more than it saves."""
@@ -182,24 +186,28 @@ class Model:
 
         Where a row has fewer candidates the id is -1 and the score -inf.
         """
-        rows, missing = self._project(X, n_jobs)
         labels, scores = np.empty((X.shape[0], k), np.int32), np.empty((X.shape[0], k), np.float32)
         used, threads = self._used(n_trees), _threads(X.shape[0], n_jobs)
-        if sp.issparse(rows):
-            self.predictor.topk_csr(*csr_parts(rows), used, missing, labels, scores, threads)
-        else:
-            self.predictor.topk(rows, used, missing, labels, scores, threads)
+        for block, rows, missing in self._columns(X, n_jobs):
+            if sp.issparse(rows):
+                self.predictor.topk_csr(
+                    *csr_parts(rows), used, missing, labels[block], scores[block], threads
+                )
+            else:
+                self.predictor.topk(rows, used, missing, labels[block], scores[block], threads)
         return labels, scores
 
     def scores(self, X: Features, n_trees: int | None, n_jobs: int) -> sp.csr_matrix:
         """Scores of every row as a CSR matrix (n_rows, n_labels); what is not stored is 0."""
-        rows, missing = self._project(X, n_jobs)
         used, threads = self._used(n_trees), _threads(X.shape[0], n_jobs)
-        if sp.issparse(rows):
-            indptr, labels, values = self.predictor.scores_csr(*csr_parts(rows), used, missing, threads)
-        else:
-            indptr, labels, values = self.predictor.scores(rows, used, missing, threads)
-        return sp.csr_matrix((values, labels, indptr), shape=(X.shape[0], self.n_labels))
+        blocks = []
+        for _, rows, missing in self._columns(X, n_jobs):
+            if sp.issparse(rows):
+                indptr, labels, values = self.predictor.scores_csr(*csr_parts(rows), used, missing, threads)
+            else:
+                indptr, labels, values = self.predictor.scores(rows, used, missing, threads)
+            blocks.append(sp.csr_matrix((values, labels, indptr), shape=(len(indptr) - 1, self.n_labels)))
+        return blocks[0] if len(blocks) == 1 else sp.vstack(blocks, "csr")
 
     def _used(self, n_trees: int | None) -> int:
         if n_trees is None:
@@ -208,11 +216,16 @@ class Model:
             raise ValueError(f"n_trees: {n_trees} were asked for; the model has {self.n_trees}.")
         return n_trees
 
-    def _project(self, X: Features, n_jobs: int) -> tuple[Features, bool]:
-        """What the trees see, and whether it may hold NaN."""
-        # a product of huge values may be inf - inf, which training took for missing as well
-        columns = X if self.projection is None else self.projection.transform(X, n_jobs)
-        return columns, has_nan(columns)
+    def _columns(self, X: Features, n_jobs: int) -> Iterator[tuple[slice, Features, bool]]:
+        """What the trees see, block by block of rows, and whether it may hold NaN."""
+        if self.projection is None:
+            yield slice(None), X, has_nan(X)
+            return
+        for begin in range(0, max(1, X.shape[0]), BLOCK_ROWS):
+            block = slice(begin, begin + BLOCK_ROWS)
+            columns = self.projection.transform(X if X.shape[0] <= BLOCK_ROWS else X[block], n_jobs)
+            # a product of huge values may be inf - inf, which training took for missing as well
+            yield block, columns, has_nan(columns)
 
 
 def _threads(n_rows: int, n_jobs: int) -> int:

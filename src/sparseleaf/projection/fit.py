@@ -14,9 +14,12 @@ from sparseleaf.projection.leml import LEML
 from sparseleaf.projection.linear import Projection, rounded
 
 if TYPE_CHECKING:
-    from sparseleaf._arrays import Features
+    from sparseleaf._arrays import Array, Features
 
 PROJECTIONS = ("leml", "pca", "random")
+
+RAW_BESIDE = 2_048
+"""``keep_raw="auto"`` keeps the raw features of sparse X beside the projected ones up to so many."""
 
 
 def choose_projection(kind: str | None, X: Features, dim: int) -> str | None:
@@ -26,22 +29,37 @@ def choose_projection(kind: str | None, X: Features, dim: int) -> str | None:
     return "leml" if sp.issparse(X) and X.shape[1] > dim else None
 
 
-def fit_projection(kind: str, X: Features, Y: sp.csr_matrix, dim: int, seed: int, n_jobs: int) -> Projection:
+def choose_keep_raw(keep_raw: bool | str, kind: str | None, X: Features) -> bool:
+    """What ``keep_raw="auto"`` means for this data."""
+    if kind is None:
+        return False
+    return X.shape[1] <= RAW_BESIDE if keep_raw == "auto" else bool(keep_raw)
+
+
+def fit_projection(
+    kind: str, X: Features, Y: sp.csr_matrix, dim: int, keep_raw: bool, seed: int, n_jobs: int
+) -> Projection:
     """Fit the projection of that kind to ``dim`` columns (fewer where X has not as many)."""
+    return rounded(_components(kind, X, Y, dim, seed, n_jobs), keep_raw)
+
+
+def _components(kind: str, X: Features, Y: sp.csr_matrix, dim: int, seed: int, n_jobs: int) -> Array:
+    """W, float (n_features, dim)."""
     if kind == "leml":
-        return rounded(LEML(dim, n_jobs=n_jobs, random_state=seed).fit(X, Y).components_)
+        W: Array = LEML(dim, n_jobs=n_jobs, random_state=seed).fit(X, Y).components_
+        return W
     if kind == "random":
         # drawn by the size of X alone; one row is enough to fit it
         fitted = GaussianRandomProjection(min(dim, X.shape[1]), random_state=seed).fit(X[:1])
-        return rounded(fitted.components_.T)
+        return np.asarray(fitted.components_.T)
     dim = min(dim, *X.shape)
     if not sp.issparse(X):
         fitted = PCA(dim, random_state=seed)
     elif dim < X.shape[1]:
         fitted = TruncatedSVD(dim, random_state=seed)
     else:
-        return rounded(np.eye(X.shape[1]))
+        return np.eye(X.shape[1])
     # BLAS adds in another order for another number of threads: one thread gives the same bits always
     with threadpool_limits(1), np.errstate(invalid="ignore"):  # one row has no variance to divide by
         fitted.fit(X)
-    return rounded(fitted.components_.T)
+    return np.asarray(fitted.components_.T)
