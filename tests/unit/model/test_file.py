@@ -36,7 +36,7 @@ def fit(kind="csr", **parameters):
 def good(tmp_path_factory):
     """A sound file with names and a projection."""
     path = tmp_path_factory.mktemp("good") / "model.safetensors"
-    clf, X = fit("names", projection="random", projection_dim=3)
+    clf, X = fit("names", projection="random", projection_dim=3, keep_raw=False)
     clf.save(path)
     return path, X.astype(np.float32)
 
@@ -294,6 +294,9 @@ def test_metadata_that_is_no_header(edited, text, message):
     ("history", {"m": 3}, "history"),
     ("history", {"m": ["x"]}, "history"),
     ("history", {"m": [None]}, "history"),
+    ("keep_raw", 1, "feature_gain has 3 numbers; wanted 7"),
+    ("keep_raw", True, "keep_raw"),
+    ("keep_raw", -1, "keep_raw"),
     ("parameters", [], "'parameters' is"),
     ("parameters", {"n_tree": 3}, "'n_tree' is unknown to SparseGBDTClassifier; update"),
     ("parameters", {"n_trees": 0}, "n_trees=0 is not allowed"),
