@@ -4,7 +4,8 @@
 // Layout: hist[slot][bin][column], columns innermost. `offsets[f]` is the first bin of the f-th active
 // feature, so features with few bins take few. Bins are row-major: a row's residuals are loaded once and
 // added to one bin of every feature. Work is cut into (node, features) tasks whose part of the histogram fits
-// in cache; tasks write to disjoint memory, so there is nothing to merge.
+// in cache; tasks write to disjoint memory, so there is nothing to merge. Features marked `sparse` are left
+// out: see sparse_histogram.cpp.
 #include "common.hpp"
 
 namespace sparseleaf {
@@ -58,7 +59,7 @@ SPARSELEAF_ADD_ROWS(add_rows_any, 0)
 
 void build_histograms(In2<uint8_t> bins, In2<int16_t> residuals, In1<int32_t> rows, In1<int64_t> starts,
                       In1<int64_t> ends, In1<int32_t> slots, In1<int32_t> features, In1<int32_t> offsets,
-                      Out3<int32_t> hist, Out2<int32_t> counts, int n_threads) {
+                      In1<uint8_t> sparse, Out3<int32_t> hist, Out2<int32_t> counts, int n_threads) {
     const int64_t n_nodes = static_cast<int64_t>(slots.size()),
                   n_active = static_cast<int64_t>(features.size());
     const int64_t columns = static_cast<int64_t>(residuals.shape(1)),
@@ -72,6 +73,7 @@ void build_histograms(In2<uint8_t> bins, In2<int16_t> residuals, In1<int32_t> ro
     require(counts.shape(0) == hist.shape(0) && static_cast<int64_t>(counts.shape(1)) == n_bins,
             "counts: (slots, bins) of hist");
     require(bins.shape(0) == residuals.shape(0), "bins, residuals: same rows");
+    require(sparse.size() == features.size(), "sparse: one number a feature");
     for (int64_t k = 0; k < n_nodes; ++k) {
         require(slots.data()[k] >= 0 && slots.data()[k] < static_cast<int64_t>(hist.shape(0)),
                 "slots: beyond hist");
@@ -84,17 +86,24 @@ void build_histograms(In2<uint8_t> bins, In2<int16_t> residuals, In1<int32_t> ro
     std::vector<Task> tasks;
     for (int64_t k = 0; k < n_nodes; ++k) {
         int64_t begin = 0, bytes = 0;
+        const auto finish = [&](int64_t end) {
+            if (begin < end) tasks.push_back({k, begin, end});
+            begin = end;
+            bytes = 0;
+        };
         // large nodes are cut at least once for every thread, so that a lone root keeps all of them busy
         const bool large = ends.data()[k] - starts.data()[k] >= 4096 && n_nodes < 4 * n_threads;
         const int64_t most = large ? std::max<int64_t>(1, n_active / (2 * n_threads)) : n_active;
         for (int64_t f = 0; f < n_active; ++f) {
-            bytes += (offsets.data()[f + 1] - offsets.data()[f]) * columns * 4;
-            if (f + 1 == n_active || f + 1 - begin >= most || bytes >= kCacheBytes) {
-                tasks.push_back({k, begin, f + 1});
+            if (sparse.data()[f]) {
+                finish(f);
                 begin = f + 1;
-                bytes = 0;
+                continue;
             }
+            bytes += (offsets.data()[f + 1] - offsets.data()[f]) * columns * 4;
+            if (f + 1 - begin >= most || bytes >= kCacheBytes) finish(f + 1);
         }
+        finish(n_active);
     }
     auto* add = columns == 16   ? add_rows_16
                 : columns == 32 ? add_rows_32
@@ -143,7 +152,8 @@ void bind_histogram(nb::module_& m) {
     using namespace sparseleaf;
     m.def("build_histograms", &build_histograms, nb::arg("bins"), nb::arg("residuals"), nb::arg("rows"),
           nb::arg("starts"), nb::arg("ends"), nb::arg("slots"), nb::arg("features"), nb::arg("offsets"),
-          nb::arg("hist").noconvert(), nb::arg("counts").noconvert(), nb::arg("n_threads"));
+          nb::arg("sparse"), nb::arg("hist").noconvert(), nb::arg("counts").noconvert(),
+          nb::arg("n_threads"));
     m.def("subtract_histograms", &subtract_histograms, nb::arg("slots"), nb::arg("minus"),
           nb::arg("hist").noconvert(), nb::arg("counts").noconvert(), nb::arg("n_threads"));
 }

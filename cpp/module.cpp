@@ -10,6 +10,7 @@ void bind_predict(nb::module_& m);
 void bind_scores(nb::module_& m);
 void bind_sketch(nb::module_& m);
 void bind_sparse(nb::module_& m);
+void bind_sparse_histogram(nb::module_& m);
 void bind_split(nb::module_& m);
 void bind_xctext(nb::module_& m);
 
@@ -24,6 +25,7 @@ NB_MODULE(_kernels, m) {
     bind_scores(m);
     bind_sketch(m);
     bind_sparse(m);
+    bind_sparse_histogram(m);
     bind_split(m);
     bind_xctext(m);
 }

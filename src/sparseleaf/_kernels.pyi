@@ -59,6 +59,7 @@ def build_histograms(
     slots: _I32,
     features: _I32,
     offsets: _I32,
+    sparse: _U8,
     hist: _I32,
     counts: _I32,
     n_threads: int,
@@ -183,6 +184,25 @@ def csr_times_dense(
     indptr: _I64, indices: _I32, data: _F32, W: _F32 | _U16, out: _F32, n_threads: int
 ) -> None: ...
 def dense_times_dense(X: _F32, W: _F32 | _U16, out: _F32, n_threads: int) -> None: ...
+
+# sparse_histogram.cpp
+def uncommon_bins(bins: _U8, common: _I32, n_threads: int) -> tuple[_I64, _I32, _U8]: ...
+def build_sparse_histograms(
+    indptr: _I64,
+    feature: _I32,
+    bin: _U8,
+    common: _I32,
+    residuals: _I16,
+    rows: _I32,
+    starts: _I64,
+    ends: _I64,
+    slots: _I32,
+    features: _I32,
+    offsets: _I32,
+    hist: _I32,
+    counts: _I32,
+    n_threads: int,
+) -> None: ...
 
 # split.cpp
 def find_splits(

@@ -24,6 +24,11 @@ MAX_BINS = 255
 EXACT_BINS = 2**31 - 2
 """'One bin per distinct value', for the exact split search."""
 
+COMMON_SHARE = 0.8
+"""A feature whose most frequent bin has this share of the rows is kept sparse as well: see :func:`common_bins`."""
+
+COMMON_SAMPLE = 4_096
+
 SAMPLE_ROWS = 200_000
 """Cuts are found on a sample of at most this many rows, drawn by global row number."""
 
@@ -98,3 +103,19 @@ def bin_features(parts: list[Features], cuts: Cuts, dtype: type[np.unsignedinteg
         blocks.append(bins)
         first += X.shape[1]
     return blocks[0] if len(blocks) == 1 else np.hstack(blocks)
+
+
+def common_bins(bins: Array) -> Array:
+    """The bin that most rows have, of features where nearly all have it; -1 of the others. int32.
+
+    Only bytes are looked at: the exact search has no histograms.
+    """
+    if bins.dtype != np.uint8:
+        return np.full(bins.shape[1], -1, np.int32)
+    sample = bins[:: max(1, len(bins) // COMMON_SAMPLE)]
+    common = np.full(bins.shape[1], -1, np.int32)
+    for feature in range(bins.shape[1]):
+        counts = np.bincount(sample[:, feature])
+        if counts.max(initial=0) >= COMMON_SHARE * len(sample) > 0:
+            common[feature] = counts.argmax()
+    return common

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from sparseleaf import _kernels
 from sparseleaf._arrays import empty_aligned, hash_rows
+from sparseleaf.binning import common_bins
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
@@ -65,6 +66,10 @@ class Shard:
         self._first_row = first_row
         self._block_rows = block_rows
         self._blocks: list[Block] = []
+        # features with one common bin are also kept as the rows that have another
+        self._common = common_bins(bins)
+        if bins.dtype == np.uint8:
+            self._uncommon = _kernels.uncommon_bins(bins, self._common, n_jobs)
         self._spare: tuple[Array, Array] = np.empty(0, np.uint32), np.empty(0, np.float32)
         self._n_labels = targets.shape[1]
         self._columns = np.empty((0, 0), np.float32)
@@ -149,13 +154,29 @@ class Shard:
     def histograms(self, nodes: list[int], slots: list[int], pool: HistogramPool) -> None:
         """Fill the pool's slots with the histograms of the given nodes."""
         starts, ends = self._ranges(nodes)
+        at = np.array(slots, np.int32)
         _kernels.build_histograms(
             self.bins,
             self._residuals,
             self._rows,
             starts,
             ends,
-            np.array(slots, np.int32),
+            at,
+            pool.features,
+            pool.offsets,
+            (self._common[pool.features] >= 0).astype(np.uint8),
+            pool.sums,
+            pool.counts,
+            self._n_jobs,
+        )
+        _kernels.build_sparse_histograms(
+            *self._uncommon,
+            self._common,
+            self._residuals,
+            self._rows,
+            starts,
+            ends,
+            at,
             pool.features,
             pool.offsets,
             pool.sums,

@@ -1,0 +1,173 @@
+// Histograms of features that have the same bin in most rows, as words do: only the other rows are added, and
+// the common bin is what remains of the node's total. In integers that is exact, so the result is the same as
+// if every row had been added.
+#include "common.hpp"
+
+namespace sparseleaf {
+namespace {
+
+// The bins of sparse features that are not their common bin: a CSR of (feature, bin) by rows.
+// common: the common bin of a sparse feature, -1 for the others.
+nb::tuple uncommon_bins(In2<uint8_t> bins, In1<int32_t> common, int n_threads) {
+    const int64_t n = static_cast<int64_t>(bins.shape(0)), n_features = static_cast<int64_t>(bins.shape(1));
+    require(static_cast<int64_t>(common.size()) == n_features, "common: one number a feature");
+    std::unique_ptr<int64_t[]> indptr(new int64_t[static_cast<size_t>(n) + 1]);
+    std::unique_ptr<int32_t[]> features;
+    std::unique_ptr<uint8_t[]> values;
+    {
+        nb::gil_scoped_release release;
+        std::vector<int32_t> sparse;
+        for (int64_t f = 0; f < n_features; ++f)
+            if (common.data()[f] >= 0) sparse.push_back(static_cast<int32_t>(f));
+        const auto each_uncommon = [&](int64_t row, auto&& use) {
+            const uint8_t* own = bins.data() + row * n_features;
+            for (const int32_t f : sparse)
+                if (own[f] != common.data()[f]) use(f, own[f]);
+        };
+        constexpr int64_t kChunk = 1024;
+        const int64_t n_chunks = (n + kChunk - 1) / kChunk;
+        indptr[0] = 0;
+        parallel_tasks(n_chunks, n_threads, [&](int64_t chunk, int) {
+            for (int64_t i = chunk * kChunk; i < std::min(n, (chunk + 1) * kChunk); ++i) {
+                int64_t count = 0;
+                each_uncommon(i, [&](int32_t, uint8_t) { ++count; });
+                indptr[i + 1] = count;
+            }
+        });
+        for (int64_t i = 0; i < n; ++i) indptr[i + 1] += indptr[i];
+        features.reset(new int32_t[static_cast<size_t>(indptr[n])]);
+        values.reset(new uint8_t[static_cast<size_t>(indptr[n])]);
+        parallel_tasks(n_chunks, n_threads, [&](int64_t chunk, int) {
+            for (int64_t i = chunk * kChunk; i < std::min(n, (chunk + 1) * kChunk); ++i) {
+                int64_t at = indptr[i];
+                each_uncommon(i, [&](int32_t f, uint8_t bin) {
+                    features[at] = f;
+                    values[at++] = bin;
+                });
+            }
+        });
+    }
+    const auto size = static_cast<size_t>(indptr[n]);
+    return nb::make_tuple(to_numpy(std::move(indptr), static_cast<size_t>(n) + 1),
+                          to_numpy(std::move(features), size), to_numpy(std::move(values), size));
+}
+
+SPARSELEAF_WIDE
+void add_residuals(int32_t* sums, const int16_t* r, int64_t m) {
+    for (int64_t c = 0; c < m; ++c) sums[c] += r[c];
+}
+
+SPARSELEAF_WIDE
+void subtract_sums(int32_t* sums, const int32_t* other, int64_t m) {
+    for (int64_t c = 0; c < m; ++c) sums[c] -= other[c];
+}
+
+struct Entries {
+    const int64_t* indptr;
+    const int32_t* feature;
+    const uint8_t* bin;
+};
+
+// Features with first bin base[f] >= 0, for f in [f_begin, f_end): one node's rows.
+SPARSELEAF_WIDE
+void add_entries(const Entries* entries, const int16_t* residuals, int64_t m, const int32_t* rows, int64_t n,
+                 const int32_t* base, int32_t f_begin, int32_t f_end, int32_t* hist, int32_t* counts) {
+    for (int64_t i = 0; i < n; ++i) {
+        if (i + 8 < n) __builtin_prefetch(residuals + rows[i + 8] * m);
+        const int16_t* r = residuals + rows[i] * m;
+        for (int64_t e = entries->indptr[rows[i]]; e < entries->indptr[rows[i] + 1]; ++e) {
+            const int32_t f = entries->feature[e];
+            if (f < f_begin || f >= f_end || base[f] < 0) continue;
+            const int64_t bin = base[f] + entries->bin[e];
+            ++counts[bin];
+            int32_t* sums = hist + bin * m;
+            for (int64_t c = 0; c < m; ++c) sums[c] += r[c];
+        }
+    }
+}
+
+void build_sparse_histograms(In1<int64_t> indptr, In1<int32_t> feature, In1<uint8_t> bin, In1<int32_t> common,
+                             In2<int16_t> residuals, In1<int32_t> rows, In1<int64_t> starts,
+                             In1<int64_t> ends, In1<int32_t> slots, In1<int32_t> features,
+                             In1<int32_t> offsets, Out3<int32_t> hist, Out2<int32_t> counts, int n_threads) {
+    const int64_t n_nodes = static_cast<int64_t>(slots.size()),
+                  n_active = static_cast<int64_t>(features.size());
+    const int64_t m = static_cast<int64_t>(residuals.shape(1)), n_bins = static_cast<int64_t>(hist.shape(1));
+    const auto n_features = static_cast<int32_t>(common.size());
+    require(feature.size() == bin.size(), "feature, bin: same size");
+    require_indptr(indptr, feature.size());
+    require(indptr.size() == residuals.shape(0) + 1, "indptr: one more than the rows of residuals");
+    require(static_cast<int64_t>(hist.shape(2)) == m && m % kLanes == 0, "hist: columns of the residuals");
+    require(starts.size() == slots.size() && ends.size() == slots.size(), "starts, ends, slots: same size");
+    require(static_cast<int64_t>(offsets.size()) == n_active + 1 && offsets.data()[n_active] == n_bins,
+            "offsets: one more than features, ending at the bins of hist");
+    require(counts.shape(0) == hist.shape(0) && static_cast<int64_t>(counts.shape(1)) == n_bins,
+            "counts: (slots, bins) of hist");
+    for (int64_t k = 0; k < n_nodes; ++k) {
+        require(slots.data()[k] >= 0 && slots.data()[k] < static_cast<int64_t>(hist.shape(0)),
+                "slots: beyond hist");
+        require(starts.data()[k] >= 0 && starts.data()[k] <= ends.data()[k] &&
+                    ends.data()[k] <= static_cast<int64_t>(rows.size()),
+                "starts, ends: not a range of rows");
+    }
+    for (int64_t a = 0; a < n_active; ++a)
+        require(features.data()[a] >= 0 && features.data()[a] < n_features, "features: beyond common");
+    nb::gil_scoped_release release;
+
+    std::vector<int32_t> base(static_cast<size_t>(n_features), -1);
+    std::vector<int64_t> active;  // places of the sparse features among the active ones
+    for (int64_t a = 0; a < n_active; ++a) {
+        const int32_t f = features.data()[a];
+        if (common.data()[f] < 0) continue;
+        base[f] = offsets.data()[a];
+        active.push_back(a);
+    }
+    if (active.empty()) return;
+    const Entries entries{indptr.data(), feature.data(), bin.data()};
+    // few nodes are cut by features, so that a lone root keeps all threads busy
+    const int64_t parts =
+        n_nodes < 2 * n_threads ? std::min<int64_t>(n_threads, static_cast<int64_t>(active.size())) : 1;
+    parallel_tasks(n_nodes * parts, n_threads, [&](int64_t task, int) {
+        const int64_t k = task / parts, part = task % parts, n_own = static_cast<int64_t>(active.size());
+        const int64_t begin = n_own * part / parts, end = n_own * (part + 1) / parts;
+        int32_t* node_hist = hist.data() + slots.data()[k] * n_bins * m;
+        int32_t* node_counts = counts.data() + slots.data()[k] * n_bins;
+        for (int64_t j = begin; j < end; ++j) {
+            const int64_t first = offsets.data()[active[j]], last = offsets.data()[active[j] + 1];
+            std::fill(node_hist + first * m, node_hist + last * m, 0);
+            std::fill(node_counts + first, node_counts + last, 0);
+        }
+        const int32_t* own = rows.data() + starts.data()[k];
+        const int64_t n = ends.data()[k] - starts.data()[k];
+        const int32_t f_begin = features.data()[active[begin]], f_end = features.data()[active[end - 1]] + 1;
+        add_entries(&entries, residuals.data(), m, own, n, base.data(), f_begin, f_end, node_hist,
+                    node_counts);
+        std::vector<int32_t> total(static_cast<size_t>(m), 0);
+        for (int64_t i = 0; i < n; ++i) add_residuals(total.data(), residuals.data() + own[i] * m, m);
+        for (int64_t j = begin; j < end; ++j) {
+            const int64_t first = offsets.data()[active[j]], last = offsets.data()[active[j] + 1];
+            const int64_t rest = first + common.data()[features.data()[active[j]]];
+            int32_t* sums = node_hist + rest * m;
+            std::copy(total.begin(), total.end(), sums);
+            int64_t count = n;
+            for (int64_t b = first; b < last; ++b) {
+                if (b == rest) continue;
+                subtract_sums(sums, node_hist + b * m, m);
+                count -= node_counts[b];
+            }
+            node_counts[rest] = static_cast<int32_t>(count);
+        }
+    });
+}
+
+}  // namespace
+}  // namespace sparseleaf
+
+void bind_sparse_histogram(nb::module_& m) {
+    using namespace sparseleaf;
+    m.def("uncommon_bins", &uncommon_bins, nb::arg("bins"), nb::arg("common"), nb::arg("n_threads"));
+    m.def("build_sparse_histograms", &build_sparse_histograms, nb::arg("indptr"), nb::arg("feature"),
+          nb::arg("bin"), nb::arg("common"), nb::arg("residuals"), nb::arg("rows"), nb::arg("starts"),
+          nb::arg("ends"), nb::arg("slots"), nb::arg("features"), nb::arg("offsets"),
+          nb::arg("hist").noconvert(), nb::arg("counts").noconvert(), nb::arg("n_threads"));
+}
