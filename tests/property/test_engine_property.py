@@ -74,8 +74,9 @@ def test_no_cut_is_better_than_the_one_found(seed, n, n_features, missing, l2):
     features, slot = np.arange(n_features, dtype=np.int32), np.zeros(1, np.int32)
     rows = rng.permutation(n).astype(np.int32)
     _kernels.build_histograms(
-        bins, reduced, rows, np.array([0]), np.array([n]), slot, features, offsets, hist, counts, 2
-    )
+        bins, reduced, rows, np.array([0]), np.array([n]), slot, features, offsets, np.zeros(n_features, np.uint8),
+        hist, counts, 2,
+    )  # fmt: skip
     feature, bin_, left = (np.empty(1, np.int32) for _ in range(3))
     gain, missing_left = np.empty(1), np.empty(1, np.uint8)
     no_mask = np.empty((0, n_features), np.uint8)

@@ -4,7 +4,7 @@ import scipy.sparse as sp
 
 from smalldata import make_set
 from sparseleaf import binning
-from sparseleaf.binning import EXACT_BINS, bin_features, find_cuts
+from sparseleaf.binning import EXACT_BINS, bin_features, common_bins, find_cuts
 
 
 def test_cuts_of_many_rows_come_from_a_sample_drawn_by_row_number(monkeypatch):
@@ -40,3 +40,12 @@ def test_parts_lie_side_by_side():
     found = bin_features(parts, cuts, np.uint8, 2)
     assert found.flags.c_contiguous
     np.testing.assert_array_equal(found, bin_features([X], whole, np.uint8, 1))
+
+
+def test_common_bins():
+    bins = np.zeros((100, 4), np.uint8)
+    bins[:20, 0] = 1  # 80 % have bin 0
+    bins[:21, 1] = 1  # 79 %
+    bins[5:, 2] = 7
+    assert common_bins(bins).tolist() == [0, -1, 7, 0]
+    assert common_bins(bins.astype(np.uint32)).tolist() == [-1] * 4
