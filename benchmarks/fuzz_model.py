@@ -41,11 +41,25 @@ EDGES = {
     "I64": [0, 1, -1, -2, 8, 9, 2**31, 2**32, 2**62, 2**63 - 1, -(2**63), -(2**62), 2**31 - 1],
     "F32": [0.0, -0.0, 1.0, float("nan"), float("inf"), float("-inf"), 3.4028234e38, -3.4028234e38, 1e-45],
     "F64": [0.0, -1.0, float("nan"), float("inf"), 1.7e308, -1.7e308, 5e-324],
-    "U8": [0, 1, 2, 127, 128, 255],
-    "U16": [0, 1, 65535],
-    "U32": [0, 2**32 - 1],
+    "U8": [0, 1, 2, 3, 5, 8, 9, 127, 128, 255],
+    "U16": [0, 1, 8, 9, 65535],
+    "U32": [0, 1, 9, 2**31 - 1, 2**31, 2**32 - 1],
+    "U64": [0, 2**63, 2**64 - 1],
+    "I16": [0, 1, -1, 32767, -32768],
+    "F16": [0.0, 1.0, float("nan"), float("inf"), 65504.0, 6e-8],
 }
-FORMATS = {"I32": "<i", "I64": "<q", "F32": "<f", "F64": "<d", "U8": "<B", "U16": "<H", "U32": "<I"}
+FORMATS = {
+    "I32": "<i",
+    "I64": "<q",
+    "F32": "<f",
+    "F64": "<d",
+    "U8": "<B",
+    "U16": "<H",
+    "U32": "<I",
+    "U64": "<Q",
+    "I16": "<h",
+    "F16": "<e",
+}
 
 
 def valid_files(folder):
@@ -67,8 +81,9 @@ def valid_files(folder):
     ):
         clf = SparseGBDTClassifier(n_trees=3, max_depth=3, min_samples_leaf=4, **parameters)
         clf.fit(X, targets, eval_set=(X, targets))
-        clf.save(folder / "valid.safetensors")
-        files.append((folder / "valid.safetensors").read_bytes())
+        for compact in (True, False):
+            clf.save(folder / "valid.safetensors", compact=compact)
+            files.append((folder / "valid.safetensors").read_bytes())
     return X, files
 
 
@@ -140,11 +155,35 @@ def edit_header(rng, data, files):
     return join_file(layout, body)
 
 
+WIDER = {"U8": "U32", "U16": "U32", "I16": "F32"}
+
+
+def widen(layout, body, name):
+    """The same numbers of one tensor in a wider type, which can hold worse ones."""
+    entry = layout[name]
+    begin, end = entry["data_offsets"]
+    if entry["dtype"] not in WIDER:
+        return layout, body
+    numbers = [value for (value,) in struct.iter_unpack(FORMATS[entry["dtype"]], body[begin:end])]
+    wide = b"".join(struct.pack(FORMATS[WIDER[entry["dtype"]]], value) for value in numbers)
+    moved = {}
+    for key, other in layout.items():
+        if key != "__metadata__":
+            shift = len(wide) - (end - begin)
+            first, last = other["data_offsets"]
+            other = {**other, "data_offsets": [first + shift * (first >= end), last + shift * (last >= end)]}
+        moved[key] = other
+    moved[name] = {**entry, "dtype": WIDER[entry["dtype"]], "data_offsets": [begin, begin + len(wide)]}
+    return moved, body[:begin] + wide + body[end:]
+
+
 def edit_tensor(rng, data, files):
-    """Numbers of a tensor, at the edges of what they may be or beyond."""
+    """Numbers of a tensor, at the edges of what they may be or beyond; at times in a wider type."""
     layout, _, body = split_file(data)
-    body = bytearray(body)
     names = [name for name in layout if name != "__metadata__"]
+    if rng.random() < 0.4:
+        layout, body = widen(layout, body, names[rng.integers(len(names))])
+    body = bytearray(body)
     for _ in range(rng.integers(1, 4)):
         entry = layout[names[rng.integers(len(names))]]
         begin, end = entry["data_offsets"]

@@ -385,6 +385,8 @@ def nested(trees, t):
         if trees.feature[at] < 0:
             entries = slice(trees.leaf_indptr[child], trees.leaf_indptr[child + 1])
             labels, values = trees.leaf_labels[entries].tolist(), trees.leaf_values[entries]
+            if len(trees.value_scale):
+                values = values.astype(np.float32) * trees.value_scale[t]
             return {"leaf": dict(zip(labels, values, strict=True))}
         return {
             "feature": int(trees.feature[at]),

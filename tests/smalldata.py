@@ -67,7 +67,7 @@ def csr_targets(Y):
 
 
 def saved_bytes(estimator, folder, name="model.safetensors"):
-    """The bytes of a fitted estimator's file."""
+    """The bytes of a fitted estimator's file, with every bit of the leaf values."""
     path = folder / name
-    estimator.save(path)
+    estimator.save(path, compact=False)
     return path.read_bytes()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+import sparseleaf
 from sparseleaf import SparseGBDTClassifier
 
 HERE = Path(__file__).parent
@@ -29,6 +30,7 @@ def make(name, rows, targets, other, **parameters):
     )
     clf.fit(rows, targets, eval_set=(rows, targets))
     clf.save(HERE / f"{name}.safetensors")
+    clf = sparseleaf.load(HERE / f"{name}.safetensors")  # a compact file holds leaf values in 16 bits
     labels, scores = clf.predict_topk(other, 4)
     expected = {
         "X": [[None if np.isnan(x) else float(x) for x in row] for row in other.tolist()],

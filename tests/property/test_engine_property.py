@@ -29,8 +29,8 @@ values = st.one_of(st.sampled_from(SPECIAL), st.floats(width=32, allow_nan=False
 )
 def test_binned_routing_is_raw_routing(X, max_bins, sparse):
     matrix = sp.csr_matrix(X) if sparse else X
-    cuts = find_cuts(matrix, max_bins, 0, 1)
-    bins = bin_features(matrix, cuts, np.uint8, 1)
+    cuts = find_cuts([matrix], max_bins, 0, 1)
+    bins = bin_features([matrix], cuts, np.uint8, 1)
     for f in range(X.shape[1]):
         own = cuts.values[cuts.offsets[f] : cuts.offsets[f + 1]]
         assert len(own) <= max_bins - 1
@@ -47,7 +47,7 @@ def test_binned_routing_is_raw_routing(X, max_bins, sparse):
         around = around[np.isfinite(around)]
         wide = np.zeros((len(around), X.shape[1]), np.float32)
         wide[:, f] = around
-        found = bin_features(wide, cuts, np.uint8, 1)[:, f]
+        found = bin_features([wide], cuts, np.uint8, 1)[:, f]
         for b in range(len(own) + 1):
             threshold = cuts.threshold(np.array([f]), np.array([b]))[0]
             np.testing.assert_array_equal(found <= b, around <= threshold)
@@ -74,8 +74,9 @@ def test_no_cut_is_better_than_the_one_found(seed, n, n_features, missing, l2):
     features, slot = np.arange(n_features, dtype=np.int32), np.zeros(1, np.int32)
     rows = rng.permutation(n).astype(np.int32)
     _kernels.build_histograms(
-        bins, reduced, rows, np.array([0]), np.array([n]), slot, features, offsets, hist, counts, 2
-    )
+        bins, reduced, rows, np.array([0]), np.array([n]), slot, features, offsets, np.zeros(n_features, np.uint8),
+        hist, counts, 2,
+    )  # fmt: skip
     feature, bin_, left = (np.empty(1, np.int32) for _ in range(3))
     gain, missing_left = np.empty(1), np.empty(1, np.uint8)
     no_mask = np.empty((0, n_features), np.uint8)

@@ -40,12 +40,16 @@ def test_round_trip_of_any_names(labels, seed, data):
     clf = SparseGBDTClassifier(**parameters, n_jobs=1).fit(X, Y)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "m.safetensors"
-        clf.save(path)
+        clf.save(path, compact=False)
         loaded = sparseleaf.load(path)
         assert loaded.classes_.tolist() == clf.classes_.tolist()
         assert loaded.predict(X) == clf.predict(X)
         for found, wanted in zip(loaded.predict_topk(X, 3), clf.predict_topk(X, 3), strict=True):
             np.testing.assert_array_equal(found, wanted)
         again = Path(folder) / "again.safetensors"
-        loaded.save(again)
+        loaded.save(again, compact=False)
         assert again.read_bytes() == path.read_bytes()
+        clf.save(path)
+        compact = sparseleaf.load(path)
+        found, wanted = (c.model_.scores(X, None, 1).toarray() for c in (compact, clf))
+        np.testing.assert_allclose(found, wanted, atol=parameters["n_trees"] * 1e-4)

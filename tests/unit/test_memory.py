@@ -17,7 +17,7 @@ def test_estimate_of_a_known_shape():
     assert found.residuals == 1000 * (4 * 20 + 2 * 32)
     assert found.histograms == 1 << 20
     assert found.scores == 8 * (50 + 1000 * 3 * 5)
-    assert found.model == 3 * 16 * (8 * 5 + 26)
+    assert found.model == 3 * 16 * (8 * 5 + 34)
     assert found.certain == found.bins + found.residuals
     assert found.total == sum(vars(found).values())
     assert "memory at most" in str(found)
@@ -28,9 +28,12 @@ def test_estimates_follow_the_parameters():
     exact = sparseleaf.estimate_memory(X, Y, split="exact")
     assert (exact.bins, exact.residuals, exact.histograms) == (4 * 7000, 0, 0)
     assert sparseleaf.estimate_memory(X, Y, split="full").residuals == 1000 * (4 * 50 + 2 * 64)
-    projected = sparseleaf.estimate_memory(X, Y, projection="random", projection_dim=3)
-    assert projected.features == 4 * 3 * (1000 + 7)
+    projected = sparseleaf.estimate_memory(X, Y, projection="random", projection_dim=3, keep_raw=False)
+    assert projected.features == 3 * (4 * 1000 + 6 * 7)
     assert projected.bins == 3000
+    assert sparseleaf.estimate_memory(X, Y, projection="random", projection_dim=3).bins == 3000 + 7000
+    few = sparseleaf.estimate_memory(X, Y, max_leaves=2, max_bins=3)
+    assert few.histograms == (2 + 4) * 7 * (3 + 1) * 4 * (32 + 1), "no more than nodes can wait for"
     all_labels = sparseleaf.estimate_memory(X, Y, leaf_labels=None, n_trees=1000)
     assert all_labels.scores == 8 * 1000 * 50, "never more than rows × labels"
 

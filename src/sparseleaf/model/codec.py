@@ -118,6 +118,7 @@ def _quantise(trees: Trees) -> tuple[Array, Array]:
     largest = np.zeros(trees.n_trees, np.float32)
     np.maximum.at(largest, tree, np.abs(trees.leaf_values))
     scale = np.where(largest > 0, largest / np.float32(LARGEST_VALUE), np.float32(1)).astype(np.float32)
+    scale = np.maximum(scale, np.finfo(np.float32).smallest_subnormal)  # the quotient may come to 0
     # a value too small for the scale would be lost: it would still be a candidate, so it keeps its sign
     rounded = np.rint(trees.leaf_values / scale[tree]).clip(-LARGEST_VALUE, LARGEST_VALUE)
     return np.where(rounded == 0, np.sign(trees.leaf_values), rounded).astype(np.int16), scale

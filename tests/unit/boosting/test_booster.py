@@ -10,11 +10,11 @@ from sparseleaf import SparseGBDTClassifier
 COMMON = {"learning_rate": 0.3, "min_samples_leaf": 3, "max_depth": 4, "l2": 0.5, "leaf_labels": 4}
 
 
-def assert_same_model(X, Y, *, best_first=False, **parameters):
+def assert_same_model(X, Y, *, best_first=False, n_jobs=None, **parameters):
     parameters = {**COMMON, "n_trees": 4, **parameters}
     twin = naive.Booster(best_first=best_first, **parameters).fit(X, Y)
     growth = "best-first" if best_first else "depth-wise"
-    clf = SparseGBDTClassifier(growth=growth, colsample_bynode=1.0, **parameters).fit(X, Y)
+    clf = SparseGBDTClassifier(growth=growth, colsample_bynode=1.0, n_jobs=n_jobs, **parameters).fit(X, Y)
     trees = clf.model_.trees
     assert trees.n_trees == parameters["n_trees"]
     for t, wanted in enumerate(twin.trees):
@@ -48,6 +48,15 @@ def test_full_split_with_missing_values_ties_and_few_bins(missing, decimals):
 ])  # fmt: skip
 def test_full_split_growth_and_leaf_rules(parameters):
     assert_same_model(*make_set(90, 4, 8, seed=7), split="full", **parameters)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_full_split_on_features_that_are_mostly_zero(n_jobs):
+    X, Y = make_set(150, 5, 6, seed=2, decimals=1)
+    X[np.random.default_rng(3).random(X.shape) < 0.85] = 0
+    X[::9, 4] = np.nan
+    X[:, 0] = np.round(np.linspace(-3, 3, 150))
+    assert_same_model(X, Y, split="full", n_jobs=n_jobs)
 
 
 def test_reducer_none_is_the_full_split(tmp_path):

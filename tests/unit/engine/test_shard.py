@@ -16,8 +16,8 @@ from sparseleaf.estimators import sparse as sparse_module
 
 def make_shard(n=300, *, missing=0.0, n_jobs=1, seed=0, **options):
     X, Y = make_set(n, 4, 9, seed=seed, missing=missing)
-    cuts = find_cuts(X, 16, 0, 1)
-    bins = bin_features(X, cuts, np.uint8, 1)
+    cuts = find_cuts([X], 16, 0, 1)
+    bins = bin_features([X], cuts, np.uint8, 1)
     return Shard(bins, cuts.missing_bins, csr_targets(Y), 0, n_jobs, **options), X, Y
 
 

@@ -29,6 +29,7 @@ WRONG = {
     "colsample_bynode": [0, -1],
     "projection": ["svd", 3],
     "projection_dim": [0, None, 2.5],
+    "keep_raw": ["yes", None, 2],
     "early_stopping_rounds": [0, 1.5],
     "eval_metric": ["P@2", "accuracy", None],
     "histogram_mb": [0, None, 0.5],

@@ -25,8 +25,9 @@ def test_histograms_are_the_twins(columns, n_threads):
     starts, ends = np.array([0, 100, 100]), np.array([100, 100, 300])  # the second node has no rows
     slots = np.array([2, 0, 3], np.int32)
     hist, counts = pool(5, 27, columns)
+    none = np.zeros(3, np.uint8)
     _kernels.build_histograms(
-        bins, residuals, rows, starts, ends, slots, features, offsets, hist, counts, n_threads
+        bins, residuals, rows, starts, ends, slots, features, offsets, none, hist, counts, n_threads
     )
     for start, end, slot in zip(starts, ends, slots, strict=True):
         for f, feature in enumerate(features):
@@ -46,7 +47,7 @@ def test_a_large_root_is_cut_into_tasks_without_a_change():
         hist, counts = pool(1, 1800, 32)
         _kernels.build_histograms(
             bins, residuals, rows, np.array([0]), np.array([10_000]), np.zeros(1, np.int32),
-            np.arange(9, dtype=np.int32), offsets, hist, counts, n_threads,
+            np.arange(9, dtype=np.int32), offsets, np.zeros(9, np.uint8), hist, counts, n_threads,
         )  # fmt: skip
         results.append((hist, counts))
     for hist, counts in results:
@@ -79,6 +80,7 @@ def test_subtract_makes_a_sibling():
     ({"starts": np.array([-1])}, "starts, ends"),
     ({"offsets": np.array([0, 9, 18, 26], np.int32)}, "offsets"),
     ({"features": np.array([0, 2], np.int32)}, "offsets"),
+    ({"sparse": np.zeros(2, np.uint8)}, "sparse"),
     ({"counts": np.zeros((1, 26), np.int32)}, "counts"),
     ({"residuals": np.zeros((299, 16), np.int16)}, "same rows"),
     ({"residuals": np.zeros((300, 8), np.int16), "hist": np.zeros((1, 27, 8), np.int32)}, "16"),
@@ -89,7 +91,44 @@ def test_arguments_that_do_not_fit_are_refused(change, match):
     arguments = {
         "bins": bins, "residuals": residuals, "rows": rows, "starts": np.array([0]), "ends": np.array([100]),
         "slots": np.array([0], np.int32), "features": np.array([0, 2, 5], np.int32),
-        "offsets": np.array([0, 9, 18, 27], np.int32), "hist": hist, "counts": counts, "n_threads": 1,
+        "offsets": np.array([0, 9, 18, 27], np.int32), "sparse": np.zeros(3, np.uint8),
+        "hist": hist, "counts": counts, "n_threads": 1,
     }  # fmt: skip
     with pytest.raises(ValueError, match=match):
         _kernels.build_histograms(**{**arguments, **change})
+
+
+@pytest.mark.parametrize("columns", [16, 48])
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_sparse_features_have_the_same_histograms(columns, n_threads):
+    """Features with a common bin come from the rows that have another, whatever the mixture."""
+    rng = np.random.default_rng(5)
+    bins, residuals, rows = make(n_features=8, columns=columns)
+    common = np.array([-1, 3, -1, 0, 8, -1, 5, 2], np.int32)
+    for f in np.flatnonzero(common >= 0):
+        bins[rng.random(len(bins)) < 0.9, f] = common[f]
+    bins[:, 7] = 2  # no row has another
+    indptr, feature, value = _kernels.uncommon_bins(bins, common, n_threads)
+    assert indptr[-1] == sum((bins[:, f] != common[f]).sum() for f in np.flatnonzero(common >= 0))
+    for i in (0, 17, 299):
+        own = slice(indptr[i], indptr[i + 1])
+        wanted = [(f, bins[i, f]) for f in range(8) if common[f] >= 0 and bins[i, f] != common[f]]
+        assert list(zip(feature[own].tolist(), value[own].tolist(), strict=True)) == wanted
+
+    features = np.array([0, 1, 3, 5, 6, 7], np.int32)  # some of both kinds
+    offsets = (np.arange(7) * 9).astype(np.int32)
+    starts, ends, slots = np.array([0, 100, 100]), np.array([100, 100, 300]), np.array([2, 0, 3], np.int32)
+    hist, counts = pool(4, 54, columns)
+    sparse = (common[features] >= 0).astype(np.uint8)
+    where = rows, starts, ends, slots, features, offsets
+    _kernels.build_histograms(bins, residuals, *where, sparse, hist, counts, n_threads)
+    assert (counts[2, 9:27] == -77).all(), "sparse features are left to the other kernel"
+    _kernels.build_sparse_histograms(
+        indptr, feature, value, common, residuals, *where, hist, counts, n_threads
+    )
+    for start, end, slot in zip(starts, ends, slots, strict=True):
+        for f, number in enumerate(features):
+            own = slice(offsets[f], offsets[f + 1])
+            wanted = naive.histogram(bins, residuals, rows[start:end], number, 9)
+            assert counts[slot, own].tolist() == wanted[0]
+            assert hist[slot, own].tolist() == wanted[1]

@@ -23,8 +23,8 @@ def grow(rng, n_features, n_labels, depth, entries):
     }
 
 
-def flatten(nested, n_features):
-    """Nested trees as the arrays of a model."""
+def flatten(nested, n_features, n_labels=100, value_scale=()):
+    """Nested trees as the arrays of a model; with a scale for every tree, leaf values are 16-bit integers."""
     offsets, indptr = [0], [0]
     feature, threshold, missing_left, child, labels, values = ([] for _ in range(6))
     for tree in nested:
@@ -41,8 +41,27 @@ def flatten(nested, n_features):
     return Trees(
         np.array(offsets, np.int64), np.array(feature, np.int32), np.array(threshold, np.float32),
         np.array(missing_left, np.uint8), np.array(child, np.int32), np.array(indptr, np.int64),
-        np.array(labels, np.int32), np.array(values, np.float32), np.zeros(n_features),
+        np.array(labels, np.uint16 if n_labels <= 2**16 else np.uint32),
+        np.array(values, np.int16 if len(value_scale) else np.float32),
+        np.array(value_scale, np.float32), np.zeros(n_features),
     )  # fmt: skip
+
+
+def scaled(node, scale):
+    """The tree with every leaf value multiplied."""
+    if "leaf" in node:
+        return {
+            "leaf": {label: np.float32(value) * np.float32(scale) for label, value in node["leaf"].items()}
+        }
+    return {**node, "left": scaled(node["left"], scale), "right": scaled(node["right"], scale)}
+
+
+def rounded(node):
+    """The tree with leaf values as integers other than 0."""
+    if "leaf" in node:
+        whole = {label: int(np.round(1000 * value)) or 1 for label, value in node["leaf"].items()}
+        return {"leaf": whole}
+    return {**node, "left": rounded(node["left"]), "right": rounded(node["right"])}
 
 
 def make_predictor(trees, n_features, n_labels):
@@ -73,11 +92,19 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize("n_threads", [1, 3])
-def test_predictions_are_the_twins(case, missing, n_threads):
+@pytest.mark.parametrize("compact", [False, True])
+def test_predictions_are_the_twins(case, missing, n_threads, compact):
     n_features, n_labels, n_trees, depth, entries = CASES[case]
     rng = np.random.default_rng(11)
     nested = [grow(rng, n_features, n_labels, depth, entries) for _ in range(n_trees)]
-    predictor = make_predictor(flatten(nested, n_features), n_features, n_labels)
+    if compact:
+        scale = rng.random(n_trees).astype(np.float32)
+        integers = [rounded(tree) for tree in nested]
+        nested = [scaled(tree, s) for tree, s in zip(integers, scale, strict=True)]
+        trees = flatten(integers, n_features, n_labels, scale)
+    else:
+        trees = flatten(nested, n_features, n_labels)
+    predictor = make_predictor(trees, n_features, n_labels)
     n, k = 135, 7  # two blocks and a part; rows by fours and three left over
     X = make_rows(n, n_features, 12, missing)
     csr = sp.csr_matrix(X)

@@ -36,7 +36,7 @@ def fit(kind="csr", **parameters):
 def good(tmp_path_factory):
     """A sound file with names and a projection."""
     path = tmp_path_factory.mktemp("good") / "model.safetensors"
-    clf, X = fit("names", projection="random", projection_dim=3)
+    clf, X = fit("names", projection="random", projection_dim=3, keep_raw=False)
     clf.save(path)
     return path, X.astype(np.float32)
 
@@ -72,7 +72,7 @@ def read_header(path):
 @pytest.mark.parametrize("projection", [None, "pca"])
 def test_round_trip(kind, projection, tmp_path):
     clf, X = fit(kind, projection=projection, projection_dim=2)
-    clf.save(tmp_path / "a.safetensors")
+    clf.save(tmp_path / "a.safetensors", compact=False)
     loaded = load(tmp_path / "a.safetensors")
     for found, wanted in zip(loaded.predict_topk(X, 4), clf.predict_topk(X, 4), strict=True):
         np.testing.assert_array_equal(found, wanted)
@@ -86,7 +86,7 @@ def test_round_trip(kind, projection, tmp_path):
     assert {**ours, "n_jobs": None, "verbose": 0} == {**theirs, "n_jobs": None, "verbose": 0}
     np.testing.assert_array_equal(loaded.model_.label_counts, clf.model_.label_counts)
     assert loaded.model_.n_train_rows == 80
-    loaded.save(tmp_path / "b.safetensors")
+    loaded.save(tmp_path / "b.safetensors", compact=False)
     assert (tmp_path / "a.safetensors").read_bytes() == (tmp_path / "b.safetensors").read_bytes()
 
 
@@ -101,18 +101,35 @@ def test_history_and_seed_are_kept(tmp_path):
     np.testing.assert_array_equal(again.model_.trees.leaf_values, clf.model_.trees.leaf_values)
 
 
-@pytest.mark.parametrize(("most", "dtype"), [(255, np.uint8), (256, np.uint16), (70_000, np.uint32)])
-def test_counts_take_as_few_bytes_as_they_need(most, dtype):
-    assert file_module._narrow(np.array([0, most])).dtype == dtype
-    assert file_module._narrow(np.array([2**40])).dtype == np.int64
+def test_a_compact_file_is_smaller_and_says_nearly_the_same(tmp_path):
+    clf, X = fit("names", n_trees=20, learning_rate=0.5)
+    sizes = []
+    for name, compact in (("whole", False), ("compact", True)):
+        clf.save(tmp_path / name, compact=compact)
+        sizes.append((tmp_path / name).stat().st_size)
+    assert sizes[1] < sizes[0]
+    loaded = load(tmp_path / "compact")
+    trees = clf.model_.trees
+    # half a step of a tree's largest value, or a whole one for what would round to zero
+    steps = [np.abs(list(_tree_values(trees, t))).max() / 32767 for t in range(20)]
+    found, wanted = loaded.decision_function(X), clf.decision_function(X)
+    assert abs(found - wanted).max() <= sum(steps) + 1e-6
+    loaded.save(tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "compact").read_bytes()
 
 
-def test_arrays_are_views_of_the_file_and_cannot_be_written(good):
+def _tree_values(trees, t):
+    leaves = trees.child[trees.tree_offsets[t] : trees.tree_offsets[t + 1]]
+    leaves = leaves[trees.feature[trees.tree_offsets[t] : trees.tree_offsets[t + 1]] < 0]
+    for leaf in leaves:
+        yield from trees.leaf_values[trees.leaf_indptr[leaf] : trees.leaf_indptr[leaf + 1]]
+
+
+def test_what_is_large_is_a_view_of_the_file_and_cannot_be_written(good):
     model = load_model(good[0])
-    for name, array in vars(model.trees).items():
-        assert not array.flags.writeable, name
-        assert not array.flags.owndata, name
-    assert not model.projection.components.flags.writeable
+    for array in (model.trees.leaf_labels, model.trees.leaf_values, model.projection.components):
+        assert not array.flags.writeable
+        assert not array.flags.owndata
 
 
 def test_saving_over_the_file_that_is_mapped_leaves_the_loaded_model_sound(good, tmp_path):
@@ -212,13 +229,15 @@ def edit_layout(good, tmp_path, change):
     lambda t: t.update(data_offsets=[-8, 8]),
     lambda t: t.update(data_offsets=[8, 0]),
     lambda t: t.update(data_offsets=[0]),
-    lambda t: t.update(dtype="F16"),
+    lambda t: t.update(dtype="BOOL"),
     lambda t: t.update(dtype="Q7"),
     lambda t: t.update(dtype="F32"),
     lambda t: t.pop("dtype"),
     lambda t: t.pop("shape"),
 ])  # fmt: skip
-@pytest.mark.parametrize("tensor", ["trees.child", "trees.tree_offsets", "label_names.bytes", "label_counts"])
+@pytest.mark.parametrize(
+    "tensor", ["trees.feature", "trees.leaf_values", "label_names.bytes", "label_counts"]
+)
 def test_layouts_that_lie(good, tmp_path, tensor, change):
     edit_layout(good, tmp_path, lambda layout: change(layout[tensor]))
 
@@ -275,6 +294,9 @@ def test_metadata_that_is_no_header(edited, text, message):
     ("history", {"m": 3}, "history"),
     ("history", {"m": ["x"]}, "history"),
     ("history", {"m": [None]}, "history"),
+    ("keep_raw", 1, "feature_gain has 3 numbers; wanted 7"),
+    ("keep_raw", True, "keep_raw"),
+    ("keep_raw", -1, "keep_raw"),
     ("parameters", [], "'parameters' is"),
     ("parameters", {"n_tree": 3}, "'n_tree' is unknown to SparseGBDTClassifier; update"),
     ("parameters", {"n_trees": 0}, "n_trees=0 is not allowed"),
@@ -322,65 +344,60 @@ def replace(name, make):
     return change
 
 
-I32, I64 = np.iinfo(np.int32), np.iinfo(np.int64)
+I64 = np.iinfo(np.int64)
 
 
-def first_leaf(tensors):
-    return int(np.flatnonzero(tensors["trees.feature"] < 0)[0])
+def wider(name, dtype, index, value):
+    """A number that the tensor's own type may not hold."""
 
-
-def set_leaf_child(value):
     def change(tensors):
-        tensors["trees.child"][first_leaf(tensors)] = value
+        tensors[f"trees.{name}"] = tensors[f"trees.{name}"].astype(dtype)
+        tensors[f"trees.{name}"][index] = value
 
     return change
 
 
-def swap_leaves(tensors):
-    leaves = np.flatnonzero(tensors["trees.feature"] < 0)[:2]
-    tensors["trees.child"][leaves] = tensors["trees.child"][leaves[::-1]]
+def make_root_a_leaf(tensors):
+    tensors["trees.feature"][0] = 0
+
+
+def put_leaves_first(tensors):
+    """As many inner nodes as before, but none of them can be reached from its parent."""
+    first = tensors["trees.feature"][: tensors["trees.n_nodes"][0]]
+    first[:] = np.sort(first)
 
 
 BAD_TENSORS = {
-    "a child before its parent": (put("trees.child", 0, 0), "child: must come after its parent"),
-    "a child of itself": (put("trees.child", 0, -1), "child"),
-    "a child beyond the tree": (lambda t: t["trees.child"].__setitem__(0, len(t["trees.child"])), "child"),
-    "a child at the end of int32": (put("trees.child", 0, I32.max), "child"),
-    "a child at the other end": (put("trees.child", 0, I32.min), "child"),
-    "a leaf beyond the leaves": (set_leaf_child(10**6), "child"),
-    "a leaf at the end of int32": (set_leaf_child(I32.max), "child"),
-    "a leaf below zero": (set_leaf_child(-1), "child"),
-    "a leaf used twice": (set_leaf_child(1), "child"),
-    "leaves in another order": (swap_leaves, "child"),
-    "a feature beyond the columns": (put("trees.feature", 0, 3), "feature: a column that does not exist"),
-    "a feature at the end of int32": (put("trees.feature", 0, I32.max), "feature"),
-    "a feature of -2": (put("trees.feature", 0, -2), "child"),
-    "a threshold that is no number": (put("trees.threshold", 0, np.nan), "threshold must be a number"),
+    "a leaf in place of the root": (make_root_a_leaf, "feature: half the nodes of a tree"),
+    "children before their parents": (put_leaves_first, "child: must come after its parent"),
+    "a feature beyond the columns": (put("trees.feature", 0, 4), "feature: a column that does not exist"),
+    "a feature beyond int32": (wider("feature", np.uint32, 0, 2**32 - 1), "feature: a column that does not"),
+    "a feature at the end of int32": (wider("feature", np.uint32, 0, 2**31), "feature: a column that does not"),
+    "a node too few": (replace("trees.feature", lambda a: a[:-1]), "n_nodes must be odd"),
+    "no nodes": (replace("trees.feature", lambda a: a[:0]), "n_nodes must be odd"),
+    "a tree without a node": (replace("trees.n_nodes", lambda a: np.append(a, a[:1] * 0)), "n_nodes must be odd"),
+    "a tree of even size": (put("trees.n_nodes", 0, 2), "n_nodes must be odd"),
+    "trees that are too large": (wider("n_nodes", np.uint32, 0, 2**32 - 1), "n_nodes must be odd"),
+    "no trees": (replace("trees.n_nodes", lambda a: a[:0]), "n_nodes must be odd"),
+    "a threshold that is no number": (lambda t: t["trees.thresholds"].fill(np.nan), "threshold must be a number"),
+    "a threshold that does not exist": (wider("threshold_index", np.uint32, 0, 2**32 - 1), "threshold_index"),
+    "no thresholds": (replace("trees.thresholds", lambda a: a[:0]), "threshold_index"),
+    "a threshold_index too few": (replace("trees.threshold_index", lambda a: a[:-1]), "inner nodes"),
+    "a missing_left too many": (replace("trees.missing_left", lambda a: np.append(a, a[:1])), "inner nodes"),
     "a label beyond the labels": (put("trees.leaf_labels", 0, 6), "leaf_labels: no such label"),
-    "a label below zero": (put("trees.leaf_labels", 0, -1), "leaf_labels"),
-    "a label at the end of int32": (put("trees.leaf_labels", 0, I32.max), "leaf_labels"),
-    "a leaf value that is no number": (put("trees.leaf_values", 0, np.nan), "leaf_values must be finite"),
-    "an infinite leaf value": (put("trees.leaf_values", 0, np.inf), "leaf_values must be finite"),
-    "leaves that decrease": (put("trees.leaf_indptr", 1, 10**9), "leaf_indptr must not decrease"),
-    "leaves from below": (put("trees.leaf_indptr", 1, -5), "leaf_indptr"),
-    "leaves at the end of int64": (put("trees.leaf_indptr", 1, I64.min), "leaf_indptr"),
-    "leaves that do not start at 0": (put("trees.leaf_indptr", 0, 1), "leaf_indptr"),
-    "leaves that end elsewhere": (put("trees.leaf_indptr", -1, 0), "leaf_indptr"),
-    "no leaves": (replace("trees.leaf_indptr", lambda a: a[:0]), "leaf_indptr"),
-    "a leaf that no node has": (replace("trees.leaf_indptr", lambda a: np.append(a, a[-1:])), "leaf_indptr"),
-    "trees without a node": (put("trees.tree_offsets", 1, 0), "tree_offsets"),
-    "trees that decrease": (put("trees.tree_offsets", 1, 10**9), "tree_offsets"),
-    "trees at the end of int64": (put("trees.tree_offsets", 1, I64.max), "tree_offsets"),
-    "trees at the other end": (put("trees.tree_offsets", 2, I64.min), "tree_offsets"),
-    "trees that do not start at 0": (put("trees.tree_offsets", 0, 1), "tree_offsets"),
-    "trees that end elsewhere": (put("trees.tree_offsets", -1, 1), "tree_offsets"),
-    "no tree offsets": (replace("trees.tree_offsets", lambda a: a[:0]), "tree_offsets"),
-    "a threshold too few": (replace("trees.threshold", lambda a: a[:-1]), "one number a node"),
-    "a missing_left too many": (replace("trees.missing_left", lambda a: np.append(a, a[:1])), "a node"),
+    "a label at the end of uint32": (wider("leaf_labels", np.uint32, 0, 2**32 - 1), "leaf_labels: no such label"),
+    "leaf labels of one byte": (replace("trees.leaf_labels", lambda a: a.astype(np.uint8)), "is U8"),
+    "a leaf size too few": (replace("trees.leaf_sizes", lambda a: a[:-1]), "leaf_sizes has"),
+    "a leaf that is too large": (wider("leaf_sizes", np.uint32, 0, 2**32 - 1), "leaf_indptr must start at 0"),
     "a leaf value too few": (replace("trees.leaf_values", lambda a: a[:-1]), "leaf_indptr"),
+    "a leaf value that is no number": (wider("leaf_values", np.float32, 0, np.nan), "finite|value_scale"),
+    "a scale that is no number": (put("trees.value_scale", 0, np.nan), "value_scale must be finite"),
+    "an infinite scale": (put("trees.value_scale", 0, np.inf), "value_scale must be finite"),
+    "a scale too few": (replace("trees.value_scale", lambda a: a[:-1]), "value_scale must have one number a tree"),
+    "no scales": (lambda t: t.pop("trees.value_scale"), "tensor 'trees.value_scale' is missing"),
     "a gain too few": (replace("trees.feature_gain", lambda a: a[:-1]), "has 2 numbers; wanted 3"),
     "a gain that is no number": (put("trees.feature_gain", 0, np.nan), "feature_gain holds a number"),
-    "a negative count": (replace("label_counts", lambda a: -a.astype(np.int64) - 1), "a negative count"),
+    "negative counts": (replace("label_counts", lambda a: -a.astype(np.int64) - 1), "'label_counts' is I64"),
     "a count too many": (replace("label_counts", lambda a: np.append(a, a[:1])), "has 7 entries"),
     "names that overlap": (put("label_names.offsets", 1, 10**6), "label_names.offsets must rise"),
     "names that start late": (put("label_names.offsets", 0, 1), "label_names.offsets must rise"),
@@ -395,9 +412,9 @@ BAD_TENSORS = {
     "a projection of one dimension": (replace("projection.components", np.ravel), "1 dimensions"),
     "a projection of other rows": (replace("projection.components", lambda a: a[1:]), r"shape \(3, 3\)"),
     "a projection of float64": (replace("projection.components", lambda a: a.astype(np.float64)), "F64"),
-    "wider children": (replace("trees.child", lambda a: a.astype(np.int64)), "'trees.child' is I64"),
-    "a table of children": (replace("trees.child", lambda a: a[None]), "2 dimensions"),
-    "no thresholds": (lambda t: t.pop("trees.threshold"), "tensor 'trees.threshold' is missing"),
+    "signed features": (replace("trees.feature", lambda a: a.astype(np.int64)), "'trees.feature' is I64"),
+    "a table of features": (replace("trees.feature", lambda a: a[None]), "2 dimensions"),
+    "no threshold_index": (lambda t: t.pop("trees.threshold_index"), "'trees.threshold_index' is missing"),
     "no counts": (lambda t: t.pop("label_counts"), "tensor 'label_counts' is missing"),
     "no names": (lambda t: t.pop("label_names.bytes"), "tensor 'label_names.bytes' is missing"),
     "something more": (lambda t: t.update(other=np.zeros(3, np.float32)), "unknown tensor 'other'"),
@@ -423,9 +440,22 @@ def test_the_sound_file_passes_through_the_same_editor(edited, good):
     assert edited().predict_topk(good[1])[0].shape == (80, 5)
 
 
-def test_every_tensor_of_the_schema_is_in_a_file(good):
-    names = {f"trees.{name}" for name in file_module.TREE_DTYPES}
-    assert set(load_file(good[0])) == names | {
+def test_a_file_with_values_of_32_bits_has_no_scales(edited):
+    def widen(tensors):
+        del tensors["trees.value_scale"]
+        tensors["trees.leaf_values"] = tensors["trees.leaf_values"].astype(np.float32)
+
+    edited(widen)
+    with pytest.raises(ModelFileError, match=r"unknown tensor 'trees\.value_scale'"):
+        edited(lambda tensors: tensors.update({"trees.value_scale": np.ones(3, np.float32)}))
+
+
+def test_every_tensor_of_the_format_is_in_a_file(good):
+    names = (
+        "n_nodes feature threshold_index thresholds missing_left leaf_sizes leaf_labels leaf_values value_scale"
+        " feature_gain"
+    )
+    assert set(load_file(good[0])) == {f"trees.{name}" for name in names.split()} | {
         "label_counts", "label_names.bytes", "label_names.offsets", "projection.components"
     }  # fmt: skip
     assert sparseleaf.ModelFileError is ModelFileError

@@ -37,7 +37,7 @@ def test_concatenate_renumbers_leaves_and_sorts_labels_by_id():
         flat([-1], [0], [0], [0]),
         LeafVectors(np.array([0, 3]), np.array([0, 1, 2], np.uint32), np.array([1, 2, 3], np.float32)),
     )
-    trees = concatenate_trees([first, second], label_ids, 3)
+    trees = concatenate_trees([first, second], label_ids, 3, 9)
     assert trees.n_trees == 2
     assert trees.tree_offsets.tolist() == [0, 3, 4]
     assert trees.child.tolist() == [1, 0, 1, 2]
@@ -45,10 +45,13 @@ def test_concatenate_renumbers_leaves_and_sorts_labels_by_id():
     assert trees.leaf_labels.tolist() == [2, 7, 5, 2, 5, 7]
     np.testing.assert_allclose(trees.leaf_values, [0.2, 0.1, 0.3, 2, 3, 1])
     assert trees.feature_gain.tolist() == [0, 2.5, 0]
+    assert trees.leaf_labels.dtype == np.uint16
+    for n_labels, dtype in ((2**16, np.uint16), (2**16 + 1, np.uint32)):
+        assert concatenate_trees([first], label_ids, 3, n_labels).leaf_labels.dtype == dtype
 
 
 def test_no_trees():
-    trees = concatenate_trees([], np.empty(0, np.int32), 4)
+    trees = concatenate_trees([], np.empty(0, np.int32), 4, 2)
     assert trees.n_trees == 0
     assert trees.leaf_indptr.tolist() == [0]
 

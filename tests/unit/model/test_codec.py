@@ -1,0 +1,83 @@
+"""Trees to tensors and back: exact but for leaf values in 16 bits."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from smalldata import make_set
+from sparseleaf import SparseGBDTClassifier, load
+from sparseleaf.model.codec import decode_trees, encode_trees, narrow
+
+
+def grow(**parameters):
+    X, Y = make_set(300, 5, 12, seed=4, missing=0.1)
+    return SparseGBDTClassifier(**{"n_trees": 4, "min_samples_leaf": 3, **parameters}).fit(X, Y).model_.trees
+
+
+def decode(tensors):
+    tensors = dict(tensors)
+    trees = decode_trees(lambda name, dtypes, ndim: tensors.pop(name))
+    assert not tensors, "every tensor is read"
+    return trees
+
+
+@pytest.mark.parametrize("parameters", [
+    {}, {"growth": "best-first", "max_leaves": 9}, {"max_depth": 1}, {"min_samples_leaf": 200}, {"n_trees": 1},
+    {"leaf_min_gain": 1e9}, {"max_bins": 255, "min_samples_leaf": 1, "max_depth": None},
+])  # fmt: skip
+def test_nothing_is_lost(parameters):
+    trees = grow(**parameters)
+    found = decode(encode_trees(trees, compact=False))
+    for field in dataclasses.fields(trees):
+        array, wanted = getattr(found, field.name), getattr(trees, field.name)
+        assert array.dtype == wanted.dtype, field.name
+        np.testing.assert_array_equal(array, wanted, field.name)
+
+
+def test_compact_values_are_within_a_step_and_never_lost():
+    trees = grow(learning_rate=0.9)
+    values = trees.leaf_values.copy()
+    values[::7] *= np.float32(1e-6)  # far below a step
+    trees = dataclasses.replace(trees, leaf_values=values)
+    found = decode(encode_trees(trees, compact=True))
+    assert found.leaf_values.dtype == np.int16
+    assert len(found.value_scale) == 4
+    first = 0
+    for t in range(4):
+        n_leaves = int((trees.feature[trees.tree_offsets[t] : trees.tree_offsets[t + 1]] < 0).sum())
+        own = slice(trees.leaf_indptr[first], trees.leaf_indptr[first + n_leaves])
+        first += n_leaves
+        scale = found.value_scale[t]
+        assert scale == np.abs(values[own]).max() / np.float32(32767)
+        decoded = found.leaf_values[own].astype(np.float64) * scale
+        error = np.abs(decoded - values[own])
+        assert (error <= np.where(np.abs(values[own]) < scale / 2, scale, 0.51 * scale)).all()
+        np.testing.assert_array_equal(np.sign(decoded), np.sign(values[own]))
+    assert first == len(trees.leaf_indptr) - 1
+
+
+def test_compact_trees_stay_as_they_are():
+    once = decode(encode_trees(grow(), compact=True))
+    for compact in (True, False):
+        again = decode(encode_trees(once, compact))
+        np.testing.assert_array_equal(again.leaf_values, once.leaf_values)
+        np.testing.assert_array_equal(again.value_scale, once.value_scale)
+
+
+@pytest.mark.parametrize("learning_rate", [1e-30, 1e-40, 1e-45])
+def test_tiny_values_can_be_saved(learning_rate, tmp_path):
+    X, Y = make_set(100, 3, 4)
+    clf = SparseGBDTClassifier(n_trees=2, learning_rate=learning_rate).fit(X, Y)
+    clf.save(tmp_path / "m.safetensors")
+    assert np.isfinite(load(tmp_path / "m.safetensors").decision_function(X).data).all()
+
+
+@pytest.mark.parametrize(("most", "dtype"), [
+    (0, np.uint8), (255, np.uint8), (256, np.uint16), (65_535, np.uint16), (65_536, np.uint32),
+    (2**32 - 1, np.uint32), (2**32, np.uint64),
+])  # fmt: skip
+def test_numbers_take_as_few_bytes_as_they_need(most, dtype):
+    found = narrow(np.array([0, most]))
+    assert found.dtype == dtype
+    assert found.tolist() == [0, most]
