@@ -150,7 +150,7 @@ def merged_indptr(
     leaf_labels: _U32,
     out_indptr: _I64,
     n_threads: int,
-) -> None: ...
+) -> _U32: ...
 def merge_leaves(
     indptr: _I64,
     labels: _U32,
@@ -159,6 +159,7 @@ def merge_leaves(
     leaf_indptr: _I64,
     leaf_labels: _U32,
     leaf_values: _F32,
+    places: _U32,
     out_indptr: _I64,
     out_labels: _U32,
     out_scores: _F32,

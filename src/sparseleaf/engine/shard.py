@@ -304,7 +304,16 @@ class Shard:
                 room = 2 * size
                 self._spare = np.empty(room, np.uint32), np.empty(room, np.float32)
             _kernels.merge_leaves(
-                indptr, labels, scores, own, *leaves, vectors.values, places, merged, *self._spare, self._n_jobs
+                indptr,
+                labels,
+                scores,
+                own,
+                *leaves,
+                vectors.values,
+                places,
+                merged,
+                *self._spare,
+                self._n_jobs,
             )
             self._blocks[i] = (merged, *self._spare)
             self._spare = labels, scores
