@@ -104,6 +104,27 @@ void collect(const RowBlocks& state, const int32_t* rows, int64_t n, std::vector
     for (const uint32_t label : seen) local_of[label] = -1;
 }
 
+// The numbers 0 … n - 1 in order of bin, then of number: each with its bin in the upper half.
+template <typename BinOf>
+std::vector<uint64_t> sorted_rows(BinOf&& bin_of, int64_t n, int64_t n_bins) {
+    std::vector<uint64_t> order(static_cast<size_t>(n));
+    for (int64_t i = 0; i < n; ++i)
+        order[i] = static_cast<uint64_t>(bin_of(i)) << 32 | static_cast<uint64_t>(i);
+    if (n_bins > 4 * n) {
+        std::sort(order.begin(), order.end());
+        return order;
+    }
+    std::vector<int64_t> next(static_cast<size_t>(n_bins) + 1, 0);  // few bins: count them
+    for (const uint64_t key : order) {
+        require(static_cast<int64_t>(key >> 32) < n_bins, "bins: a bin behind that of missing values");
+        ++next[(key >> 32) + 1];
+    }
+    for (int64_t b = 0; b < n_bins; ++b) next[b + 1] += next[b];
+    std::vector<uint64_t> sorted(static_cast<size_t>(n));
+    for (const uint64_t key : order) sorted[next[key >> 32]++] = key;
+    return sorted;
+}
+
 void exact_splits(const std::vector<Block>& blocks, In2<uint32_t> bins, In1<int32_t> rows,
                   In1<int64_t> starts, In1<int64_t> ends, In1<int32_t> features, In1<int32_t> missing_bin,
                   In2<uint8_t> node_mask, int64_t n_labels, int loss, int64_t k, double step, double l2,
@@ -145,38 +166,48 @@ void exact_splits(const std::vector<Block>& blocks, In2<uint32_t> bins, In1<int3
         std::vector<ExactCut> best(static_cast<size_t>(n_active));
         parallel_tasks(n_active, n_threads, [&](int64_t f, int) {
             if (masked && !node_mask.data()[v * n_active + f]) return;
-            std::vector<std::pair<uint32_t, int32_t>> order(
-                static_cast<size_t>(n));  // (bin, place in the node)
-            for (int64_t i = 0; i < n; ++i)
-                order[i] = {bins.data()[static_cast<int64_t>(own[i]) * n_features + features.data()[f]],
-                            static_cast<int32_t>(i)};
-            std::sort(order.begin(), order.end());
-            if (order.front().first == order.back().first) return;
-            std::vector<int64_t> left(static_cast<size_t>(n_local), 0);
-            TopSquares squares(k);
+            const int64_t missing = missing_bin.data()[f];
+            const std::vector<uint64_t> order = sorted_rows(
+                [&](int64_t i) {
+                    return bins.data()[static_cast<int64_t>(own[i]) * n_features + features.data()[f]];
+                },
+                n, missing + 1);
+            const auto bin_at = [&](int64_t i) { return static_cast<int64_t>(order[i] >> 32); };
+
+            // The paper tests sample 1, 1 + S, 1 + 2S, …; equal values cannot be parted, so a test waits for
+            // the end of their run. What has a value against what has none is a cut as well.
+            std::vector<int64_t> cuts;  // rows on the left
             int64_t since = 0;
-            for (int64_t i = 0; i + 1 < n; ++i) {
-                const auto [bin, place] = order[i];
-                if (static_cast<int64_t>(bin) == missing_bin.data()[f]) break;
-                for (int64_t e = node.indptr[place]; e < node.indptr[place + 1]; ++e)
-                    left[node.labels[e]] += node.values[e];
+            for (int64_t i = 0; i + 1 < n && bin_at(i) != missing; ++i) {
                 ++since;
-                const int64_t n_left = i + 1, n_right = n - n_left;
-                // The paper tests sample 1, 1 + S, 1 + 2S, …; equal values cannot be parted, so the test
-                // waits for the end of their run. A run's last place is always followed by a larger value.
-                if (since < every && !(static_cast<int64_t>(order[i + 1].first) == missing_bin.data()[f]))
-                    continue;
-                if (order[i + 1].first == bin) continue;
+                if (bin_at(i + 1) == bin_at(i) || (since < every && bin_at(i + 1) != missing)) continue;
                 since = 0;
-                if (n_left < min_samples) continue;
-                if (n_right < min_samples) break;
+                if (i + 1 >= min_samples && n - i - 1 >= min_samples) cuts.push_back(i + 1);
+            }
+            if (cuts.empty()) return;
+
+            std::vector<int64_t> left(static_cast<size_t>(n_local), 0);
+            const auto add = [&](int64_t i, int64_t sign) {
+                const auto place = static_cast<int64_t>(order[i] & 0xffffffffu);
+                for (int64_t e = node.indptr[place]; e < node.indptr[place + 1]; ++e)
+                    left[node.labels[e]] += sign * node.values[e];
+            };
+            int64_t done = 0;
+            if (2 * cuts.front() >
+                n) {  // a long first run, such as the zeros of a word: come from the other end
+                left = node.total;
+                for (done = n; done > cuts.front(); --done) add(done - 1, -1);
+            }
+            TopSquares squares(k);
+            for (const int64_t n_left : cuts) {
+                for (; done < n_left; ++done) add(done, 1);
                 const double gain = squares(n_local, [&](int64_t l) { return left[l]; }) /
                                         (static_cast<double>(n_left) + l2) +
                                     squares(n_local, [&](int64_t l) { return node.total[l] - left[l]; }) /
-                                        (static_cast<double>(n_right) + l2) -
+                                        (static_cast<double>(n - n_left) + l2) -
                                     parent;
                 if (best[f].bin < 0 || gain > best[f].gain)
-                    best[f] = {gain, static_cast<int32_t>(bin), static_cast<int32_t>(n_left)};
+                    best[f] = {gain, static_cast<int32_t>(bin_at(n_left - 1)), static_cast<int32_t>(n_left)};
             }
         });
         int64_t winner = -1;

@@ -12,28 +12,33 @@ from typing import IO
 
 
 @contextmanager
+def drafting(path: Path) -> Iterator[Path]:
+    """A path beside ``path`` to write to; it takes its place when all went well, and goes away otherwise."""
+    path = path.resolve()  # a symbolic link stays one, its target is replaced
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+    try:
+        yield draft
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+@contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """Open a file that takes the place of ``path`` only when everything is written; gzipped if named ``.gz``.
 
     What is there and is no regular file (a pipe, ``/dev/null``) is written to directly.
     """
-    path = path.resolve()  # a symbolic link stays one, its target is replaced
     if path.exists() and not path.is_file():
         with path.open("wb") as file:
             yield file
         return
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
-    try:
-        with temporary.open("xb") as file:
-            if path.suffix == ".gz":
-                # no time stamp and no name in the header: the same data gives the same bytes
-                with gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0) as packed:
-                    yield packed  # type: ignore[misc]
-            else:
-                yield file
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with drafting(path) as draft, draft.open("xb") as file:
+        if path.suffix == ".gz":
+            # no time stamp and no name in the header: the same data gives the same bytes
+            with gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0) as packed:
+                yield packed  # type: ignore[misc]
+        else:
+            yield file
+        file.flush()
+        os.fsync(file.fileno())

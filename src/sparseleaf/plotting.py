@@ -6,10 +6,8 @@ drawing made of characters for terminals and logs (`draw_learning_curve`), which
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -18,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from sparseleaf._files import drafting
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -115,7 +115,7 @@ def plot_learning_curve(
 
     if target is not None:
         figure = ax.figure.canvas.figure  # the whole picture, also when ax is in a subfigure
-        with _replacing(target) as draft:
+        with drafting(target) as draft:
             figure.savefig(draft, format=target.suffix.lower().removeprefix("."), dpi=160)
     return ax
 
@@ -259,14 +259,3 @@ def _path(points: Sequence[tuple[int, int] | None]) -> Iterator[tuple[int, int]]
             if here != previous:
                 yield here
             previous = here
-
-
-@contextlib.contextmanager
-def _replacing(target: Path) -> Iterator[Path]:
-    """A path beside ``target`` to write to; it takes the target's place when all went well."""
-    draft = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        yield draft
-        draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)

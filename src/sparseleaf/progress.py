@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -22,7 +22,26 @@ from sparseleaf.callbacks import Callback, TrainingState
 def say(text: str, verbose: int) -> None:
     """Print a line to stderr where the user wants to know."""
     if verbose:
-        Console(stderr=True, highlight=False).print(text)
+        Console(stderr=True, highlight=False, soft_wrap=True).print(text)
+
+
+@contextmanager
+def progress(what: str, total: int, verbose: int) -> Iterator[Callable[[int, str], None]]:
+    """A function to call with what is done, and what to say of it; it draws a bar on a terminal."""
+    if verbose < 1 or not sys.stderr.isatty():
+        yield lambda done, text: None
+        return
+    columns = (
+        TextColumn(what),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda done, text: bar.update(task, completed=done, description=text)
 
 
 @contextmanager
@@ -31,24 +50,8 @@ def training_progress(n_trees: int, verbose: int) -> Iterator[list[Callback]]:
     if verbose >= 2:
         yield [_print_tree]
         return
-    if verbose < 1 or not sys.stderr.isatty():
-        yield []
-        return
-    columns = (
-        TextColumn("trees"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.description}"),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=n_trees)
-
-        def advance(state: TrainingState) -> None:
-            bar.update(task, completed=state.tree, description=_metrics(state))
-
-        yield [advance]
+    with progress("trees", n_trees, verbose) as advance:
+        yield [lambda state: advance(state.tree, _metrics(state))]
 
 
 def _metrics(state: TrainingState) -> str:

@@ -65,18 +65,19 @@ def test_table_of_parameters_is_up_to_date():
     assert module.PAGE.read_text() == module.page(), "run python docs/make_parameters.py"
 
 
+@pytest.mark.parametrize("compact", [True, False])
 @pytest.mark.parametrize("projection", [None, "pca"])
-def test_reader_of_the_file_format_page_agrees(projection, tmp_path):
+def test_reader_of_the_file_format_page_agrees(projection, compact, tmp_path):
     X, Y = make_xc(300, 30, 40, labels_per_row=3, nnz_per_row=8)
     X = X.toarray()
     if projection is None:
         X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
     path = tmp_path / "m.safetensors"
     clf = sparseleaf.SparseGBDTClassifier(n_trees=8, projection=projection, projection_dim=5).fit(X, Y)
-    clf.save(path)
+    clf.save(path, compact=compact)
     page = run_page(ROOT / "docs" / "file-format.md")
     header, tensors = page["read"](path)
-    wanted = clf.decision_function(X[:50]).toarray()
+    wanted = sparseleaf.load(path).decision_function(X[:50]).toarray()
     found = np.stack([page["scores"](header, tensors, row) for row in X[:50]])
     close = np.isclose(found, wanted, rtol=1e-5, atol=1e-6)
     # a projected value may lie within rounding of a cut

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -17,6 +18,14 @@ if TYPE_CHECKING:
 
 TOP_FEATURES = 10
 
+PARTS = {
+    "trees.leaf_sizes": "leaves",
+    "trees.leaf_labels": "leaves",
+    "trees.leaf_values": "leaves",
+    "trees.value_scale": "leaves",
+}
+"""What a tensor is counted as; otherwise it is the part of its name before the dot."""
+
 
 def inspect(model: Model, as_json: AsJson = False) -> None:
     """Show what a model is made of."""
@@ -29,6 +38,8 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
 
 def describe(path: Path) -> dict[str, Any]:
     """All that ``--json`` prints."""
+    from safetensors import safe_open
+
     import sparseleaf
 
     estimator = sparseleaf.load(path)
@@ -37,15 +48,10 @@ def describe(path: Path) -> dict[str, Any]:
     size = path.stat().st_size
     importances = estimator.feature_importances_.tolist()
     best = sorted(range(len(importances)), key=lambda i: (-importances[i], i))[:TOP_FEATURES]
-    parts = {
-        "nodes": sum(a.nbytes for a in (trees.tree_offsets, trees.feature, trees.threshold))
-        + trees.missing_left.nbytes
-        + trees.child.nbytes,
-        "leaves": trees.leaf_indptr.nbytes + trees.leaf_labels.nbytes + trees.leaf_values.nbytes,
-        "projection": 0 if model.projection is None else model.projection.components.nbytes,
-        "label_counts": model.label_counts.nbytes,
-        "feature_gain": trees.feature_gain.nbytes,
-    }
+    with safe_open(path, framework="np") as file:
+        parts = Counter[str]()
+        for name in file.keys():  # noqa: SIM118
+            parts[PARTS.get(name, name.partition(".")[0])] += file.get_tensor(name).nbytes
     deepest = tree_depths(trees)
     return {
         "method": model.method,
@@ -65,7 +71,7 @@ def describe(path: Path) -> dict[str, Any]:
         "projection_shape": None if model.projection is None else list(model.projection.components.shape),
         "top_features": [{"feature": i, "importance": importances[i]} for i in best if importances[i] > 0],
         "history": model.history,
-        "bytes_by_part": {**parts, "header_and_names": size - sum(parts.values())},
+        "bytes_by_part": {**parts, "header": size - sum(parts.values())},
     }
 
 

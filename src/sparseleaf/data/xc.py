@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import gzip
 import os
-import secrets
 import zlib
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -21,6 +19,7 @@ from scipy import sparse
 from sklearn.utils import check_array
 
 from sparseleaf import _kernels
+from sparseleaf._files import replacing
 from sparseleaf.data.targets import encode_targets
 
 __all__ = ["load_xc", "save_xc"]
@@ -116,7 +115,7 @@ def save_xc(path: PathLike, X: Any, Y: Any) -> None:
     )
     n_threads = _n_threads(None)
     step = max(1, _ENTRIES_PER_BLOCK * n_rows // (n_rows + X.nnz + Y.nnz + 1))
-    with _replacing(path) as raw, _maybe_gzip(raw, path) as file:
+    with replacing(path) as file:
         file.write(f"{n_rows} {X.shape[1]} {Y.shape[1]}\n".encode())
         for begin in range(0, n_rows, step):
             file.write(_kernels.xc_format(*arrays, begin, min(begin + step, n_rows), n_threads).data)
@@ -203,29 +202,3 @@ def _features(X: Any) -> sparse.csr_matrix:
         if np.isinf(matrix.data).any():
             raise ValueError("X: found repeated entries that add up to infinity, wanted float32 values")
     return matrix
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file that takes the place of ``path`` only when everything is written."""
-    path = path.resolve()  # a symbolic link stays one, its target is replaced
-    temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-@contextmanager
-def _maybe_gzip(raw: IO[bytes], path: Path) -> Iterator[IO[bytes]]:
-    if path.suffix != ".gz":
-        yield raw
-        return
-    # No time stamp and no name in the header: the same data gives the same bytes.
-    with gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=raw, mtime=0) as file:
-        yield file  # type: ignore[misc]

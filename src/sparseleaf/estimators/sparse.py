@@ -309,7 +309,16 @@ class SparseGBDTClassifier(ModelClassifier):
         projection = (
             None
             if kind is None
-            else fit_projection(kind, X, targets.matrix, self.projection_dim, keep_raw, seed, n_jobs)
+            else fit_projection(
+                kind,
+                X,
+                targets.matrix,
+                self.projection_dim,
+                keep_raw=keep_raw,
+                seed=seed,
+                n_jobs=n_jobs,
+                verbose=self.verbose,
+            )
         )
 
         training = _Training(self, X, targets, projection, seed, n_jobs)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -18,6 +17,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
+from sparseleaf._files import drafting
 from sparseleaf.data.targets import Kind
 from sparseleaf.model.codec import UNSIGNED, decode_trees, encode_trees, narrow
 from sparseleaf.model.model import Model
@@ -91,17 +91,13 @@ def save_model(model: Model, path: str | os.PathLike[str], *, compact: bool = Tr
     }
     contiguous = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
     path = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    os.close(handle)
-    try:
-        save_file(contiguous, temporary, {METADATA_KEY: json.dumps(header, sort_keys=True)})
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(temporary).chmod(0o666 & ~umask)  # mkstemp's own mode would hide the model from other users
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    if path.exists() and not path.is_file():
+        raise ValueError(f"path: {os.fspath(path)!r} is not a regular file; wanted a file to write.")
+    with drafting(path) as draft:
+        draft.touch()
+        mode = draft.stat().st_mode  # what files have here; the library's own would hide it from other users
+        save_file(contiguous, draft, {METADATA_KEY: json.dumps(header, sort_keys=True)})
+        draft.chmod(mode)
 
 
 def load_model(path: str | os.PathLike[str]) -> Model:

@@ -37,16 +37,26 @@ def choose_keep_raw(keep_raw: bool | str, kind: str | None, X: Features) -> bool
 
 
 def fit_projection(
-    kind: str, X: Features, Y: sp.csr_matrix, dim: int, keep_raw: bool, seed: int, n_jobs: int
+    kind: str,
+    X: Features,
+    Y: sp.csr_matrix,
+    dim: int,
+    *,
+    keep_raw: bool,
+    seed: int,
+    n_jobs: int,
+    verbose: int = 0,
 ) -> Projection:
     """Fit the projection of that kind to ``dim`` columns (fewer where X has not as many)."""
-    return rounded(_components(kind, X, Y, dim, seed, n_jobs), keep_raw)
+    return rounded(_components(kind, X, Y, dim, seed, n_jobs, verbose), keep_raw)
 
 
-def _components(kind: str, X: Features, Y: sp.csr_matrix, dim: int, seed: int, n_jobs: int) -> Array:
+def _components(
+    kind: str, X: Features, Y: sp.csr_matrix, dim: int, seed: int, n_jobs: int, verbose: int
+) -> Array:
     """W, float (n_features, dim)."""
     if kind == "leml":
-        W: Array = LEML(dim, n_jobs=n_jobs, random_state=seed).fit(X, Y).components_
+        W: Array = LEML(dim, n_jobs=n_jobs, random_state=seed, verbose=verbose).fit(X, Y).components_
         return W
     if kind == "random":
         # drawn by the size of X alone; one row is enough to fit it

@@ -26,6 +26,7 @@ from threadpoolctl import threadpool_limits
 
 from sparseleaf._arrays import as_csr32, effective_n_jobs
 from sparseleaf.data.targets import encode_targets
+from sparseleaf.progress import progress
 from sparseleaf.projection.linear import times
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ class LEML(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  #
         Threads; None for all cores. The result does not depend on it.
     random_state : int, RandomState or None, default=0
         Draws the start of the alternating minimisation.
+    verbose : int, default=0
+        0 is silent, 1 shows a progress bar on a terminal.
 
     Attributes
     ----------
@@ -74,6 +77,7 @@ class LEML(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  #
         solver: str = "auto",
         n_jobs: int | None = None,
         random_state: Any = 0,
+        verbose: int = 0,
     ) -> None:
         self.n_components = n_components
         self.gamma = gamma
@@ -82,6 +86,7 @@ class LEML(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  #
         self.solver = solver
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit W to features and labels.
@@ -104,7 +109,9 @@ class LEML(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  #
                 W = _reduced_rank_ridge(X, Y, rank, gamma)
             else:
                 seed = int(check_random_state(self.random_state).randint(2**31))
-                W = _Alternating(X, Y, gamma, n_jobs).fit(rank, self.max_iter, self.cg_iter, seed)
+                W = _Alternating(X, Y, gamma, n_jobs).fit(
+                    rank, self.max_iter, self.cg_iter, seed, self.verbose
+                )
             self.components_ = _rotate(X, W, n_jobs)
         self._n_features_out = self.components_.shape[1]
         return self
@@ -171,11 +178,14 @@ class _Alternating:
         self._gamma = gamma
         self._n_jobs = n_jobs
 
-    def fit(self, rank: int, rounds: int, cg_steps: int, seed: int) -> Array:
+    def fit(self, rank: int, rounds: int, cg_steps: int, seed: int, verbose: int) -> Array:
         """W after some rounds."""
-        W = self._start(rank, seed)
-        for _ in range(rounds):
-            W = self._w_step(W, self._h_step(W), cg_steps)
+        with progress("LEML", rounds + 1, verbose) as advance:
+            W = self._start(rank, seed)
+            advance(1, "")
+            for done in range(rounds):
+                W = self._w_step(W, self._h_step(W), cg_steps)
+                advance(done + 2, "")
         return W
 
     def _start(self, rank: int, seed: int) -> Array:
@@ -196,9 +206,10 @@ class _Alternating:
         H: Array = right @ inverse.astype(np.float32)
         return H
 
-    def _w_step(self, W: Array, H: Array, steps: int) -> Array:
+    def _w_step(self, W: Array, H: Array, steps: int, tolerance: float = TOLERANCE) -> Array:
+        """W for this H, in the eigenbasis of HᵀH, which is kept as ``basis``: the fit is then X W (H basis)ᵀ."""
         weights, basis = np.linalg.eigh(_gram(H))
-        rotation = basis.astype(np.float32)
+        self.basis = rotation = basis.astype(np.float32)
         scale = np.maximum(weights, 0.0).astype(np.float32)
         W = W @ rotation  # warm start
         residual = self._times(self._Xt, self._times(self._Y, H @ rotation))
@@ -207,7 +218,7 @@ class _Alternating:
         direction = residual.copy()
         size = _column_dots(residual, residual)
         for _ in range(steps):
-            if np.all(size <= TOLERANCE**2 * start):
+            if np.all(size <= tolerance**2 * start):
                 break
             applied = self._operator(direction, scale)
             length = _ratio(size, _column_dots(direction, applied))

@@ -42,7 +42,7 @@ def test_projection(cli, tmp_path):
     )
     found = json.loads(cli("inspect", tmp_path / "m", "--json").out)
     assert found["projection_shape"] == [50, 7]
-    assert found["bytes_by_part"]["projection"] == 4 * 50 * 7
+    assert found["bytes_by_part"]["projection"] == 2 * 50 * 7
     assert "50 → 7" in cli("inspect", tmp_path / "m").out
 
 
@@ -54,6 +54,7 @@ def _trees(offsets, feature, child):
         empty,
         empty,
         np.array(child, np.int32),
+        empty,
         empty,
         empty,
         empty,

@@ -33,20 +33,21 @@ def test_auto_projects_wide_sparse_data_only():
 @pytest.mark.parametrize("sparse", [False, True])
 def test_projection_is_a_product_and_the_same_for_any_threads(kind, sparse):
     X = make(sparse=sparse)
-    projection = fit_projection(kind, X, targets(X), 5, False, 0, 1)
+    projection = fit_projection(kind, X, targets(X), 5, keep_raw=False, seed=0, n_jobs=1)
     assert projection.width == 5
     assert projection.components.dtype == np.float16
     found = projection.transform(X, 1)
     np.testing.assert_allclose(found, X @ projection.components.astype(np.float64), atol=1e-4)
     np.testing.assert_array_equal(projection.transform(X, 3), found)
     np.testing.assert_array_equal(
-        fit_projection(kind, X, targets(X), 5, False, 0, 1).components, projection.components
+        fit_projection(kind, X, targets(X), 5, keep_raw=False, seed=0, n_jobs=1).components,
+        projection.components,
     )
 
 
 def test_dense_pca_is_scikit_learns_up_to_a_shift_and_a_scale():
     X = make(sparse=False)
-    found = fit_projection("pca", X, targets(X), 4, False, 0, 1).transform(X, 1)
+    found = fit_projection("pca", X, targets(X), 4, keep_raw=False, seed=0, n_jobs=1).transform(X, 1)
     wanted = PCA(4, random_state=0).fit_transform(X)
     found = (found - found.mean(axis=0)) / found.std(axis=0)
     np.testing.assert_allclose(np.abs(found), np.abs(wanted / wanted.std(axis=0)), atol=5e-3)
@@ -57,7 +58,7 @@ def test_dense_pca_is_scikit_learns_up_to_a_shift_and_a_scale():
 @pytest.mark.parametrize("n", [1, 3, 120])
 def test_more_columns_than_there_are_are_not_made(kind, sparse, n):
     X = make(n, 8, sparse)
-    projection = fit_projection(kind, X, targets(X), 100, False, 0, 1)
+    projection = fit_projection(kind, X, targets(X), 100, keep_raw=False, seed=0, n_jobs=1)
     assert projection.width <= 8
     assert np.isfinite(projection.components).all()
     clf = SparseGBDTClassifier(n_trees=1, projection=kind).fit(X, np.eye(n, 5))
@@ -88,8 +89,8 @@ def test_raw_features_are_kept_where_they_are_few():
 @pytest.mark.parametrize("sparse", [False, True])
 def test_raw_features_lie_behind_the_projected_ones(sparse):
     X = make(sparse=sparse)
-    alone = fit_projection("pca", X, targets(X), 5, False, 0, 1)
-    beside = fit_projection("pca", X, targets(X), 5, True, 0, 1)
+    alone = fit_projection("pca", X, targets(X), 5, keep_raw=False, seed=0, n_jobs=1)
+    beside = fit_projection("pca", X, targets(X), 5, keep_raw=True, seed=0, n_jobs=1)
     assert (alone.width, beside.width) == (5, 35)
     wanted = np.hstack([alone.transform(X, 1), X.toarray() if sparse else X])
     np.testing.assert_array_equal(beside.transform(X, 2), wanted)
