@@ -29,6 +29,7 @@ PAPER = {
     "max_bins": 20,
     "colsample_bynode": 1.0,
     "projection": None,
+    "keep_raw": False,
     "n_jobs": 2,
 }
 
