@@ -293,23 +293,21 @@ class SparseGBDTClassifier(ModelClassifier):
         if y is None:  # in scikit-learn's words
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         targets = encode_targets(y, X.shape[0])
+        watched = None if eval_set is None else self._eval_rows(eval_set, targets)
         kind = choose_projection(self.projection, X, self.projection_dim)
         keep_raw = choose_keep_raw(self.keep_raw, kind, X)
         if kind is not None:
             refuse_nan(X)
+            if watched is not None:
+                refuse_nan(watched[0])
         estimated = self._estimate(X, targets, kind, keep_raw)
         memory.require(estimated, "Fewer rows, projection_dim or max_bins, or a projection, need less.")
-        say(
-            f"{X.shape[0]:,} rows, {X.shape[1]:,} features, {targets.n_labels:,} labels; {estimated}",
-            self.verbose,
-        )
-        if self.projection == "auto":
-            chosen = "none, raw features" if kind is None else kind + " beside raw features" * keep_raw
-            say(f"projection: {chosen}", self.verbose)
-        projection = (
-            None
-            if kind is None
-            else fit_projection(
+        sizes = f"{X.shape[0]:,} rows, {X.shape[1]:,} features, {targets.n_labels:,} labels"
+        seen = "raw features" if kind is None else kind + " beside raw features" * keep_raw
+        say(f"{sizes}; trees on {seen}; {estimated}", self.verbose)
+        projection = None
+        if kind is not None:
+            projection = fit_projection(
                 kind,
                 X,
                 targets.matrix,
@@ -319,11 +317,10 @@ class SparseGBDTClassifier(ModelClassifier):
                 n_jobs=n_jobs,
                 verbose=self.verbose,
             )
-        )
 
         training = _Training(self, X, targets, projection, seed, n_jobs)
-        if eval_set is not None:
-            training.watch(*self._eval_rows(eval_set, targets))
+        if watched is not None:
+            training.watch(*watched)
         stoppers = (
             []
             if self.early_stopping_rounds is None

@@ -10,6 +10,7 @@ from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.random_projection import GaussianRandomProjection
 from threadpoolctl import threadpool_limits
 
+from sparseleaf._arrays import has_nan
 from sparseleaf.projection.leml import LEML
 from sparseleaf.projection.linear import Projection, rounded
 
@@ -23,10 +24,13 @@ RAW_BESIDE = 2_048
 
 
 def choose_projection(kind: str | None, X: Features, dim: int) -> str | None:
-    """What ``projection="auto"`` means for this data: raw features where they are dense or few, else LEML."""
+    """What ``projection="auto"`` means for this data: raw features where they are dense or few, else LEML.
+
+    Raw as well where values are missing, which no projection can take.
+    """
     if kind != "auto":
         return kind
-    return "leml" if sp.issparse(X) and X.shape[1] > dim else None
+    return "leml" if sp.issparse(X) and X.shape[1] > dim and not has_nan(X) else None
 
 
 def choose_keep_raw(keep_raw: bool | str, kind: str | None, X: Features) -> bool:
