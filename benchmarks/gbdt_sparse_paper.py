@@ -47,7 +47,8 @@ WAYS = {
 SETS = {
     "delicious": ({"n_trees": 100, "leaf_labels": 20, "projection_dim": 100}, list(WAYS)),
     "bibtex": ({"n_trees": 100, "leaf_labels": 20, "projection_dim": 100}, list(WAYS)),
-    "wiki10-shaped": ({"n_trees": 100, "leaf_labels": 20, "projection_dim": 100}, list(WAYS)),
+    # vanilla GBDT is left out: its scores become dense (it had taken 8 GB when it was stopped after three minutes)
+    "wiki10-shaped": ({"n_trees": 100, "leaf_labels": 20, "projection_dim": 100}, ["random", "PCA", "LEML"]),
     "tibkat-gnd": ({"n_trees": 60, "leaf_labels": 50, "projection_dim": 100}, ["PCA", "LEML"]),
     "delicious200k-shaped": ({"n_trees": 20, "leaf_labels": 100, "projection_dim": 50}, ["LEML"]),
 }

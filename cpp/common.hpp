@@ -59,6 +59,15 @@ inline void require_indptr(const In1<int64_t>& indptr, size_t n_entries) {
             "indptr: must rise from 0 to the number of entries");
 }
 
+// Ranges [starts[k], ends[k]) of `rows`, one for each node.
+inline void require_ranges(const In1<int64_t>& starts, const In1<int64_t>& ends, size_t n_rows) {
+    require(starts.size() == ends.size(), "starts, ends: same size");
+    for (size_t k = 0; k < starts.size(); ++k)
+        require(starts.data()[k] >= 0 && starts.data()[k] <= ends.data()[k] &&
+                    ends.data()[k] <= static_cast<int64_t>(n_rows),
+                "starts, ends: not a range of rows");
+}
+
 // Hand a C++ array over to numpy without a copy; the capsule frees it.
 template <typename T>
 Numpy1<T> to_numpy(std::unique_ptr<T[]> data, size_t size) {

@@ -137,6 +137,7 @@ void exact_splits(const std::vector<Block>& blocks, In2<uint32_t> bins, In1<int3
     for (const auto size :
          {ends.size(), out_feature.size(), out_bin.size(), out_gain.size(), out_left_count.size()})
         require(size == starts.size(), "one number a node is wanted of every array");
+    require_ranges(starts, ends, rows.size());
     require(missing_bin.size() == features.size(), "missing_bin: one number a feature");
     require(step > 0.0, "step: must be positive");
     for (int64_t f = 0; f < n_active; ++f)

@@ -65,7 +65,7 @@ void build_histograms(In2<uint8_t> bins, In2<int16_t> residuals, In1<int32_t> ro
     const int64_t columns = static_cast<int64_t>(residuals.shape(1)),
                   n_bins = static_cast<int64_t>(hist.shape(1));
     const int64_t n_features = static_cast<int64_t>(bins.shape(1));
-    require(starts.size() == slots.size() && ends.size() == slots.size(), "starts, ends, slots: same size");
+    require(starts.size() == slots.size(), "starts, slots: same size");
     require(static_cast<int64_t>(offsets.size()) == n_active + 1 && offsets.data()[n_active] == n_bins,
             "offsets: one more than features, ending at the bins of hist");
     require(static_cast<int64_t>(hist.shape(2)) == columns && columns % kLanes == 0 && columns <= kMaxColumns,
@@ -74,12 +74,10 @@ void build_histograms(In2<uint8_t> bins, In2<int16_t> residuals, In1<int32_t> ro
             "counts: (slots, bins) of hist");
     require(bins.shape(0) == residuals.shape(0), "bins, residuals: same rows");
     require(sparse.size() == features.size(), "sparse: one number a feature");
+    require_ranges(starts, ends, rows.size());
     for (int64_t k = 0; k < n_nodes; ++k) {
         require(slots.data()[k] >= 0 && slots.data()[k] < static_cast<int64_t>(hist.shape(0)),
                 "slots: beyond hist");
-        require(starts.data()[k] >= 0 && starts.data()[k] <= ends.data()[k] &&
-                    ends.data()[k] <= static_cast<int64_t>(rows.size()),
-                "starts, ends: not a range of rows");
     }
     nb::gil_scoped_release release;
 

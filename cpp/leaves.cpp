@@ -26,11 +26,7 @@ nb::tuple leaf_vectors(const std::vector<Block>& blocks, In1<int32_t> rows, In1<
                        double rate, int n_threads) {
     const RowBlocks state(blocks);
     const auto n_leaves = static_cast<int64_t>(starts.size());
-    require(starts.size() == ends.size(), "starts, ends: same size");
-    for (int64_t leaf = 0; leaf < n_leaves; ++leaf)
-        require(starts.data()[leaf] >= 0 && starts.data()[leaf] <= ends.data()[leaf] &&
-                    ends.data()[leaf] <= static_cast<int64_t>(rows.size()),
-                "starts, ends: not a range of rows");
+    require_ranges(starts, ends, rows.size());
     std::vector<std::vector<Entry>> kept(static_cast<size_t>(n_leaves));
     std::unique_ptr<int64_t[]> indptr(new int64_t[static_cast<size_t>(n_leaves) + 1]);
     std::unique_ptr<uint32_t[]> labels;

@@ -23,10 +23,8 @@ void partition(In2<Bin> bins, Out1<int32_t> rows, In1<int64_t> starts, In1<int64
     for (const auto size :
          {ends.size(), feature.size(), cut.size(), missing_bin.size(), missing_left.size(), middles.size()})
         require(size == starts.size(), "one number a node is wanted of every array");
+    require_ranges(starts, ends, rows.size());
     for (int64_t k = 0; k < n_nodes; ++k) {
-        require(starts.data()[k] >= 0 && starts.data()[k] <= ends.data()[k] &&
-                    ends.data()[k] <= static_cast<int64_t>(rows.size()),
-                "starts, ends: not a range of rows");
         require(feature.data()[k] >= 0 && feature.data()[k] < n_features, "feature: beyond bins");
     }
     nb::gil_scoped_release release;

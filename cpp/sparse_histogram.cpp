@@ -98,17 +98,15 @@ void build_sparse_histograms(In1<int64_t> indptr, In1<int32_t> feature, In1<uint
     require_indptr(indptr, feature.size());
     require(indptr.size() == residuals.shape(0) + 1, "indptr: one more than the rows of residuals");
     require(static_cast<int64_t>(hist.shape(2)) == m && m % kLanes == 0, "hist: columns of the residuals");
-    require(starts.size() == slots.size() && ends.size() == slots.size(), "starts, ends, slots: same size");
+    require(starts.size() == slots.size(), "starts, slots: same size");
     require(static_cast<int64_t>(offsets.size()) == n_active + 1 && offsets.data()[n_active] == n_bins,
             "offsets: one more than features, ending at the bins of hist");
     require(counts.shape(0) == hist.shape(0) && static_cast<int64_t>(counts.shape(1)) == n_bins,
             "counts: (slots, bins) of hist");
+    require_ranges(starts, ends, rows.size());
     for (int64_t k = 0; k < n_nodes; ++k) {
         require(slots.data()[k] >= 0 && slots.data()[k] < static_cast<int64_t>(hist.shape(0)),
                 "slots: beyond hist");
-        require(starts.data()[k] >= 0 && starts.data()[k] <= ends.data()[k] &&
-                    ends.data()[k] <= static_cast<int64_t>(rows.size()),
-                "starts, ends: not a range of rows");
     }
     for (int64_t a = 0; a < n_active; ++a)
         require(features.data()[a] >= 0 && features.data()[a] < n_features, "features: beyond common");

@@ -58,11 +58,12 @@ def test_examples_run(script, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_table_of_parameters_is_up_to_date():
-    spec = importlib.util.spec_from_file_location("make_parameters", ROOT / "docs" / "make_parameters.py")
+@pytest.mark.parametrize("maker", ["make_parameters", "make_results"])
+def test_generated_pages_are_up_to_date(maker):
+    spec = importlib.util.spec_from_file_location(maker, ROOT / "docs" / f"{maker}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    assert module.PAGE.read_text() == module.page(), "run python docs/make_parameters.py"
+    assert module.PAGE.read_text() == module.page(), f"run python docs/{maker}.py"
 
 
 @pytest.mark.parametrize("compact", [True, False])
