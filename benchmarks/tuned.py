@@ -48,8 +48,8 @@ CHANGES = [
 ]
 
 FOUND = {
-    "delicious": {},
-    "bibtex": {},
+    "delicious": {"sketch_dim": 64, "learning_rate": 0.03, "n_trees": 400},
+    "bibtex": {"min_samples_leaf": 20, "learning_rate": 0.03, "n_trees": 400},
 }
 
 
