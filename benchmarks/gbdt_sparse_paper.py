@@ -4,7 +4,8 @@
 
 Table 1: random projection, PCA, LEML and vanilla GBDT (every label in every leaf) side by side. Table 3: prediction
 time, model size and accuracy. Figure 1: P@1 against prediction time and against model size. The dial: what an L0
-penalty on leaf entries (`leaf_min_gain`) does to size and accuracy. The paper's settings: depth 10, leaves of at least 100 rows, λ 5, k 20 (100 for Delicious-200K), 20 bins; learning rate 0.1; 100 trees.
+penalty on leaf entries (`leaf_min_gain`) does to size and accuracy. The paper's settings: depth 10,
+leaves of at least 100 rows, λ 5, k 20 (100 for Delicious-200K), 20 bins; learning rate 0.1; 100 trees.
 
 Wiki10-31K and Delicious-200K are not to be had here: two made-up sets of their shape stand in for time, memory and
 size; their accuracy says nothing about the real ones. Runs are processes of their own, on two threads. What is cut off
