@@ -61,7 +61,7 @@ nb::tuple leaf_vectors(const std::vector<Block>& blocks, In1<int32_t> rows, In1<
                         int64_t& sum = sums[label];
                         // written always, kept if the label is new: a branch would be guessed wrong too often
                         touched[n_touched] = label;
-                        n_touched += sum == 0;
+                        n_touched += (sum == 0) & (residuals[e] != 0);
                         sum += residuals[e];
                     }
                 }

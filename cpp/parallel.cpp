@@ -10,6 +10,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 namespace sparseleaf {
@@ -60,9 +61,13 @@ class Pool {
     void run(const std::shared_ptr<Job>& job) {
         {
             const std::lock_guard lock(mutex_);
-            while (static_cast<int>(n_workers_) < job->n_threads - 1) {
-                std::thread([this] { serve(); }).detach();
-                ++n_workers_;
+            try {
+                while (static_cast<int>(n_workers_) < job->n_threads - 1) {
+                    std::thread([this] { serve(); }).detach();
+                    ++n_workers_;
+                }
+            } catch (const std::system_error&) {
+                // the system gives no more threads: those that there are do the work
             }
             jobs_.push_back(job);
             posted_.fetch_add(1, std::memory_order_release);
@@ -89,14 +94,15 @@ class Pool {
     void serve() {
         for (;;) {
             std::shared_ptr<Job> job;
+            uint64_t seen = 0;
             {
                 std::unique_lock lock(mutex_);
                 wake_.wait(lock, [&] { return (job = find_open()) != nullptr; });
+                seen = posted_.load(std::memory_order_relaxed);
             }
             const int thread = job->joined.fetch_add(1);
             if (thread < job->n_threads) job->work(thread);
             job.reset();
-            const uint64_t seen = posted_.load(std::memory_order_acquire);
             for (int spin = 0; spin < kSpins && posted_.load(std::memory_order_acquire) == seen; ++spin)
                 pause();
         }

@@ -182,7 +182,7 @@ struct Source {
 
     const float* block(int64_t begin, int64_t n, std::vector<float>& buffer) const {
         if (dense) return dense + begin * width;
-        if (buffer.empty()) buffer.assign(static_cast<size_t>(kBlock * width), 0.0f);
+        if (buffer.empty()) buffer.assign(static_cast<size_t>(std::min(kBlock, n_rows) * width), 0.0f);
         for (int64_t i = 0; i < n; ++i)
             for (int64_t e = indptr[begin + i]; e < indptr[begin + i + 1]; ++e) {
                 require(indices[e] >= 0 && indices[e] < width,

@@ -68,16 +68,17 @@ def estimate(
     histogram_budget: int,
 ) -> MemoryEstimate:
     """Apply the formula of ``docs/memory.md``; ``n_features`` counts the columns that trees see."""
-    # no more slots are written than nodes wait to be split, with some to spare
-    histograms = (max_leaves + 4) * n_features * (max_bins + 1) * 4
     k = n_labels if leaf_labels is None else min(leaf_labels, n_labels)
     columns = 0 if exact else -(-sketch_width // 16) * 16
+    # no more slots are written than nodes wait to be split, with some to spare
+    slot = n_features * (max_bins + 1) * (columns + 1) * 4
+    histograms = max(4 * slot, min(histogram_budget, (max_leaves + 4) * slot))
     entries = min(target_entries + n_rows * n_trees * k, n_rows * n_labels)
     return MemoryEstimate(
         features=projected * (4 * n_rows + 6 * input_features),
         bins=(4 if exact else 1) * n_rows * n_features,
         residuals=0 if exact else n_rows * (4 * sketch_width + 2 * columns),
-        histograms=0 if exact else min(histogram_budget, histograms * (columns + 1)),
+        histograms=0 if exact else histograms,
         scores=8 * entries,
         model=n_trees * max_leaves * (8 * k + 34),
     )

@@ -35,12 +35,12 @@ class HistogramPool:
         First bin of each of them.
     """
 
-    def __init__(self, features: Array, n_bins: Array, width: int, budget: int) -> None:
+    def __init__(self, features: Array, n_bins: Array, width: int, budget: int, max_nodes: int) -> None:
         self.features = features.astype(np.int32)
         self.offsets = np.concatenate(([0], np.cumsum(n_bins[features]))).astype(np.int32)
         columns = -(-width // LANES) * LANES
         size = max(1, int(self.offsets[-1]))
-        n_slots = max(MIN_SLOTS, budget // (size * (columns + 1) * 4))
+        n_slots = max(MIN_SLOTS, min(budget // (size * (columns + 1) * 4), max_nodes + MIN_SLOTS))
         # pages are taken from the system only when a slot is first written
         self.sums = empty_aligned((n_slots, size, columns), np.int32)
         self.counts = np.empty((n_slots, size), np.int32)
@@ -55,14 +55,22 @@ class HistogramSearch:
     """Best cuts from histograms of reduced residuals (see :class:`~sparseleaf.boosting.splits.SplitSearch`)."""
 
     def __init__(
-        self, n_bins: Array, has_missing: Array, width: int, budget: int, limits: SplitLimits, n_jobs: int
-    ):
+        self,
+        n_bins: Array,
+        has_missing: Array,
+        width: int,
+        budget: int,
+        limits: SplitLimits,
+        n_jobs: int,
+        max_nodes: int,
+    ) -> None:
         self._n_bins = n_bins
         self._has_missing = has_missing
         self._width = width
         self._budget = budget
         self._limits = limits
         self._n_jobs = n_jobs
+        self._max_nodes = max_nodes  # that can wait to be split at once
         self._pool: HistogramPool | None = None
         self._scale = 1.0
         self._waiting: dict[int, Node] = {}
@@ -73,7 +81,7 @@ class HistogramSearch:
             self._pool.free += [node.slot for node in self._waiting.values()]
         self._waiting.clear()
         if self._pool is None or not np.array_equal(self._pool.features, features):
-            self._pool = HistogramPool(features, self._n_bins, self._width, self._budget)
+            self._pool = HistogramPool(features, self._n_bins, self._width, self._budget, self._max_nodes)
         self._scale = scale
 
     def search(self, shards: Shards, families: list[Family], node_features: NodeFeatures) -> None:

@@ -75,6 +75,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         try:
             code = typer.main.get_command(app).main(args=given, prog_name="sparseleaf", standalone_mode=False)
         except (KeyboardInterrupt, typer.Abort):
+            print("sparseleaf: interrupted; nothing was written", file=sys.stderr)
             return INTERRUPTED
         except Exception as error:
             text = _user_error(error)

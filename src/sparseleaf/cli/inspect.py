@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sparseleaf._arrays import Array
+    from sparseleaf.model import Model as TrainedModel
     from sparseleaf.model import Trees
 
 TOP_FEATURES = 10
@@ -69,10 +70,21 @@ def describe(path: Path) -> dict[str, Any]:
         "depth_mean": float(deepest.mean()) if len(deepest) else 0.0,
         "labels_per_leaf": len(trees.leaf_labels) / n_leaves if n_leaves else 0.0,
         "projection_shape": None if model.projection is None else list(model.projection.components.shape),
-        "top_features": [{"feature": i, "importance": importances[i]} for i in best if importances[i] > 0],
+        "keep_raw": model.projection is not None and model.projection.keep_raw,
+        "top_features": [
+            {**column(model, i), "importance": importances[i]} for i in best if importances[i] > 0
+        ],
         "history": model.history,
         "bytes_by_part": {**parts, "header": size - sum(parts.values())},
     }
+
+
+def column(model: TrainedModel, number: int) -> dict[str, Any]:
+    """Which feature a column of the trees is: a raw one, or one that the projection makes."""
+    projected = 0 if model.projection is None else model.projection.components.shape[1]
+    if number < projected:
+        return {"feature": number, "kind": "projected"}
+    return {"feature": number - projected, "kind": "raw"}
 
 
 def tree_depths(trees: Trees) -> Array:
@@ -118,11 +130,14 @@ def _show(path: Path, found: dict[str, Any]) -> None:
         f" at most {found['depth_max']}",
         "nodes": f"{found['n_nodes']:,}",
         "leaves": f"{found['n_leaves']:,}, {found['labels_per_leaf']:.1f} labels a leaf",
-        "projection": "none" if shape is None else f"{shape[0]:,} → {shape[1]:,}",
+        "projection": "none"
+        if shape is None
+        else f"{shape[0]:,} → {shape[1]:,}" + ", beside the raw features" * found["keep_raw"],
         "size": readable_bytes(found["bytes"])
         + f" ({', '.join(f'{name} {readable_bytes(n)}' for name, n in found['bytes_by_part'].items() if n)})",
         "top features": ", ".join(
-            f"{top['feature']} ({100 * top['importance']:.1f}%)" for top in found["top_features"]
+            f"{top['kind']} {top['feature']} ({100 * top['importance']:.1f}%)"
+            for top in found["top_features"]
         ),
         "parameters": "  ".join(f"{name}={value}" for name, value in found["parameters"].items()),
     }

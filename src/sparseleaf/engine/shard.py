@@ -24,6 +24,9 @@ LANES = 16
 BLOCK_ROWS = 16_384
 """Rows whose scores are rebuilt at a time: the room needed beside what is non-zero. A power of two."""
 
+SPARE_ENTRIES = 1 << 16
+"""Room that is not worth giving back."""
+
 TRUTH_BIT = np.uint32(1 << 31)
 
 Block = tuple["Array", "Array", "Array"]
@@ -298,7 +301,8 @@ class Shard:
             merged = np.empty_like(indptr)
             places = _kernels.merged_indptr(indptr, labels, own, *leaves, merged, self._n_jobs)
             size = int(merged[-1])
-            if len(self._spare[0]) < size:
+            # neither too small nor, after a block of many labels, so large that its pages would be held for nothing
+            if not size <= len(self._spare[0]) <= 4 * size + SPARE_ENTRIES:
                 # Twice the size, for the trees to come: pages that are not written take no memory, while new
                 # ones would be cleared by the system first, which costs more than the merge.
                 room = 2 * size

@@ -20,6 +20,7 @@ from sparseleaf.model import Model, save_model
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
+    from sparseleaf.data.targets import Targets
 
 NOT_IN_MODEL = ("n_jobs", "verbose")
 """Parameters that change how training runs, not what comes out; the model file does not hold them."""
@@ -129,13 +130,13 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if sample_weight is not None:
             raise ValueError("sample_weight: not supported for multi-label targets; wanted None.")
         ids, _ = self._topk_ids(X, 1, None)
-        return precision_at_k(encode_known(y, len(ids), model.label_names, model.n_labels), ids, 1)
+        return precision_at_k(encode_known(y, len(ids), model.known_labels), ids, 1)
 
     @property
     def feature_importances_(self) -> Array:
         """Share of the total gain that each column brought, over the columns that trees split on.
 
-        With a projection these are the projected columns, not those of X.
+        With a projection these are the projected columns, followed by those of X where ``keep_raw`` kept them.
         """
         gain = self._model().trees.feature_gain
         total = gain.sum()
@@ -174,6 +175,8 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Set the attributes of a fitted classifier."""
         self.model_ = model
         self.history_ = model.history
+        asked = model.parameters.get("projection")
+        self.projection_kind_ = None if model.projection is None else "leml" if asked == "auto" else asked
         self.best_iteration_ = model.n_trees
         names = model.label_names
         self.classes_ = np.arange(model.n_labels) if names is None else names
@@ -234,25 +237,34 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return as_csr32(X) if sp.issparse(X) else X
 
 
-def encode_known(Y: Any, n_rows: int, names: Array | None, n_labels: int) -> sp.csr_matrix:
-    """Targets of other rows over the labels of training; names never seen there get columns behind them."""
+def encode_known(Y: Any, n_rows: int, known: Targets) -> sp.csr_matrix:
+    """Targets of other rows over the labels of training; labels never seen there get columns behind them.
+
+    Labels are matched by name where training had names, and by column where it had none; a matrix for lists of
+    names, or names of another type, would be matched wrongly and is refused.
+    """
     targets = encode_targets(Y, n_rows)
-    matrix = targets.matrix
-    if names is None and targets.names is not None:
-        return _by_column(matrix, targets.names, n_labels)
-    if names is None or targets.names is None:
-        if matrix.shape[1] > n_labels:
-            raise ValueError(f"Y: found {matrix.shape[1]} labels; wanted at most the {n_labels} of training.")
-        return sp.csr_matrix((matrix.data, matrix.indices, matrix.indptr), shape=(n_rows, n_labels))
+    matrix, names, other = targets.matrix, known.names, targets.names
+    if names is None and other is not None:
+        return _by_column(matrix, other, known.n_labels)
+    if names is None or other is None:
+        if names is not None and (known.kind == "label-lists" or matrix.shape[1] != known.n_labels):
+            raise ValueError("Y: found a matrix without names; wanted label names, as in training.")
+        width = max(matrix.shape[1], known.n_labels)
+        return sp.csr_matrix((matrix.data, matrix.indices, matrix.indptr), shape=(n_rows, width))
+    if len(other) and len(names) and isinstance(other.tolist()[0], str) != isinstance(names.tolist()[0], str):
+        raise ValueError(
+            f"Y: found labels such as {other.tolist()[0]!r}; wanted ones such as {names.tolist()[0]!r}, as in training."
+        )
     position = {name: i for i, name in enumerate(names.tolist())}
-    for name in targets.names.tolist():
+    for name in other.tolist():
         position.setdefault(name, len(position))
-    columns = np.array([position[name] for name in targets.names.tolist()], np.int64)
-    known = sp.csr_matrix(
+    columns = np.array([position[name] for name in other.tolist()], np.int64)
+    found = sp.csr_matrix(
         (matrix.data, columns[matrix.indices], matrix.indptr), shape=(n_rows, len(position))
     )
-    known.sort_indices()
-    return known
+    found.sort_indices()
+    return found
 
 
 def _by_column(matrix: sp.csr_matrix, names: Array, n_labels: int) -> sp.csr_matrix:
@@ -265,10 +277,10 @@ def _by_column(matrix: sp.csr_matrix, names: Array, n_labels: int) -> sp.csr_mat
     return sp.csr_matrix((matrix.data, columns, matrix.indptr), shape=(matrix.shape[0], n_labels))
 
 
-def refuse_nan(X: Features) -> None:
+def refuse_nan(X: Features, name: str = "X") -> None:
     """Raise ValueError where a projection would meet NaN."""
     if has_nan(X):
         raise ValueError(
-            "X: found NaN, which a projection cannot take; fill missing values in first, or train with"
+            f"{name}: found NaN, which a projection cannot take; fill missing values in first, or train with"
             " projection=None, where trees learn which way missing values go."
         )

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from sparseleaf import memory
-from sparseleaf._arrays import effective_n_jobs
+from sparseleaf._arrays import effective_n_jobs, has_nan
 from sparseleaf.binning import EXACT_BINS, MAX_BINS, bin_features, find_cuts
 from sparseleaf.boosting.frontier import FRONTIERS
 from sparseleaf.boosting.grower import Grower
@@ -162,8 +162,8 @@ class SparseGBDTClassifier(ModelClassifier):
     colsample_bytree, colsample_bynode : float, default=1.0, 0.3
         Share of the features that a tree, and every node of it, may use.
     projection : {"auto", "leml", "pca", "random"} or None, default="auto"
-        Makes few dense features of many sparse ones. "auto" takes LEML where X is sparse and has more than
-        ``projection_dim`` features, and raw features otherwise.
+        Makes few dense features of many sparse ones. "auto" takes LEML where X is sparse, has more than
+        ``projection_dim`` features and no missing values, and raw features otherwise.
     projection_dim : int, default=100
         Features after the projection (d̄).
     keep_raw : bool or "auto", default="auto"
@@ -299,11 +299,15 @@ class SparseGBDTClassifier(ModelClassifier):
         if kind is not None:
             refuse_nan(X)
             if watched is not None:
-                refuse_nan(watched[0])
+                refuse_nan(watched[0], "eval_set")
         estimated = self._estimate(X, targets, kind, keep_raw)
         memory.require(estimated, "Fewer rows, projection_dim or max_bins, or a projection, need less.")
         sizes = f"{X.shape[0]:,} rows, {X.shape[1]:,} features, {targets.n_labels:,} labels"
-        seen = "raw features" if kind is None else kind + " beside raw features" * keep_raw
+        seen = (
+            "raw features" + " (values are missing)" * has_nan(X)
+            if kind is None
+            else kind + " beside raw features" * keep_raw
+        )
         say(f"{sizes}; trees on {seen}; {estimated}", self.verbose)
         projection = None
         if kind is not None:
@@ -331,7 +335,6 @@ class SparseGBDTClassifier(ModelClassifier):
         trees = training.grown
         if stoppers:
             trees = trees[: best_tree(training.history[stoppers[0].metric])]
-        self.projection_kind_ = kind
         self._adopt(
             Model(
                 method=self.method,
@@ -384,30 +387,37 @@ class SparseGBDTClassifier(ModelClassifier):
     ) -> memory.MemoryEstimate:
         n_rows, width = X.shape
         all_labels = self.split == "full" or self.reducer == "none"
-        by_rows = max(1, n_rows // self.min_samples_leaf)
-        by_depth = 2 ** min(self.max_depth, 40) if self.max_depth is not None else by_rows
+        projected = 0 if projection is None else min(self.projection_dim, width)
         return memory.estimate(
             n_rows,
-            width if projection is None else self.projection_dim + width * keep_raw,
+            width if projection is None else projected + width * keep_raw,
             targets.n_labels,
             targets.matrix.nnz,
             input_features=width,
-            projected=0 if projection is None else self.projection_dim,
+            projected=projected,
             max_bins=self.max_bins,
             sketch_width=targets.n_labels if all_labels else self.sketch_dim,
             exact=self.split == "exact",
             n_trees=self.n_trees,
             leaf_labels=self.leaf_labels,
-            max_leaves=min(by_rows, by_depth, self.max_leaves or by_rows),
+            max_leaves=self._most_leaves(n_rows),
             histogram_budget=self.histogram_mb << 20,
         )
+
+    def _most_leaves(self, n_rows: int) -> int:
+        """Leaves that a tree can have."""
+        by_rows = max(1, n_rows // self.min_samples_leaf)
+        by_depth = 2 ** min(self.max_depth, 40) if self.max_depth is not None else by_rows
+        return min(by_rows, by_depth, self.max_leaves or by_rows)
 
     def _eval_rows(self, eval_set: tuple[Any, Any], targets: Targets) -> tuple[Features, sp.csr_matrix]:
         if not isinstance(eval_set, tuple | list) or len(eval_set) != 2:
             raise ValueError(f"eval_set: found {type(eval_set).__name__}; wanted a pair (X, Y).")
-        X = self._validate_features(eval_set[0], reset=False)
-        known = encode_known(eval_set[1], X.shape[0], targets.names, targets.n_labels)
-        return X, known
+        try:
+            X = self._validate_features(eval_set[0], reset=False)
+            return X, encode_known(eval_set[1], X.shape[0], targets)
+        except ValueError as error:
+            raise ValueError(f"eval_set: {error}") from error
 
 
 class _Training:
@@ -423,6 +433,7 @@ class _Training:
         n_jobs: int,
     ) -> None:
         self._estimator = estimator
+        self._n_rows = X.shape[0]
         self._projection = projection
         self._n_jobs = n_jobs
         exact = estimator.split == "exact"
@@ -513,7 +524,15 @@ class _Training:
             has_missing = (self._shards.sum("missing_features") > 0).astype(np.uint8)
             n_bins = np.diff(self.cuts.offsets) + 1 + has_missing
             budget = params.histogram_mb << 20
-            search = HistogramSearch(n_bins, has_missing, reducer.width, budget, limits, self._n_jobs)
+            search = HistogramSearch(
+                n_bins,
+                has_missing,
+                reducer.width,
+                budget,
+                limits,
+                self._n_jobs,
+                params._most_leaves(self._n_rows),
+            )
         return Booster(
             shards=self._shards,
             grower=Grower(search, FRONTIERS[params.growth], params.max_leaves, self.cuts),

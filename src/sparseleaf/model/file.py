@@ -244,7 +244,8 @@ def _label_names(tensors: dict[str, tuple[str, Array]], kind: str) -> Array | No
         if len(set(names)) < len(names):
             raise ValueError("one of them is there twice")
         if kind == "int":
-            return np.array([int(name) for name in names], np.int64)
+            numbers = [int(name) for name in names]
+            return np.array(numbers, np.int64 if max(numbers, default=0) < 2**63 else np.uint64)
         if kind == "float":
             return np.array([float(name) for name in names], np.float64)
         if kind == "bool":

@@ -16,6 +16,7 @@ import scipy.sparse as sp
 
 from sparseleaf import _kernels
 from sparseleaf._arrays import csr_parts, has_nan
+from sparseleaf.data.targets import Targets
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
@@ -159,6 +160,12 @@ class Model:
     def n_trees(self) -> int:
         """Number of trees."""
         return self.trees.n_trees
+
+    @property
+    def known_labels(self) -> Targets:
+        """The labels of training, as targets without rows."""
+        kind: Any = self.target_kind
+        return Targets(sp.csr_matrix((0, self.n_labels), dtype=np.float32), self.label_names, kind)
 
     @cached_property
     def predictor(self) -> _kernels.Predictor:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 EXACT_FEATURES = 2_048
 """Up to so many features the reduced-rank ridge regression is solved exactly."""
 
+LABEL_BLOCK = 16_384
+
 TOLERANCE = 0.1
 """Conjugate gradients stop when the residual has fallen to this share; the next round moves the target anyway."""
 
@@ -47,8 +49,8 @@ class LEML(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  #
     n_components : int, default=100
         Number of new features r; fewer where X or Y has not as many columns.
     gamma : float, default=1.0
-        Regularisation, in units of the mean of the diagonal of XᵀX, so that it does not depend on how X is scaled
-        or how many rows it has.
+        Regularisation, in units of the mean of the diagonal of XᵀX, X being scaled to rows of a length of about 1:
+        it does not depend on how X is scaled or how many rows it has.
     max_iter : int, default=5
         Rounds of alternating minimisation, where features are many.
     cg_iter : int, default=5
@@ -101,6 +103,8 @@ class LEML(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  #
         Y = encode_targets(y, X.shape[0]).matrix
         n_jobs = effective_n_jobs(self.n_jobs)
         rank = min(self.n_components, X.shape[1], max(1, Y.shape[1]))
+        scale = _scale(X)
+        X = X * np.float32(scale)
         gamma = self.gamma * max(_mean_square(X) * X.shape[0], 1e-30)
         exact = self.solver == "exact" or (self.solver == "auto" and X.shape[1] <= EXACT_FEATURES)
         # BLAS adds in another order for another number of threads: one thread gives the same bits always
@@ -112,7 +116,7 @@ class LEML(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  #
                 W = _Alternating(X, Y, gamma, n_jobs).fit(
                     rank, self.max_iter, self.cg_iter, seed, self.verbose
                 )
-            self.components_ = _rotate(X, W, n_jobs)
+            self.components_ = _rotate(X, W, n_jobs) * np.float32(scale)
         self._n_features_out = self.components_.shape[1]
         return self
 
@@ -149,18 +153,39 @@ def _mean_square(X: Features) -> float:
     return float(np.square(values, dtype=np.float64).sum() / max(1, X.shape[0] * X.shape[1]))
 
 
+def _scale(X: Features) -> float:
+    """The power of two that brings rows to a length of about 1: the penalty on W then means the same for any X.
+
+    Within a range that float32 can hold, so that neither X nor W is lost by it.
+    """
+    square = _mean_square(X) * X.shape[1]
+    return float(2.0 ** np.clip(-np.round(np.log2(square) / 2), -120, 120)) if square > 0 else 1.0
+
+
 def _reduced_rank_ridge(X: Features, Y: sp.csr_matrix, rank: int, gamma: float) -> Array:
     gram = _dense(X.T @ X)
     gram[np.diag_indices_from(gram)] += gamma
     factor = scipy.linalg.cholesky(gram)  # gram = factorᵀ factor
     del gram
-    cross = sp.csr_matrix(X.T @ Y)  # n_features × n_labels
-    middle = scipy.linalg.solve_triangular(factor, _dense(cross @ cross.T), trans="T")
+    middle = scipy.linalg.solve_triangular(factor, _label_gram(X, Y), trans="T")
     middle = scipy.linalg.solve_triangular(factor, middle.T, trans="T")
     n = len(middle)
     values, vectors = scipy.linalg.eigh((middle + middle.T) / 2, subset_by_index=[n - rank, n - 1])
     scaled = vectors * np.sqrt(np.maximum(values, 0.0))
     return np.ascontiguousarray(scipy.linalg.solve_triangular(factor, scaled), np.float32)
+
+
+def _label_gram(X: Features, Y: sp.csr_matrix) -> Array:
+    """Xᵀ Y Yᵀ X, without a dense n_features × n_labels matrix."""
+    if sp.issparse(X):
+        cross = sp.csr_matrix(X.T @ Y)
+        return _dense(cross @ cross.T)
+    gram = np.zeros((X.shape[1], X.shape[1]))
+    by_label = Y.T.tocsr()
+    for begin in range(0, Y.shape[1], LABEL_BLOCK):
+        block = _dense(by_label[begin : begin + LABEL_BLOCK] @ X)
+        gram += block.T @ block
+    return gram
 
 
 def _dense(matrix: Any) -> Array:

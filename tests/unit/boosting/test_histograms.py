@@ -43,7 +43,7 @@ def test_a_pool_of_few_slots_gives_the_same_model(parameters, counted_pools, mon
     X, Y = make_set(900, 6, 10, seed=1, missing=0.1)
     parameters = {"n_trees": 4, "min_samples_leaf": 2, "max_depth": None, **parameters}
     large = saved_bytes(SparseGBDTClassifier(**parameters).fit(X, Y), tmp_path)
-    assert all(len(pool.sums) > 100 for pool in pools)
+    assert all(len(pool.sums) > histograms.MIN_SLOTS for pool in pools)
     assert not evictions
     plain = HistogramSearch.__init__
     monkeypatch.setattr(
@@ -58,7 +58,7 @@ def test_a_pool_of_few_slots_gives_the_same_model(parameters, counted_pools, mon
 
 def test_slots_are_given_back_when_the_features_change():
     limits = SplitLimits(None, 1, 1.0, 0.0)
-    search = HistogramSearch(np.full(6, 5), np.zeros(6, np.uint8), 16, 1 << 16, limits, 1)
+    search = HistogramSearch(np.full(6, 5), np.zeros(6, np.uint8), 16, 1 << 16, limits, 1, 100)
     for features in (np.arange(6), np.array([0, 2, 5]), np.array([0, 2, 5]), np.array([1])):
         search.start_tree(features, 1.0)
         pool = search._pool

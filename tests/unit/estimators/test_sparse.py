@@ -403,12 +403,30 @@ def test_eval_set_must_be_a_pair(data, eval_set):
         small().fit(*data, eval_set=eval_set)
 
 
-def test_eval_set_with_more_labels_or_other_features_is_refused(data):
+def test_labels_never_seen_in_training_are_misses(data):
     X, Y = data
-    with pytest.raises(ValueError, match="Y: found 30 labels; wanted at most"):
-        small().fit(X, sp.csr_matrix(Y), eval_set=(X, sp.csr_matrix((300, 30))))
-    with pytest.raises(ValueError, match="features"):
+    wide = sp.csr_matrix((np.ones(300), np.full(300, 29), np.arange(301)), shape=(300, 30))
+    clf = small().fit(X, sp.csr_matrix(Y), eval_set=(X, wide))
+    assert clf.history_["valid P@1"][-1] == 0.0
+    assert clf.score(X, wide) == 0.0
+
+
+def test_eval_set_of_other_features_is_refused_by_name(data):
+    X, Y = data
+    with pytest.raises(ValueError, match="eval_set: .*features"):
         small().fit(X, Y, eval_set=(X[:, :3], Y))
+
+
+def test_targets_that_would_be_matched_wrongly_are_refused(data):
+    X, Y = data
+    lists = [[f"label {j}" for j in np.flatnonzero(row)] for row in Y]
+    numbers = [np.flatnonzero(row).tolist() for row in Y]
+    clf = small().fit(X, lists)
+    assert clf.score(X, lists) > 0
+    with pytest.raises(ValueError, match="wanted ones such as 'label 0'"):
+        clf.score(X, numbers)
+    with pytest.raises(ValueError, match="wanted label names, as in training"):
+        clf.score(X, sp.csr_matrix(Y))
 
 
 def test_early_stopping_keeps_the_best_trees(data):
