@@ -413,7 +413,7 @@ def test_labels_never_seen_in_training_are_misses(data):
 
 def test_eval_set_of_other_features_is_refused_by_name(data):
     X, Y = data
-    with pytest.raises(ValueError, match="eval_set: .*features"):
+    with pytest.raises(ValueError, match=r"eval_set: .*features"):
         small().fit(X, Y, eval_set=(X[:, :3], Y))
 
 
