@@ -132,3 +132,23 @@ def test_local_shards_are_direct_calls():
     assert len(shards.gather("plant", 1.0)) == 1
     assert shards.call("plant", 0.5, 1) is None
     assert shard_module.BLOCK_ROWS & (shard_module.BLOCK_ROWS - 1) == 0
+
+
+def test_a_block_of_many_labels_does_not_leave_its_room_to_the_others(monkeypatch):
+    # every block is rebuilt into the room of the one before it: the first, rich one must not size them all
+    monkeypatch.setattr(shard_module, "SPARE_ENTRIES", 0)
+    n_labels, block_rows, shards = 200, 64, []
+    Y = np.zeros((640, n_labels), bool)
+    Y[:block_rows] = True
+    Y[block_rows:, 0] = True
+    plain = Shard.__init__
+
+    def remembered(self, *args, **options):
+        plain(self, *args, **options | {"block_rows": block_rows})
+        shards.append(self)
+
+    monkeypatch.setattr(Shard, "__init__", remembered)
+    X = np.random.default_rng(0).normal(size=(640, 3))
+    SparseGBDTClassifier(n_trees=25, leaf_labels=3).fit(X, sp.csr_matrix(Y))
+    for indptr, labels, _ in shards[0]._blocks:
+        assert len(labels) <= 4 * indptr[-1]

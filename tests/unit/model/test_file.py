@@ -24,6 +24,8 @@ def fit(kind="csr", **parameters):
         Y = [[int(q) * 1000 - 7 for q in np.flatnonzero(row)] for row in Y]
     elif kind == "classes":
         Y = np.array(["no", "yes"])[Y[:, 0]]
+    elif kind == "hashes":
+        Y = np.array([3, 2**63 + 5], np.uint64)[Y[:, 0]]
     elif kind == "floats":
         Y = np.array([1.0, 2.0, 3.0])[Y[:, 0] + Y[:, 1]]
     elif kind == "booleans":
@@ -68,7 +70,7 @@ def read_header(path):
 # --- round trips
 
 
-@pytest.mark.parametrize("kind", ["csr", "names", "ints", "classes", "floats", "booleans"])
+@pytest.mark.parametrize("kind", ["csr", "names", "ints", "classes", "hashes", "floats", "booleans"])
 @pytest.mark.parametrize("projection", [None, "pca"])
 def test_round_trip(kind, projection, tmp_path):
     clf, X = fit(kind, projection=projection, projection_dim=2)
