@@ -21,7 +21,8 @@
 namespace nb = nanobind;
 
 // One clone of the function per instruction set; the loader picks the widest that the machine has.
-// Loops inside are written over fixed groups of kLanes numbers so that every clone adds in the same order.
+// Sums of floating-point numbers inside are written over fixed lanes so that every clone adds in the same
+// order.
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(SPARSELEAF_SANITIZE)
 #define SPARSELEAF_WIDE __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
@@ -31,8 +32,8 @@ namespace nb = nanobind;
 
 namespace sparseleaf {
 
-// Columns of reduced residuals are padded to a multiple of this: one 512-bit register of 32-bit integers.
-constexpr int kLanes = 16;
+// Columns of a histogram are padded to a multiple of this: the narrowest vector of 32-bit integers.
+constexpr int kLanes = 4;
 
 template <typename T>
 using In1 = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;

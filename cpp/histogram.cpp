@@ -52,7 +52,10 @@ template <int kColumns>
         add_rows_impl<columns_at_compile_time>(bins, n_features, residuals, columns, rows, n, features, \
                                                offsets, f_begin, f_end, hist, counts);                  \
     }
+SPARSELEAF_ADD_ROWS(add_rows_4, 4)
+SPARSELEAF_ADD_ROWS(add_rows_8, 8)
 SPARSELEAF_ADD_ROWS(add_rows_16, 16)
+SPARSELEAF_ADD_ROWS(add_rows_24, 24)
 SPARSELEAF_ADD_ROWS(add_rows_32, 32)
 SPARSELEAF_ADD_ROWS(add_rows_64, 64)
 SPARSELEAF_ADD_ROWS(add_rows_any, 0)
@@ -69,7 +72,7 @@ void build_histograms(In2<uint8_t> bins, In2<int16_t> residuals, In1<int32_t> ro
     require(static_cast<int64_t>(offsets.size()) == n_active + 1 && offsets.data()[n_active] == n_bins,
             "offsets: one more than features, ending at the bins of hist");
     require(static_cast<int64_t>(hist.shape(2)) == columns && columns % kLanes == 0 && columns <= kMaxColumns,
-            "hist: columns of the residuals, a multiple of 16");
+            "hist: columns of the residuals, a multiple of 4");
     require(counts.shape(0) == hist.shape(0) && static_cast<int64_t>(counts.shape(1)) == n_bins,
             "counts: (slots, bins) of hist");
     require(bins.shape(0) == residuals.shape(0), "bins, residuals: same rows");
@@ -103,7 +106,10 @@ void build_histograms(In2<uint8_t> bins, In2<int16_t> residuals, In1<int32_t> ro
         }
         finish(n_active);
     }
-    auto* add = columns == 16   ? add_rows_16
+    auto* add = columns == 4    ? add_rows_4
+                : columns == 8  ? add_rows_8
+                : columns == 16 ? add_rows_16
+                : columns == 24 ? add_rows_24
                 : columns == 32 ? add_rows_32
                 : columns == 64 ? add_rows_64
                                 : add_rows_any;

@@ -2,9 +2,11 @@
 #include "common.hpp"
 
 void bind_binning(nb::module_& m);
+void bind_dense(nb::module_& m);
 void bind_exact(nb::module_& m);
 void bind_histogram(nb::module_& m);
 void bind_leaves(nb::module_& m);
+void bind_losses(nb::module_& m);
 void bind_partition(nb::module_& m);
 void bind_predict(nb::module_& m);
 void bind_scores(nb::module_& m);
@@ -17,9 +19,11 @@ void bind_xctext(nb::module_& m);
 NB_MODULE(_kernels, m) {
     m.doc() = "Compiled kernels of sparseleaf. Not public: use the estimators.";
     bind_binning(m);
+    bind_dense(m);
     bind_exact(m);
     bind_histogram(m);
     bind_leaves(m);
+    bind_losses(m);
     bind_partition(m);
     bind_predict(m);
     bind_scores(m);

@@ -4,10 +4,27 @@
 namespace sparseleaf {
 namespace {
 
-// A row goes left if its bin is at most the cut's, or if it has no value and the cut sends those left.
+constexpr int64_t kSetBytes = 32;
+
+// A row goes left if its bin is at most the cut's, or, for a feature without order, in the cut's set; and if
+// it has no value and the cut sends those left.
 template <typename Bin>
-inline bool goes_left(Bin bin, int64_t cut, int64_t missing_bin, bool missing_left) {
-    return bin == missing_bin ? missing_left : bin <= cut;
+inline bool goes_left(Bin bin, int64_t cut, int64_t missing_bin, bool missing_left, const uint8_t* set) {
+    if (bin == missing_bin) return missing_left;
+    return set ? (set[(bin >> 3) & (kSetBytes - 1)] >> (bin & 7)) & 1 : bin <= cut;
+}
+
+// set_of: the row of `sets` that a node's cut is, -1 for a cut of ordered bins.
+void require_sets(const In1<int32_t>& set_of, const In2<uint8_t>& sets, size_t n_nodes) {
+    require(set_of.size() == n_nodes, "set_of: one number a node");
+    require(static_cast<int64_t>(sets.shape(1)) == kSetBytes, "sets: 32 bytes each");
+    for (size_t k = 0; k < n_nodes; ++k)
+        require(set_of.data()[k] < static_cast<int64_t>(sets.shape(0)), "set_of: no such set");
+}
+
+inline const uint8_t* set_at(const In1<int32_t>& set_of, const In2<uint8_t>& sets, int64_t node) {
+    const int32_t at = set_of.data()[node];
+    return at < 0 ? nullptr : sets.data() + at * kSetBytes;
 }
 
 // Stable, in parts of a node so that a lone root keeps all threads busy:
@@ -17,12 +34,13 @@ inline bool goes_left(Bin bin, int64_t cut, int64_t missing_bin, bool missing_le
 template <typename Bin>
 void partition(In2<Bin> bins, Out1<int32_t> rows, In1<int64_t> starts, In1<int64_t> ends,
                In1<int32_t> feature, In1<int32_t> cut, In1<int32_t> missing_bin, In1<uint8_t> missing_left,
-               Out1<int64_t> middles, int n_threads) {
+               In1<int32_t> set_of, In2<uint8_t> sets, Out1<int64_t> middles, int n_threads) {
     const int64_t n_nodes = static_cast<int64_t>(starts.size()),
                   n_features = static_cast<int64_t>(bins.shape(1));
     for (const auto size :
          {ends.size(), feature.size(), cut.size(), missing_bin.size(), missing_left.size(), middles.size()})
         require(size == starts.size(), "one number a node is wanted of every array");
+    require_sets(set_of, sets, starts.size());
     require_ranges(starts, ends, rows.size());
     for (int64_t k = 0; k < n_nodes; ++k) {
         require(feature.data()[k] >= 0 && feature.data()[k] < n_features, "feature: beyond bins");
@@ -45,13 +63,14 @@ void partition(In2<Bin> bins, Out1<int32_t> rows, In1<int64_t> starts, In1<int64
         const int64_t k = part.node, f = feature.data()[k], at = cut.data()[k],
                       missing = missing_bin.data()[k];
         const bool missing_goes = missing_left.data()[k] != 0;
+        const uint8_t* set = set_at(set_of, sets, k);
         for (int64_t i = part.begin; i < part.end; ++i) {
             if (i + 16 < part.end)
                 __builtin_prefetch(bins.data() + static_cast<int64_t>(rows.data()[i + 16]) * n_features + f);
             const int32_t row = rows.data()[i];
             old[i] = row;
-            left[i] =
-                goes_left(bins.data()[static_cast<int64_t>(row) * n_features + f], at, missing, missing_goes);
+            left[i] = goes_left(bins.data()[static_cast<int64_t>(row) * n_features + f], at, missing,
+                                missing_goes, set);
             part.lefts += left[i];
         }
     });
@@ -82,12 +101,13 @@ void partition(In2<Bin> bins, Out1<int32_t> rows, In1<int64_t> starts, In1<int64
 // + 1, and a leaf's child is its number among the leaves.
 template <typename Bin>
 void route_binned(In2<Bin> bins, In1<int32_t> rows, In1<int32_t> feature, In1<int32_t> cut,
-                  In1<int32_t> missing_bin, In1<uint8_t> missing_left, In1<int32_t> child,
-                  Out1<int32_t> leaf_of_row, int n_threads) {
+                  In1<int32_t> missing_bin, In1<uint8_t> missing_left, In1<int32_t> set_of, In2<uint8_t> sets,
+                  In1<int32_t> child, Out1<int32_t> leaf_of_row, int n_threads) {
     const int64_t n = static_cast<int64_t>(rows.size()), n_features = static_cast<int64_t>(bins.shape(1));
     const auto n_nodes = static_cast<int32_t>(feature.size());
     for (const auto size : {cut.size(), missing_bin.size(), missing_left.size(), child.size()})
         require(size == feature.size(), "one number a node is wanted of every array");
+    require_sets(set_of, sets, feature.size());
     require(leaf_of_row.size() == bins.shape(0), "leaf_of_row: one number a row of bins");
     for (int32_t v = 0; v < n_nodes; ++v) {
         require(feature.data()[v] < n_features, "feature: beyond bins");
@@ -104,7 +124,7 @@ void route_binned(In2<Bin> bins, In1<int32_t> rows, In1<int32_t> feature, In1<in
             int32_t v = 0;
             while (feature.data()[v] >= 0)
                 v = child.data()[v] + !goes_left(own[feature.data()[v]], cut.data()[v], missing_bin.data()[v],
-                                                 missing_left.data()[v] != 0);
+                                                 missing_left.data()[v] != 0, set_at(set_of, sets, v));
             leaf_of_row.data()[row] = child.data()[v];
         }
     });
@@ -114,10 +134,12 @@ template <typename Bin>
 void bind_for(nb::module_& m) {
     m.def("partition", &partition<Bin>, nb::arg("bins").noconvert(), nb::arg("rows").noconvert(),
           nb::arg("starts"), nb::arg("ends"), nb::arg("feature"), nb::arg("cut"), nb::arg("missing_bin"),
-          nb::arg("missing_left"), nb::arg("middles").noconvert(), nb::arg("n_threads"));
+          nb::arg("missing_left"), nb::arg("set_of"), nb::arg("sets"), nb::arg("middles").noconvert(),
+          nb::arg("n_threads"));
     m.def("route_binned", &route_binned<Bin>, nb::arg("bins").noconvert(), nb::arg("rows"),
           nb::arg("feature"), nb::arg("cut"), nb::arg("missing_bin"), nb::arg("missing_left"),
-          nb::arg("child"), nb::arg("leaf_of_row").noconvert(), nb::arg("n_threads"));
+          nb::arg("set_of"), nb::arg("sets"), nb::arg("child"), nb::arg("leaf_of_row").noconvert(),
+          nb::arg("n_threads"));
 }
 
 }  // namespace

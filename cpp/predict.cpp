@@ -21,7 +21,11 @@ struct Trees {
     const int32_t* child;  // left child, counted from the tree's first node; a leaf's number, over all trees
     const int64_t* leaf_indptr;
     int64_t n_trees;
+    const uint8_t* categorical;  // which features have categories; null if none has
+    const uint8_t* sets;         // the categories that go left, 256 bits each; a threshold is a set's number
 };
+
+constexpr int64_t kSetBytes = 32;
 
 // The entries of all leaves, in the types that they have in the model: labels as narrow as their number
 // allows, values as float32 or as 16-bit integers with a scale for every tree.
@@ -133,7 +137,7 @@ class Sums {
 
 // Leaf (numbered over all trees) of every row of a block, for one tree. Four rows walk side by side, so that
 // the processor need not wait for one comparison before it starts the next.
-template <bool kMissing>
+template <bool kMissing, bool kCategories>
 void walk(const Trees& trees, int64_t tree, const float* X, int64_t width, int64_t n, int32_t* leaves,
           int64_t stride) {
     const int64_t first = trees.tree_offsets[tree];
@@ -144,6 +148,14 @@ void walk(const Trees& trees, int64_t tree, const float* X, int64_t width, int64
     const auto step = [&](int32_t v, const float* x) {
         const float value = x[feature[v]];
         bool right = !(value <= threshold[v]);
+        if constexpr (kCategories)
+            if (trees.categorical[feature[v]]) {
+                // what is no known category is treated as missing
+                const bool known = value >= 0.0f && value < 8.0f * kSetBytes;
+                const auto category = static_cast<int64_t>(known ? value : 0.0f);
+                const uint8_t* set = trees.sets + static_cast<int64_t>(threshold[v]) * kSetBytes;
+                right = known ? !((set[category >> 3] >> (category & 7)) & 1) : !missing_left[v];
+            }
         if constexpr (kMissing)
             if (std::isnan(value)) right = !missing_left[v];
         return child[v] + static_cast<int32_t>(right);
@@ -200,6 +212,30 @@ struct Source {
     }
 };
 
+// Calls use(first row, rows, leaves) for every block of rows; leaves has a row's leaf in each tree, side by
+// side.
+template <typename Use>
+void each_block(const Trees& trees, const Source& source, bool missing, int n_threads, Use&& use) {
+    struct Scratch {
+        std::vector<int32_t> leaves;
+        std::vector<float> buffer;
+    };
+    std::vector<Scratch> scratch(static_cast<size_t>(n_threads));
+    auto* walk_tree = trees.categorical ? (missing ? walk<true, true> : walk<false, true>)
+                                        : (missing ? walk<true, false> : walk<false, false>);
+    const int64_t n_blocks = (source.n_rows + kBlock - 1) / kBlock;
+    parallel_tasks(n_blocks, n_threads, [&](int64_t block, int thread) {
+        Scratch& own = scratch[thread];
+        const int64_t begin = block * kBlock, n = std::min(kBlock, source.n_rows - begin);
+        const float* X = source.block(begin, n, own.buffer);
+        own.leaves.resize(static_cast<size_t>(n * trees.n_trees));
+        for (int64_t t = 0; t < trees.n_trees; ++t)
+            walk_tree(trees, t, X, source.width, n, own.leaves.data() + t, trees.n_trees);
+        source.clear(begin, n, own.buffer);
+        use(begin, n, own.leaves.data(), thread);
+    });
+}
+
 // Calls use(row, candidates) with the summed labels of every row, for trees [0, n_trees).
 template <typename Label, typename Value, typename F>
 void each_row(const Trees& trees, const Entries<Label, Value>& entries, const Source& source,
@@ -207,34 +243,44 @@ void each_row(const Trees& trees, const Entries<Label, Value>& entries, const So
     struct Scratch {
         explicit Scratch(int64_t labels) : sums(labels) {}
         Sums sums;
-        std::vector<int32_t> leaves;
-        std::vector<float> buffer;
         std::vector<Scored> candidates;
     };
     std::vector<std::unique_ptr<Scratch>> scratch(static_cast<size_t>(n_threads));
-    const int64_t n_blocks = (source.n_rows + kBlock - 1) / kBlock;
-    parallel_tasks(n_blocks, n_threads, [&](int64_t block, int thread) {
-        if (!scratch[thread]) scratch[thread] = std::make_unique<Scratch>(n_labels);
-        Scratch& own = *scratch[thread];
-        const int64_t begin = block * kBlock, n = std::min(kBlock, source.n_rows - begin);
-        const float* X = source.block(begin, n, own.buffer);
-        own.leaves.resize(static_cast<size_t>(n * trees.n_trees));
-        for (int64_t t = 0; t < trees.n_trees; ++t) {
-            if (missing)
-                walk<true>(trees, t, X, source.width, n, own.leaves.data() + t, trees.n_trees);
-            else
-                walk<false>(trees, t, X, source.width, n, own.leaves.data() + t, trees.n_trees);
-        }
-        source.clear(begin, n, own.buffer);
-        for (int64_t i = 0; i < n; ++i) {
-            const int32_t* leaves = own.leaves.data() + i * trees.n_trees;
+    each_block(trees, source, missing, n_threads,
+               [&](int64_t begin, int64_t n, const int32_t* leaves, int thread) {
+                   if (!scratch[thread]) scratch[thread] = std::make_unique<Scratch>(n_labels);
+                   Scratch& own = *scratch[thread];
+                   for (int64_t i = 0; i < n; ++i, leaves += trees.n_trees) {
+                       for (int64_t t = 0; t < trees.n_trees; ++t) {
+                           const int64_t first = trees.leaf_indptr[leaves[t]],
+                                         last = trees.leaf_indptr[leaves[t] + 1];
+                           own.sums.add(entries.labels + first, entries.values + first, entries.scale_of(t),
+                                        last - first);
+                       }
+                       own.sums.take(own.candidates);
+                       use(begin + i, own.candidates);
+                   }
+               });
+}
+
+// out[row] += the leaves of the row, tree after tree. Leaves without labels hold a value for each.
+template <typename Label, typename Value>
+void add_dense(const Trees& trees, const Entries<Label, Value>& entries, const Source& source,
+               bool all_labels, int64_t n_labels, bool missing, float* out, int n_threads) {
+    each_block(trees, source, missing, n_threads, [&](int64_t begin, int64_t n, const int32_t* leaves, int) {
+        for (int64_t i = 0; i < n; ++i, leaves += trees.n_trees) {
+            float* row = out + (begin + i) * n_labels;
             for (int64_t t = 0; t < trees.n_trees; ++t) {
-                const int64_t first = trees.leaf_indptr[leaves[t]], last = trees.leaf_indptr[leaves[t] + 1];
-                own.sums.add(entries.labels + first, entries.values + first, entries.scale_of(t),
-                             last - first);
+                const int64_t first = trees.leaf_indptr[leaves[t]],
+                              size = trees.leaf_indptr[leaves[t] + 1] - first;
+                const Value* values = entries.values + first;
+                const float scale = entries.scale_of(t);
+                if (all_labels)
+                    for (int64_t j = 0; j < size; ++j) row[j] += scale * static_cast<float>(values[j]);
+                else
+                    for (int64_t j = 0; j < size; ++j)
+                        row[entries.labels[first + j]] += scale * static_cast<float>(values[j]);
             }
-            own.sums.take(own.candidates);
-            use(begin + i, own.candidates);
         }
     });
 }
@@ -248,7 +294,8 @@ class Predictor {
   public:
     Predictor(In1<int64_t> tree_offsets, In1<int32_t> feature, In1<float> threshold,
               In1<uint8_t> missing_left, In1<int32_t> child, In1<int64_t> leaf_indptr, AnyIn1 leaf_labels,
-              AnyIn1 leaf_values, In1<float> value_scale, int64_t n_features, int64_t n_labels)
+              AnyIn1 leaf_values, In1<float> value_scale, In1<uint8_t> categorical, In2<uint8_t> sets,
+              int64_t n_features, int64_t n_labels)
         : tree_offsets_(tree_offsets),
           feature_(feature),
           threshold_(threshold),
@@ -258,6 +305,8 @@ class Predictor {
           leaf_labels_(leaf_labels),
           leaf_values_(leaf_values),
           value_scale_(value_scale),
+          categorical_(categorical),
+          sets_(sets),
           n_features_(n_features),
           n_labels_(n_labels) {
         check();
@@ -282,6 +331,26 @@ class Predictor {
         return run_scores(csr_source(indptr, indices, data), n_trees, missing, n_threads);
     }
 
+    // out (rows, labels) += the leaves of every row.
+    void dense(In2<float> X, int64_t n_trees, bool missing, Out2<float> out, int n_threads) const {
+        run_dense(dense_source(X), n_trees, missing, out, n_threads);
+    }
+
+    void dense_csr(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data, int64_t n_trees, bool missing,
+                   Out2<float> out, int n_threads) const {
+        run_dense(csr_source(indptr, indices, data), n_trees, missing, out, n_threads);
+    }
+
+    // out (rows, trees) = the leaf of every row in every tree, numbered over all trees.
+    void apply(In2<float> X, int64_t n_trees, bool missing, Out2<int32_t> out, int n_threads) const {
+        run_apply(dense_source(X), n_trees, missing, out, n_threads);
+    }
+
+    void apply_csr(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data, int64_t n_trees, bool missing,
+                   Out2<int32_t> out, int n_threads) const {
+        run_apply(csr_source(indptr, indices, data), n_trees, missing, out, n_threads);
+    }
+
   private:
     // Everything a walk relies on; a file from a stranger comes through here before any row does.
     void check() const {
@@ -294,18 +363,27 @@ class Predictor {
                     child_.size() == feature_.size(),
                 "feature, threshold, missing_left and child must have one number a node");
         require(n_leaves >= 0 && leaf_indptr_.data()[0] == 0 &&
-                    leaf_indptr_.data()[n_leaves] == static_cast<int64_t>(leaf_labels_.size()) &&
-                    leaf_labels_.size() == leaf_values_.size(),
+                    leaf_indptr_.data()[n_leaves] == static_cast<int64_t>(leaf_values_.size()) &&
+                    (all_labels() || leaf_labels_.size() == leaf_values_.size()),
                 "leaf_indptr must start at 0 and end at the number of leaf entries");
+        require(categorical_.size() == 0 || static_cast<int64_t>(categorical_.size()) == n_features_,
+                "categorical must have one number a feature, or none");
+        require(static_cast<int64_t>(sets_.shape(1)) == kSetBytes, "sets must have 32 bytes each");
         require(n_features_ >= 0 && n_labels_ >= 0 && n_labels_ <= 0x7fffffff, "sizes must not be negative");
         nb::gil_scoped_release release;
         for (int64_t leaf = 0; leaf < n_leaves; ++leaf)
             require(leaf_indptr_.data()[leaf] <= leaf_indptr_.data()[leaf + 1],
                     "leaf_indptr must not decrease");
+        if (all_labels())
+            for (int64_t leaf = 0; leaf < n_leaves; ++leaf)
+                require(leaf_indptr_.data()[leaf + 1] - leaf_indptr_.data()[leaf] == n_labels_,
+                        "leaf_indptr: without labels a leaf must have a value for each");
         with_entries([&](auto entries) {
             for (size_t e = 0; e < leaf_labels_.size(); ++e) {
                 const auto label = static_cast<int64_t>(entries.labels[e]);
                 require(label >= 0 && label < n_labels_, "leaf_labels: no such label");
+            }
+            for (size_t e = 0; e < leaf_values_.size(); ++e) {
                 require(std::isfinite(static_cast<float>(entries.values[e])), "leaf_values must be finite");
             }
             if constexpr (!std::is_same_v<decltype(entries.values), const float*>)
@@ -330,7 +408,12 @@ class Predictor {
                     require(f < n_features_, "feature: a column that does not exist");
                     // children come after their parent, so that every walk ends
                     require(c > v && c < size - 1, "child: must come after its parent, within the tree");
-                    require(!std::isnan(threshold_.data()[first + v]), "threshold must be a number");
+                    const float cut = threshold_.data()[first + v];
+                    require(!std::isnan(cut), "threshold must be a number");
+                    const bool unordered = categorical_.size() > 0 && categorical_.data()[f];
+                    require(!unordered || (cut >= 0.0f && cut < static_cast<float>(sets_.shape(0)) &&
+                                           cut == std::floor(cut)),
+                            "threshold: no such set of categories");
                 }
             }
         }
@@ -362,8 +445,43 @@ class Predictor {
     Trees trees(int64_t n_trees) const {
         require(n_trees >= 0 && n_trees < static_cast<int64_t>(tree_offsets_.size()),
                 "n_trees: more than the model has");
-        return {tree_offsets_.data(), feature_.data(), threshold_.data(), missing_left_.data(), child_.data(),
-                leaf_indptr_.data(),  n_trees};
+        return {tree_offsets_.data(),
+                feature_.data(),
+                threshold_.data(),
+                missing_left_.data(),
+                child_.data(),
+                leaf_indptr_.data(),
+                n_trees,
+                categorical_.size() ? categorical_.data() : nullptr,
+                sets_.data()};
+    }
+
+    // Whether leaves hold a value for every label, and the labels are not stored.
+    bool all_labels() const { return leaf_labels_.size() == 0 && leaf_values_.size() > 0; }
+
+    void run_dense(const Source& source, int64_t n_trees, bool missing, const Out2<float>& out,
+                   int n_threads) const {
+        require(static_cast<int64_t>(out.shape(0)) == source.n_rows &&
+                    static_cast<int64_t>(out.shape(1)) == n_labels_,
+                "out: (rows, labels)");
+        const Trees own = trees(n_trees);
+        nb::gil_scoped_release release;
+        with_entries([&](auto entries) {
+            add_dense(own, entries, source, all_labels(), n_labels_, missing, out.data(), n_threads);
+        });
+    }
+
+    void run_apply(const Source& source, int64_t n_trees, bool missing, const Out2<int32_t>& out,
+                   int n_threads) const {
+        require(static_cast<int64_t>(out.shape(0)) == source.n_rows &&
+                    static_cast<int64_t>(out.shape(1)) == n_trees,
+                "out: (rows, trees)");
+        const Trees own = trees(n_trees);
+        nb::gil_scoped_release release;
+        each_block(own, source, missing, n_threads,
+                   [&](int64_t begin, int64_t n, const int32_t* leaves, int) {
+                       std::copy(leaves, leaves + n * n_trees, out.data() + begin * n_trees);
+                   });
     }
 
     // Calls f with the entries of the leaves in the types they have.
@@ -391,6 +509,7 @@ class Predictor {
     void run_topk(const Source& source, int64_t n_trees, bool missing, const Out2<int32_t>& labels,
                   const Out2<float>& scores, int n_threads) const {
         const int64_t k = static_cast<int64_t>(labels.shape(1));
+        require(!all_labels(), "leaves without labels have dense scores only");
         require(static_cast<int64_t>(labels.shape(0)) == source.n_rows &&
                     labels.shape(0) == scores.shape(0) && labels.shape(1) == scores.shape(1),
                 "labels, scores: (rows, k)");
@@ -406,6 +525,7 @@ class Predictor {
 
     // CSR of all sums: (indptr int64, labels int32 sorted in every row, scores float32).
     nb::tuple run_scores(const Source& source, int64_t n_trees, bool missing, int n_threads) const {
+        require(!all_labels(), "leaves without labels have dense scores only");
         const Trees own = trees(n_trees);
         const auto n = static_cast<size_t>(source.n_rows);
         std::unique_ptr<int64_t[]> indptr(new int64_t[n + 1]);
@@ -445,6 +565,8 @@ class Predictor {
     In1<int64_t> leaf_indptr_;
     AnyIn1 leaf_labels_, leaf_values_;
     In1<float> value_scale_;
+    In1<uint8_t> categorical_;
+    In2<uint8_t> sets_;
     int64_t n_features_, n_labels_;
 };
 
@@ -454,15 +576,24 @@ void bind_predict(nb::module_& m) {
     using namespace sparseleaf;
     nb::class_<Predictor>(m, "Predictor")
         .def(nb::init<In1<int64_t>, In1<int32_t>, In1<float>, In1<uint8_t>, In1<int32_t>, In1<int64_t>,
-                      AnyIn1, AnyIn1, In1<float>, int64_t, int64_t>(),
+                      AnyIn1, AnyIn1, In1<float>, In1<uint8_t>, In2<uint8_t>, int64_t, int64_t>(),
              nb::arg("tree_offsets"), nb::arg("feature"), nb::arg("threshold"), nb::arg("missing_left"),
              nb::arg("child"), nb::arg("leaf_indptr"), nb::arg("leaf_labels"), nb::arg("leaf_values"),
-             nb::arg("value_scale"), nb::arg("n_features"), nb::arg("n_labels"))
+             nb::arg("value_scale"), nb::arg("categorical"), nb::arg("sets"), nb::arg("n_features"),
+             nb::arg("n_labels"))
         .def("topk", &Predictor::topk, nb::arg("X"), nb::arg("n_trees"), nb::arg("missing"),
              nb::arg("labels").noconvert(), nb::arg("scores").noconvert(), nb::arg("n_threads"))
         .def("topk_csr", &Predictor::topk_csr, nb::arg("indptr"), nb::arg("indices"), nb::arg("data"),
              nb::arg("n_trees"), nb::arg("missing"), nb::arg("labels").noconvert(),
              nb::arg("scores").noconvert(), nb::arg("n_threads"))
+        .def("dense", &Predictor::dense, nb::arg("X"), nb::arg("n_trees"), nb::arg("missing"),
+             nb::arg("out").noconvert(), nb::arg("n_threads"))
+        .def("dense_csr", &Predictor::dense_csr, nb::arg("indptr"), nb::arg("indices"), nb::arg("data"),
+             nb::arg("n_trees"), nb::arg("missing"), nb::arg("out").noconvert(), nb::arg("n_threads"))
+        .def("apply", &Predictor::apply, nb::arg("X"), nb::arg("n_trees"), nb::arg("missing"),
+             nb::arg("out").noconvert(), nb::arg("n_threads"))
+        .def("apply_csr", &Predictor::apply_csr, nb::arg("indptr"), nb::arg("indices"), nb::arg("data"),
+             nb::arg("n_trees"), nb::arg("missing"), nb::arg("out").noconvert(), nb::arg("n_threads"))
         .def("scores", &Predictor::scores, nb::arg("X"), nb::arg("n_trees"), nb::arg("missing"),
              nb::arg("n_threads"))
         .def("scores_csr", &Predictor::scores_csr, nb::arg("indptr"), nb::arg("indices"), nb::arg("data"),

@@ -68,16 +68,30 @@ struct Entries {
     const uint8_t* bin;
 };
 
-// Features with first bin base[f] >= 0, for f in [f_begin, f_end): one node's rows.
-SPARSELEAF_WIDE
-void add_entries(const Entries* entries, const int16_t* residuals, int64_t m, const int32_t* rows, int64_t n,
-                 const int32_t* base, int32_t f_begin, int32_t f_end, int32_t* hist, int32_t* counts) {
+// Features with first bin base[f] >= 0, for f in [f_begin, f_end): one node's rows. kColumns > 0 fixes the
+// number of columns at compile time; a row's features increase, so its part is found by halving.
+template <int kColumns>
+[[gnu::always_inline]] inline void add_entries_impl(const Entries* entries, const int16_t* residuals,
+                                                    int64_t columns, const int32_t* rows, int64_t n,
+                                                    const int32_t* base, int32_t f_begin, int32_t f_end,
+                                                    int32_t* hist, int32_t* counts) {
+    const int64_t m = kColumns > 0 ? kColumns : columns;
+    constexpr int64_t kAhead = 8;
     for (int64_t i = 0; i < n; ++i) {
-        if (i + 8 < n) __builtin_prefetch(residuals + rows[i + 8] * m);
+        if (i + kAhead < n) {
+            __builtin_prefetch(residuals + rows[i + kAhead] * m);
+            __builtin_prefetch(entries->feature + entries->indptr[rows[i + kAhead]]);
+            __builtin_prefetch(entries->bin + entries->indptr[rows[i + kAhead]]);
+        }
         const int16_t* r = residuals + rows[i] * m;
-        for (int64_t e = entries->indptr[rows[i]]; e < entries->indptr[rows[i] + 1]; ++e) {
+        int64_t e = entries->indptr[rows[i]];
+        const int64_t end = entries->indptr[rows[i] + 1];
+        if (f_begin > 0)
+            e = std::lower_bound(entries->feature + e, entries->feature + end, f_begin) - entries->feature;
+        for (; e < end; ++e) {
             const int32_t f = entries->feature[e];
-            if (f < f_begin || f >= f_end || base[f] < 0) continue;
+            if (f >= f_end) break;
+            if (base[f] < 0) continue;
             const int64_t bin = base[f] + entries->bin[e];
             ++counts[bin];
             int32_t* sums = hist + bin * m;
@@ -85,6 +99,20 @@ void add_entries(const Entries* entries, const int16_t* residuals, int64_t m, co
         }
     }
 }
+
+#define SPARSELEAF_ADD_ENTRIES(name, columns_at_compile_time)                                          \
+    SPARSELEAF_WIDE void name(const Entries* entries, const int16_t* residuals, int64_t columns,       \
+                              const int32_t* rows, int64_t n, const int32_t* base, int32_t f_begin,    \
+                              int32_t f_end, int32_t* hist, int32_t* counts) {                         \
+        add_entries_impl<columns_at_compile_time>(entries, residuals, columns, rows, n, base, f_begin, \
+                                                  f_end, hist, counts);                                \
+    }
+SPARSELEAF_ADD_ENTRIES(add_entries_4, 4)
+SPARSELEAF_ADD_ENTRIES(add_entries_8, 8)
+SPARSELEAF_ADD_ENTRIES(add_entries_16, 16)
+SPARSELEAF_ADD_ENTRIES(add_entries_24, 24)
+SPARSELEAF_ADD_ENTRIES(add_entries_32, 32)
+SPARSELEAF_ADD_ENTRIES(add_entries_any, 0)
 
 void build_sparse_histograms(In1<int64_t> indptr, In1<int32_t> feature, In1<uint8_t> bin, In1<int32_t> common,
                              In2<int16_t> residuals, In1<int32_t> rows, In1<int64_t> starts,
@@ -122,6 +150,12 @@ void build_sparse_histograms(In1<int64_t> indptr, In1<int32_t> feature, In1<uint
     }
     if (active.empty()) return;
     const Entries entries{indptr.data(), feature.data(), bin.data()};
+    auto* add = m == 4    ? add_entries_4
+                : m == 8  ? add_entries_8
+                : m == 16 ? add_entries_16
+                : m == 24 ? add_entries_24
+                : m == 32 ? add_entries_32
+                          : add_entries_any;
     // few nodes are cut by features, so that a lone root keeps all threads busy
     const int64_t parts =
         n_nodes < 2 * n_threads ? std::min<int64_t>(n_threads, static_cast<int64_t>(active.size())) : 1;
@@ -138,8 +172,7 @@ void build_sparse_histograms(In1<int64_t> indptr, In1<int32_t> feature, In1<uint
         const int32_t* own = rows.data() + starts.data()[k];
         const int64_t n = ends.data()[k] - starts.data()[k];
         const int32_t f_begin = features.data()[active[begin]], f_end = features.data()[active[end - 1]] + 1;
-        add_entries(&entries, residuals.data(), m, own, n, base.data(), f_begin, f_end, node_hist,
-                    node_counts);
+        add(&entries, residuals.data(), m, own, n, base.data(), f_begin, f_end, node_hist, node_counts);
         std::vector<int32_t> total(static_cast<size_t>(m), 0);
         for (int64_t i = 0; i < n; ++i) add_residuals(total.data(), residuals.data() + own[i] * m, m);
         for (int64_t j = begin; j < end; ++j) {

@@ -1,13 +1,26 @@
-// Best cut of every node from its histogram: gain = Σ GL²/(nL+λ) + Σ GR²/(nR+λ) − Σ G²/(n+λ).
+// Best cut of every node from its histogram: the gain of objective, Σ over outputs of G²/(H + λ) on both
+// sides less that of the node (eq. 16 of GBDT-MO; with H the number of rows, eq. 20 of GBDT-SPARSE).
+//
+// A histogram row holds the sums of d gradients and, behind them, of the curvatures: none (H is the number of
+// rows), one for all outputs, one for each, or the packed lower triangle of their matrix (eq. 14). Sums are
+// integers; an output's score is weight · G²/(H + lambda), where weight and lambda carry the scales.
 //
 // Ties: higher gain, then lower feature, then lower bin, then missing rows to the right. Every gain is
 // computed by one thread in one fixed order, so the winner does not depend on the number of threads.
 #include <cmath>
+#include <cstring>
 
 #include "common.hpp"
 
 namespace sparseleaf {
 namespace {
+
+constexpr int kWide = 8;             // lanes of a sum, whatever the vector width
+constexpr int64_t kSetBytes = 32;    // a set of up to 256 bins
+constexpr double kSwamp = 1e100;     // lambda of the outputs that only pad a vector
+constexpr double kSmoothing = 10.0;  // rows of an average category that are added to each before ordering
+
+enum Curvature : int { kCount = 0, kShared, kDiagonal, kMatrix };
 
 struct Cut {
     double gain = 0.0;
@@ -25,20 +38,200 @@ bool better(const Cut& a, const Cut& b) {
     return !a.missing_left && b.missing_left;
 }
 
-// Σ left² and Σ (total − left)² over columns, in eight fixed lanes whatever the vector width.
-[[gnu::always_inline]] inline void squares(const int32_t* left, const int32_t* total, int64_t m,
-                                           double& sq_left, double& sq_right) {
-    constexpr int kWide = 8;
+// How sums become a gain. Arrays are padded to full vectors: weight 0 and a lambda that swamps what is read.
+struct Scoring {
+    int64_t outputs, padded, columns;
+    int curvature;
+    double l2;    // for kCount: rows
+    int64_t top;  // > 0: only so many outputs count
+    bool shared;  // the same ones on both sides
+    int64_t min_samples;
+    std::vector<double> weight, lambda, step;
+};
+
+// Bounds and directions of one node and feature, for monotone constraints; all null where there are none.
+struct Constraint {
+    const int8_t* direction = nullptr;
+    const double *low = nullptr, *high = nullptr;
+};
+
+double sum_lanes(const double* l) {
+    return ((l[0] + l[1]) + (l[2] + l[3])) + ((l[4] + l[5]) + (l[6] + l[7]));
+}
+
+// One H for all outputs of a side: Σ w·left²/below_left + Σ w·right²/below_right.
+SPARSELEAF_WIDE
+double gain_common(const int32_t* left, const int32_t* total, int64_t padded, const double* weight,
+                   double below_left, double below_right) {
     double l[kWide] = {}, r[kWide] = {};
-    for (int64_t c = 0; c < m; c += kWide) {
+    for (int64_t c = 0; c < padded; c += kWide)
         for (int j = 0; j < kWide; ++j) {
             const double a = left[c + j], b = static_cast<double>(total[c + j]) - a;
-            l[j] += a * a;
-            r[j] += b * b;
+            l[j] += weight[c + j] * (a * a);
+            r[j] += weight[c + j] * (b * b);
         }
+    return sum_lanes(l) / below_left + sum_lanes(r) / below_right;
+}
+
+// An H for each output. Both quotients share one division, which is what the loop would wait for.
+SPARSELEAF_WIDE
+double gain_diagonal(const int32_t* left, const int32_t* total, int64_t outputs, int64_t padded,
+                     const double* weight, const double* lambda) {
+    double sums[kWide] = {};
+    const int32_t *left_h = left + outputs, *total_h = total + outputs;
+    for (int64_t c = 0; c < padded; c += kWide)
+        for (int j = 0; j < kWide; ++j) {
+            const double gl = left[c + j], gr = static_cast<double>(total[c + j]) - gl;
+            const double h = left_h[c + j], hl = h + lambda[c + j],
+                         hr = (static_cast<double>(total_h[c + j]) - h) + lambda[c + j];
+            sums[j] += weight[c + j] * (((gl * gl) * hr + (gr * gr) * hl) / (hl * hr));
+        }
+    return sum_lanes(sums);
+}
+
+SPARSELEAF_WIDE
+void scores_common(const int32_t* sums, int64_t padded, const double* weight, double below, double* out) {
+    for (int64_t c = 0; c < padded; ++c)
+        out[c] = weight[c] * (static_cast<double>(sums[c]) * sums[c]) / below;
+}
+
+SPARSELEAF_WIDE
+void scores_diagonal(const int32_t* sums, int64_t outputs, int64_t padded, const double* weight,
+                     const double* lambda, double* out) {
+    for (int64_t c = 0; c < padded; ++c)
+        out[c] = weight[c] * (static_cast<double>(sums[c]) * sums[c]) / (sums[outputs + c] + lambda[c]);
+}
+
+// The score of every output of one side.
+void scores_of(const Scoring& scoring, const int32_t* sums, int64_t n, double* out) {
+    if (scoring.curvature == kDiagonal)
+        scores_diagonal(sums, scoring.outputs, scoring.padded, scoring.weight.data(), scoring.lambda.data(),
+                        out);
+    else
+        scores_common(sums, scoring.padded, scoring.weight.data(),
+                      scoring.curvature == kCount ? static_cast<double>(n) + scoring.l2
+                                                  : sums[scoring.outputs] + scoring.lambda[0],
+                      out);
+}
+
+// Σ of the k largest, added in order of index.
+double sum_of_top(const double* scores, int64_t n, int64_t k, std::vector<double>& buffer) {
+    if (k >= n) {
+        double sum = 0.0;
+        for (int64_t j = 0; j < n; ++j) sum += scores[j];
+        return sum;
     }
-    sq_left = ((l[0] + l[1]) + (l[2] + l[3])) + ((l[4] + l[5]) + (l[6] + l[7]));
-    sq_right = ((r[0] + r[1]) + (r[2] + r[3])) + ((r[4] + r[5]) + (r[6] + r[7]));
+    buffer.assign(scores, scores + n);
+    std::nth_element(buffer.begin(), buffer.begin() + (k - 1), buffer.end(), std::greater<>());
+    const double least = buffer[k - 1];
+    double sum = 0.0;
+    int64_t above = 0;
+    for (int64_t j = 0; j < n; ++j)
+        if (scores[j] > least) {
+            sum += scores[j];
+            ++above;
+        }
+    return sum + static_cast<double>(k - above) * least;
+}
+
+// gᵀ (H + λ)⁻¹ g by Cholesky; H is packed by rows of its lower triangle. Work: (d + 1) · d doubles.
+double quadratic(const int32_t* sums, const Scoring& scoring, std::vector<double>& work) {
+    const int64_t d = scoring.outputs;
+    work.resize(static_cast<size_t>((d + 1) * d));
+    double *factor = work.data(), *x = factor + d * d;
+    const int32_t* h = sums + d;
+    double form = 0.0;
+    for (int64_t i = 0; i < d; ++i) {
+        for (int64_t j = 0; j <= i; ++j) {
+            double value = *h++ + (i == j ? scoring.lambda[i] : 0.0);
+            for (int64_t c = 0; c < j; ++c) value -= factor[i * d + c] * factor[j * d + c];
+            // rounding of the sums may leave a direction without curvature: one unit keeps it harmless
+            factor[i * d + j] = i == j ? std::sqrt(std::max(value, 1.0)) : value / factor[j * d + j];
+        }
+        double value = sums[i];
+        for (int64_t c = 0; c < i; ++c) value -= factor[i * d + c] * x[c];
+        x[i] = value / factor[i * d + i];
+        form += x[i] * x[i];
+    }
+    return scoring.weight[0] * form;
+}
+
+// Room of one thread.
+struct Work {
+    std::vector<int32_t> sums;
+    std::vector<double> left, right, buffer;
+    std::vector<int32_t> order;
+};
+
+// Best value of output j given its sums, kept within the node's bounds; in units of the score.
+double bounded_value(const Scoring& scoring, const int32_t* sums, int64_t n, int64_t j,
+                     const Constraint& limits, double& below) {
+    below = scoring.curvature == kDiagonal ? sums[scoring.outputs + j] + scoring.lambda[j]
+            : scoring.curvature == kShared ? sums[scoring.outputs] + scoring.lambda[0]
+                                           : static_cast<double>(n) + scoring.l2;
+    return std::clamp(-scoring.step[j] * sums[j] / below, limits.low[j], limits.high[j]);
+}
+
+// −(2Gv + (H + λ)v²) = weight · ((H + λ)(2uv − v²)) with u the free optimum, in units where step is 1.
+double bounded_score(const Scoring& scoring, const int32_t* sums, int64_t n, int64_t j,
+                     const Constraint& limits, double* value) {
+    double below;
+    *value = bounded_value(scoring, sums, n, j, limits, below);
+    const double v = *value / scoring.step[j];
+    return scoring.weight[j] * (-2.0 * sums[j] * v - below * v * v);
+}
+
+// What both sides are worth; NaN where a constraint forbids the cut.
+double worth(const Scoring& scoring, const Constraint& limits, const int32_t* left, const int32_t* total,
+             int64_t n_left, int64_t n, Work& work) {
+    const int64_t d = scoring.outputs;
+    if (scoring.curvature != kMatrix && scoring.top == 0 && limits.low == nullptr) {
+        if (scoring.curvature == kDiagonal)
+            return gain_diagonal(left, total, d, scoring.padded, scoring.weight.data(),
+                                 scoring.lambda.data());
+        const bool count = scoring.curvature == kCount;
+        const double below_left =
+            count ? static_cast<double>(n_left) + scoring.l2 : left[d] + scoring.lambda[0];
+        const double below_right = count ? static_cast<double>(n - n_left) + scoring.l2
+                                         : (static_cast<double>(total[d]) - left[d]) + scoring.lambda[0];
+        return gain_common(left, total, scoring.padded, scoring.weight.data(), below_left, below_right);
+    }
+    int32_t* right = work.sums.data() + 2 * (scoring.columns + 2 * kWide);
+    for (int64_t c = 0; c < scoring.columns; ++c) right[c] = total[c] - left[c];
+    if (scoring.curvature == kMatrix)
+        return quadratic(left, scoring, work.buffer) + quadratic(right, scoring, work.buffer);
+    if (limits.low != nullptr) {
+        double sum = 0.0;
+        for (int64_t j = 0; j < d; ++j) {
+            double vl, vr;
+            sum += bounded_score(scoring, left, n_left, j, limits, &vl);
+            sum += bounded_score(scoring, right, n - n_left, j, limits, &vr);
+            if (limits.direction != nullptr && limits.direction[j] * (vr - vl) < 0.0) return std::nan("");
+        }
+        return sum;
+    }
+    scores_of(scoring, left, n_left, work.left.data());
+    scores_of(scoring, right, n - n_left, work.right.data());
+    if (!scoring.shared)
+        return sum_of_top(work.left.data(), d, scoring.top, work.buffer) +
+               sum_of_top(work.right.data(), d, scoring.top, work.buffer);
+    for (int64_t j = 0; j < d; ++j) work.left[j] += work.right[j];
+    return sum_of_top(work.left.data(), d, scoring.top, work.buffer);
+}
+
+// What the node is worth as it is.
+double worth_whole(const Scoring& scoring, const Constraint& limits, const int32_t* total, int64_t n,
+                   Work& work) {
+    if (scoring.curvature == kMatrix) return quadratic(total, scoring, work.buffer);
+    if (limits.low != nullptr) {
+        double sum = 0.0, value;
+        for (int64_t j = 0; j < scoring.outputs; ++j)
+            sum += bounded_score(scoring, total, n, j, limits, &value);
+        return sum;
+    }
+    scores_of(scoring, total, n, work.left.data());
+    return sum_of_top(work.left.data(), scoring.outputs, scoring.top > 0 ? scoring.top : scoring.outputs,
+                      work.buffer);
 }
 
 SPARSELEAF_WIDE
@@ -46,112 +239,256 @@ void add_columns(int32_t* sums, const int32_t* more, int64_t m) {
     for (int64_t c = 0; c < m; ++c) sums[c] += more[c];
 }
 
-struct Limits {
-    double l2;
-    int64_t min_samples;
+// A feature's bins in a node.
+struct Bins {
+    const int32_t* hist;
+    const int32_t* counts;
+    int64_t n;             // without that of missing rows
+    const int32_t* order;  // categories: the order to scan in; else null
+    int64_t n_missing;
 };
 
 // Scans the bins of one feature upwards; `left` starts empty, or with the missing rows in it.
-SPARSELEAF_WIDE
-void scan(const int32_t* hist, const int32_t* counts, int64_t n_value_bins, int64_t m, const int32_t* total,
-          int64_t n, double parent, const Limits* limits, int32_t feature, bool missing_left, int32_t* left,
-          int64_t n_left, bool last_bin_too, Cut* best) {
-    const int64_t end = last_bin_too ? n_value_bins : n_value_bins - 1;
-    for (int64_t b = 0; b < end; ++b) {
-        if (counts[b] == 0) continue;  // same partition as the bin before
-        const int32_t* bin = hist + b * m;
-        for (int64_t c = 0; c < m; ++c) left[c] += bin[c];
-        n_left += counts[b];
-        const int64_t n_right = n - n_left;
-        if (n_left < limits->min_samples) continue;
-        if (n_right < limits->min_samples) break;
-        double sq_left, sq_right;
-        squares(left, total, m, sq_left, sq_right);
-        const double gain = sq_left / (static_cast<double>(n_left) + limits->l2) +
-                            sq_right / (static_cast<double>(n_right) + limits->l2) - parent;
-        const Cut cut{gain, feature, static_cast<int32_t>(b), static_cast<int32_t>(n_left), missing_left};
+void scan(const Bins& bins, const Scoring& scoring, const Constraint& limits, const int32_t* total, int64_t n,
+          double parent, int32_t feature, bool missing_left, int32_t* left, Work& work, Cut* best) {
+    const int64_t m = scoring.columns;
+    std::fill(left, left + m, 0);
+    int64_t n_left = 0;
+    if (missing_left) {
+        add_columns(left, bins.hist + bins.n * m, m);
+        n_left = bins.n_missing;
+    }
+    // with missing rows on the right, "all values left" is a cut as well
+    const int64_t end = !missing_left && bins.n_missing > 0 ? bins.n : bins.n - 1;
+    for (int64_t i = 0; i < end; ++i) {
+        const int64_t b = bins.order ? bins.order[i] : i;
+        if (bins.counts[b] == 0) continue;  // same partition as the bin before
+        add_columns(left, bins.hist + b * m, m);
+        n_left += bins.counts[b];
+        if (n_left < scoring.min_samples) continue;
+        if (n - n_left < scoring.min_samples) break;
+        const double gain = worth(scoring, limits, left, total, n_left, n, work) - parent;
+        if (std::isnan(gain)) continue;
+        const Cut cut{gain, feature, static_cast<int32_t>(i), static_cast<int32_t>(n_left), missing_left};
         if (better(cut, *best)) *best = cut;
     }
 }
 
+// Categories by the first principal direction of their mean steps: neighbours in that order want similar
+// values. With one output this is the order by mean step, of which some prefix is the best set of all.
+void order_categories(const Bins& bins, const Scoring& scoring, const int32_t* total, int64_t n, Work& work) {
+    const int64_t d = scoring.outputs, m = scoring.columns, k = bins.n;
+    std::vector<double> steps(static_cast<size_t>(k * d), 0.0), key(static_cast<size_t>(k), 0.0);
+    const bool diagonal = scoring.curvature == kDiagonal;
+    for (int64_t b = 0; b < k; ++b) {
+        if (bins.counts[b] == 0) continue;
+        for (int64_t j = 0; j < d; ++j) {
+            const double own_h = diagonal ? bins.hist[b * m + d + j] : bins.counts[b];
+            const double all_h = diagonal ? total[d + j] : static_cast<double>(n);
+            const double smooth = kSmoothing * all_h / static_cast<double>(n) + (diagonal ? 1.0 : 0.0);
+            steps[b * d + j] = -std::sqrt(scoring.weight[j]) * bins.hist[b * m + j] / (own_h + smooth);
+        }
+    }
+    // power iteration on Σ n·step·stepᵀ around the mean
+    std::vector<double> mean(static_cast<size_t>(d), 0.0), axis(static_cast<size_t>(d)),
+        next(static_cast<size_t>(d));
+    double rows = 0.0;
+    for (int64_t b = 0; b < k; ++b) {
+        rows += bins.counts[b];
+        for (int64_t j = 0; j < d; ++j) mean[j] += bins.counts[b] * steps[b * d + j];
+    }
+    for (int64_t j = 0; j < d; ++j) mean[j] /= std::max(rows, 1.0);
+    int64_t farthest = 0;
+    double farthest_size = -1.0;
+    for (int64_t b = 0; b < k; ++b) {
+        double size = 0.0;
+        for (int64_t j = 0; j < d; ++j) {
+            steps[b * d + j] = bins.counts[b] ? steps[b * d + j] - mean[j] : 0.0;
+            size += steps[b * d + j] * steps[b * d + j];
+        }
+        size *= bins.counts[b];
+        if (size > farthest_size) farthest = b, farthest_size = size;
+    }
+    std::copy_n(steps.begin() + farthest * d, d, axis.begin());
+    constexpr int kRounds = 10;
+    for (int round = 0; d > 1 && round < kRounds; ++round) {
+        std::fill(next.begin(), next.end(), 0.0);
+        for (int64_t b = 0; b < k; ++b) {
+            double along = 0.0;
+            for (int64_t j = 0; j < d; ++j) along += steps[b * d + j] * axis[j];
+            for (int64_t j = 0; j < d; ++j) next[j] += bins.counts[b] * along * steps[b * d + j];
+        }
+        double size = 0.0;
+        for (int64_t j = 0; j < d; ++j) size += next[j] * next[j];
+        if (size <= 0.0) break;
+        for (int64_t j = 0; j < d; ++j) axis[j] = next[j] / std::sqrt(size);
+    }
+    for (int64_t b = 0; b < k; ++b)
+        for (int64_t j = 0; j < d; ++j) key[b] += steps[b * d + j] * axis[j];
+    work.order.resize(static_cast<size_t>(k));
+    for (int64_t b = 0; b < k; ++b) work.order[b] = static_cast<int32_t>(b);
+    std::sort(work.order.begin(), work.order.end(), [&](int32_t a, int32_t b) {
+        // categories that no row has come last, so that they stay on the right
+        if ((bins.counts[a] == 0) != (bins.counts[b] == 0)) return bins.counts[b] == 0;
+        return key[a] != key[b] ? key[a] < key[b] : a < b;
+    });
+}
+
 // node_mask (may have no rows): which active features a node may use. has_missing: the feature's last bin
-// holds the rows without a value, which are tried on both sides.
+// holds the rows without a value, which are tried on both sides. categorical: bins have no order; out_sets
+// then tells which go left. directions (may have no rows): per feature and output, the sign that the
+// difference right − left must not oppose; low, high: bounds of every node's values; out_middle: half-way
+// between the two sides' values of the best cut.
 void find_splits(nb::ndarray<const int32_t, nb::ndim<3>, nb::c_contig, nb::device::cpu> hist,
                  In2<int32_t> counts, In1<int32_t> slots, In1<int32_t> offsets, In1<uint8_t> has_missing,
-                 In2<uint8_t> node_mask, double l2, int64_t min_samples, Out1<int32_t> out_feature,
-                 Out1<int32_t> out_bin, Out1<double> out_gain, Out1<uint8_t> out_missing_left,
-                 Out1<int32_t> out_left_count, int n_threads) {
+                 In1<uint8_t> categorical, In2<uint8_t> node_mask, int curvature, In1<double> weight,
+                 In1<double> lambda, In1<double> step, double l2, int64_t top, bool shared,
+                 In2<int8_t> directions, In2<double> low, In2<double> high, int64_t min_samples,
+                 Out1<int32_t> out_feature, Out1<int32_t> out_bin, Out1<double> out_gain,
+                 Out1<uint8_t> out_missing_left, Out1<int32_t> out_left_count, Out2<uint8_t> out_sets,
+                 Out2<double> out_middle, int n_threads) {
     const int64_t n_nodes = static_cast<int64_t>(slots.size()),
                   n_active = static_cast<int64_t>(has_missing.size());
     const int64_t n_bins = static_cast<int64_t>(hist.shape(1)), m = static_cast<int64_t>(hist.shape(2));
-    require(m % kLanes == 0, "hist: columns must be a multiple of 16");
+    const int64_t d = static_cast<int64_t>(weight.size());
+    const int64_t wanted[] = {d, d + 1, 2 * d, d + d * (d + 1) / 2};
+    require(curvature >= kCount && curvature <= kMatrix && d >= 1 && wanted[curvature] <= m,
+            "hist: columns for the gradients and curvatures");
+    require(lambda.size() == weight.size() && step.size() == weight.size(),
+            "weight, lambda, step: one number an output");
     require(static_cast<int64_t>(offsets.size()) == n_active + 1 && offsets.data()[n_active] == n_bins,
             "offsets: one more than features, ending at the bins of hist");
     require(static_cast<int64_t>(counts.shape(1)) == n_bins && counts.shape(0) == hist.shape(0),
             "counts: (slots, bins) of hist");
-    require(n_active >= 1, "has_missing: at least one feature is needed");
-    const bool masked = node_mask.shape(0) > 0;
+    require(n_active >= 1 && categorical.size() == has_missing.size(),
+            "has_missing, categorical: one number a feature, at least one feature");
+    const bool masked = node_mask.shape(0) > 0, constrained = directions.shape(0) > 0;
     require(!masked || (static_cast<int64_t>(node_mask.shape(0)) == n_nodes &&
                         static_cast<int64_t>(node_mask.shape(1)) == n_active),
             "node_mask: (nodes, features), or no rows");
+    require(top >= 0 && (curvature != kMatrix || (top == 0 && !constrained)) && (top == 0 || !constrained),
+            "top, directions: not together, nor with a matrix of curvatures");
+    if (constrained) {
+        require(static_cast<int64_t>(directions.shape(0)) == n_active &&
+                    static_cast<int64_t>(directions.shape(1)) == d,
+                "directions: (features, outputs)");
+        for (const auto& array : {low, high})
+            require(
+                static_cast<int64_t>(array.shape(0)) == n_nodes && static_cast<int64_t>(array.shape(1)) == d,
+                "low, high: (nodes, outputs)");
+        require(static_cast<int64_t>(out_middle.shape(0)) == n_nodes &&
+                    static_cast<int64_t>(out_middle.shape(1)) == d,
+                "out_middle: (nodes, outputs)");
+    }
     for (const auto size : {out_feature.size(), out_bin.size(), out_gain.size(), out_missing_left.size(),
-                            out_left_count.size()})
+                            out_left_count.size(), out_sets.shape(0)})
         require(size == slots.size(), "out arrays: one number a node");
+    require(static_cast<int64_t>(out_sets.shape(1)) == kSetBytes, "out_sets: 32 bytes a node");
     for (int64_t k = 0; k < n_nodes; ++k)
         require(slots.data()[k] >= 0 && slots.data()[k] < static_cast<int64_t>(hist.shape(0)),
                 "slots: beyond hist");
+    for (int64_t f = 0; f < n_active; ++f)
+        require(!categorical.data()[f] || offsets.data()[f + 1] - offsets.data()[f] <= 8 * kSetBytes,
+                "categorical: too many bins");
     nb::gil_scoped_release release;
+
+    Scoring scoring{d,      (d + kWide - 1) / kWide * kWide,   m,  curvature, l2, top,
+                    shared, std::max<int64_t>(min_samples, 1), {}, {},        {}};
+    const auto padded = static_cast<size_t>(scoring.padded);
+    scoring.weight.assign(weight.data(), weight.data() + d);
+    scoring.lambda.assign(lambda.data(), lambda.data() + d);
+    scoring.step.assign(step.data(), step.data() + d);
+    scoring.weight.resize(padded, 0.0);
+    scoring.lambda.resize(padded, kSwamp);
 
     const int64_t parts =
         std::clamp<int64_t>((4 * n_threads + n_nodes - 1) / std::max<int64_t>(n_nodes, 1), 1, n_active);
     std::vector<Cut> best(static_cast<size_t>(n_nodes * parts));
-    std::vector<std::vector<int32_t>> scratch(static_cast<size_t>(n_threads));
-    const Limits limits{l2, std::max<int64_t>(min_samples, 1)};
+    std::vector<Work> works(static_cast<size_t>(n_threads));
+    const int64_t room = m + 2 * kWide;  // vectors may read beyond the columns
+    const auto prepare = [&](Work& work) {
+        work.sums.assign(static_cast<size_t>(3 * room), 0);
+        work.left.resize(padded);
+        work.right.resize(padded);
+    };
+    const auto bins_of = [&](int64_t k, int64_t f) {
+        const int64_t first = offsets.data()[f], at = slots.data()[k] * n_bins + first;
+        const bool missing = has_missing.data()[f] != 0;
+        const int64_t values = offsets.data()[f + 1] - first - (missing ? 1 : 0);
+        return Bins{hist.data() + at * m, counts.data() + at, values, nullptr,
+                    missing ? counts.data()[at + values] : 0};
+    };
+    // every feature's bins add up to the node: take the first one's
+    const auto add_up = [&](int64_t k, int32_t* total) {
+        int64_t n = 0;
+        for (int64_t b = slots.data()[k] * n_bins; b < slots.data()[k] * n_bins + offsets.data()[1]; ++b) {
+            add_columns(total, hist.data() + b * m, m);
+            n += counts.data()[b];
+        }
+        return n;
+    };
+    const auto limits_of = [&](int64_t k, int64_t f) {
+        return constrained ? Constraint{directions.data() + f * d, low.data() + k * d, high.data() + k * d}
+                           : Constraint{};
+    };
     parallel_tasks(n_nodes * parts, n_threads, [&](int64_t task, int thread) {
         const int64_t k = task / parts, part = task % parts;
-        auto& buffer = scratch[thread];
-        buffer.assign(static_cast<size_t>(2 * m), 0);
-        int32_t *total = buffer.data(), *left = total + m;
-        const int32_t* node_hist = hist.data() + slots.data()[k] * n_bins * m;
-        const int32_t* node_counts = counts.data() + slots.data()[k] * n_bins;
-        // every feature's bins add up to the node: take the first one's
-        int64_t n = 0;
-        for (int64_t b = offsets.data()[0]; b < offsets.data()[1]; ++b) {
-            add_columns(total, node_hist + b * m, m);
-            n += node_counts[b];
-        }
-        double parent = 0.0, nothing = 0.0;
-        squares(total, total, m, parent, nothing);
-        parent /= static_cast<double>(n) + l2;
-        Cut& winner = best[task];
+        Work& work = works[thread];
+        prepare(work);
+        int32_t *total = work.sums.data(), *left = total + room;
+        const int64_t n = add_up(k, total);
+        const double parent = worth_whole(scoring, limits_of(k, 0), total, n, work);
         for (int64_t f = n_active * part / parts; f < n_active * (part + 1) / parts; ++f) {
             if (masked && !node_mask.data()[k * n_active + f]) continue;
-            const int64_t first = offsets.data()[f];
-            const bool missing = has_missing.data()[f] != 0;
-            const int64_t value_bins = offsets.data()[f + 1] - first - (missing ? 1 : 0);
-            const int64_t n_missing = missing ? node_counts[first + value_bins] : 0;
-            std::fill(left, left + m, 0);
-            // with missing rows on the right, "all values left" is a cut as well
-            scan(node_hist + first * m, node_counts + first, value_bins, m, total, n, parent, &limits,
-                 static_cast<int32_t>(f), false, left, 0, n_missing > 0, &winner);
-            if (n_missing > 0) {
-                const int32_t* bin = node_hist + (first + value_bins) * m;
-                std::copy(bin, bin + m, left);
-                scan(node_hist + first * m, node_counts + first, value_bins, m, total, n, parent, &limits,
-                     static_cast<int32_t>(f), true, left, n_missing, false, &winner);
+            Bins bins = bins_of(k, f);
+            if (categorical.data()[f]) {
+                order_categories(bins, scoring, total, n, work);
+                bins.order = work.order.data();
             }
+            for (const bool missing_left : {false, true})
+                if (!missing_left || bins.n_missing > 0)
+                    scan(bins, scoring, limits_of(k, f), total, n, parent, static_cast<int32_t>(f),
+                         missing_left, left, work, &best[task]);
         }
     });
-    for (int64_t k = 0; k < n_nodes; ++k) {
+    parallel_tasks(n_nodes, n_threads, [&](int64_t k, int thread) {
         Cut winner = best[k * parts];
         for (int64_t p = 1; p < parts; ++p)
             if (better(best[k * parts + p], winner)) winner = best[k * parts + p];
         out_feature.data()[k] = winner.feature;
         out_bin.data()[k] = winner.bin;
-        out_gain.data()[k] = winner.feature < 0 ? 0.0 : winner.gain;
+        out_gain.data()[k] = winner.gain;
         out_missing_left.data()[k] = winner.missing_left;
         out_left_count.data()[k] = winner.left_count;
-    }
+        uint8_t* set = out_sets.data() + k * kSetBytes;
+        std::fill(set, set + kSetBytes, uint8_t{0});
+        if (winner.feature < 0 || (!constrained && !categorical.data()[winner.feature])) return;
+        Work& work = works[thread];
+        prepare(work);
+        int32_t *total = work.sums.data(), *left = total + room;
+        const int64_t n = add_up(k, total);
+        Bins bins = bins_of(k, winner.feature);
+        if (categorical.data()[winner.feature]) {
+            order_categories(bins, scoring, total, n, work);
+            bins.order = work.order.data();
+        }
+        if (winner.missing_left) add_columns(left, bins.hist + bins.n * m, m);
+        for (int64_t i = 0; i <= winner.bin; ++i) {
+            const int64_t b = bins.order ? bins.order[i] : i;
+            add_columns(left, bins.hist + b * m, m);
+            if (bins.order) set[b / 8] = static_cast<uint8_t>(set[b / 8] | (1u << (b % 8)));
+        }
+        if (!constrained) return;
+        const Constraint limits = limits_of(k, winner.feature);
+        int32_t* right = work.sums.data() + 2 * room;
+        for (int64_t c = 0; c < m; ++c) right[c] = total[c] - left[c];
+        for (int64_t j = 0; j < d; ++j) {
+            double below;
+            const double vl = bounded_value(scoring, left, winner.left_count, j, limits, below);
+            const double vr = bounded_value(scoring, right, n - winner.left_count, j, limits, below);
+            out_middle.data()[k * d + j] = 0.5 * (vl + vr);
+        }
+    });
 }
 
 }  // namespace
@@ -160,8 +497,11 @@ void find_splits(nb::ndarray<const int32_t, nb::ndim<3>, nb::c_contig, nb::devic
 void bind_split(nb::module_& m) {
     using namespace sparseleaf;
     m.def("find_splits", &find_splits, nb::arg("hist"), nb::arg("counts"), nb::arg("slots"),
-          nb::arg("offsets"), nb::arg("has_missing"), nb::arg("node_mask"), nb::arg("l2"),
+          nb::arg("offsets"), nb::arg("has_missing"), nb::arg("categorical"), nb::arg("node_mask"),
+          nb::arg("curvature"), nb::arg("weight"), nb::arg("lambda_"), nb::arg("step"), nb::arg("l2"),
+          nb::arg("top"), nb::arg("shared"), nb::arg("directions"), nb::arg("low"), nb::arg("high"),
           nb::arg("min_samples"), nb::arg("out_feature").noconvert(), nb::arg("out_bin").noconvert(),
           nb::arg("out_gain").noconvert(), nb::arg("out_missing_left").noconvert(),
-          nb::arg("out_left_count").noconvert(), nb::arg("n_threads"));
+          nb::arg("out_left_count").noconvert(), nb::arg("out_sets").noconvert(),
+          nb::arg("out_middle").noconvert(), nb::arg("n_threads"));
 }

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sparseleaf.estimators import SparseGBDTClassifier
+    from sparseleaf.estimators import MultiGBDTClassifier, MultiGBDTRegressor, SparseGBDTClassifier
     from sparseleaf.memory import MemoryEstimate
     from sparseleaf.model import ModelFileError
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 __all__ = [
     "MemoryEstimate",
     "ModelFileError",
+    "MultiGBDTClassifier",
+    "MultiGBDTRegressor",
     "SparseGBDTClassifier",
     "__version__",
     "estimate_memory",
@@ -29,6 +31,8 @@ __all__ = [
 _HOMES = {
     "MemoryEstimate": "sparseleaf.memory",
     "ModelFileError": "sparseleaf.model",
+    "MultiGBDTClassifier": "sparseleaf.estimators",
+    "MultiGBDTRegressor": "sparseleaf.estimators",
     "SparseGBDTClassifier": "sparseleaf.estimators",
 }
 
@@ -50,20 +54,21 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-def load(path: str | os.PathLike[str]) -> SparseGBDTClassifier:
+def load(path: str | os.PathLike[str]) -> Any:
     """Load a saved model as a fitted estimator.
 
     The file is memory-mapped and checked in full; one that is broken, hostile or from a newer version raises
     :class:`ModelFileError`.
     """
-    from sparseleaf.estimators import ESTIMATORS
+    from sparseleaf.estimators import ESTIMATORS, task_of
     from sparseleaf.model import ModelFileError, load_model
 
     model = load_model(path)
-    if model.method not in ESTIMATORS:
+    estimator = ESTIMATORS.get(model.method, {}).get(task_of(model.target_kind))
+    if estimator is None:
         raise ModelFileError(f"{os.fspath(path)!r}: unknown method {model.method!r}; update sparseleaf.")
     try:
-        return ESTIMATORS[model.method].from_model(model)
+        return estimator.from_model(model)
     except (ValueError, TypeError) as error:
         raise ModelFileError(f"{os.fspath(path)!r} is not a sound model file: {error}") from None
 

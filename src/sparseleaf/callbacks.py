@@ -39,7 +39,7 @@ Callback = Callable[[TrainingState], bool | None]
 
 
 class EarlyStopping:
-    """Stops when a metric has not risen for a number of trees.
+    """Stops when a metric has not become better for a number of trees.
 
     Parameters
     ----------
@@ -47,17 +47,21 @@ class EarlyStopping:
         A key of the history.
     rounds : int
         Trees to wait.
+    higher_is_better : bool
     """
 
-    def __init__(self, metric: str, rounds: int) -> None:
+    def __init__(self, metric: str, rounds: int, *, higher_is_better: bool = True) -> None:
         self.metric = metric
         self.rounds = rounds
+        self.higher_is_better = higher_is_better
 
     def __call__(self, state: TrainingState) -> bool:
         """See :data:`Callback`."""
-        return state.tree - best_tree(state.history[self.metric]) >= self.rounds
+        values = state.history[self.metric]
+        return len(values) - best_tree(values, higher_is_better=self.higher_is_better) >= self.rounds
 
 
-def best_tree(values: Sequence[float]) -> int:
-    """The smallest number of trees that reached the highest value."""
-    return 1 + max(range(len(values)), key=lambda i: (values[i], -i))
+def best_tree(values: Sequence[float], *, higher_is_better: bool = True) -> int:
+    """The smallest number of trees that reached the best value."""
+    sign = 1 if higher_is_better else -1
+    return 1 + max(range(len(values)), key=lambda i: (sign * values[i], -i))

@@ -6,6 +6,8 @@ import os
 from dataclasses import dataclass, fields
 from typing import Any
 
+from sparseleaf.boosting.columns import padded_width
+
 GIB = 2.0**30
 
 
@@ -69,10 +71,8 @@ def estimate(
 ) -> MemoryEstimate:
     """Apply the formula of ``docs/memory.md``; ``n_features`` counts the columns that trees see."""
     k = n_labels if leaf_labels is None else min(leaf_labels, n_labels)
-    columns = 0 if exact else -(-sketch_width // 16) * 16
-    # no more slots are written than nodes wait to be split, with some to spare
-    slot = n_features * (max_bins + 1) * (columns + 1) * 4
-    histograms = max(4 * slot, min(histogram_budget, (max_leaves + 4) * slot))
+    columns = 0 if exact else padded_width(sketch_width)
+    histograms = _histograms(n_features, max_bins, columns, max_leaves, histogram_budget)
     entries = min(target_entries + n_rows * n_trees * k, n_rows * n_labels)
     return MemoryEstimate(
         features=projected * (4 * n_rows + 6 * input_features),
@@ -82,6 +82,39 @@ def estimate(
         scores=8 * entries,
         model=n_trees * max_leaves * (8 * k + 34),
     )
+
+
+def estimate_dense(
+    n_rows: int,
+    n_features: int,
+    n_outputs: int,
+    *,
+    curvature_columns: int,
+    width: int,
+    reduced: int,
+    max_bins: int,
+    n_trees: int,
+    leaf_outputs: int | None,
+    max_leaves: int,
+    histogram_budget: int,
+) -> MemoryEstimate:
+    """The formula of ``docs/memory.md`` for dense losses: targets, scores, gradients and curvatures are all there."""
+    columns = padded_width(width)
+    k = n_outputs if leaf_outputs is None else min(leaf_outputs, n_outputs)
+    return MemoryEstimate(
+        features=0,
+        bins=n_rows * n_features,
+        residuals=n_rows * (4 * (n_outputs + curvature_columns) + 4 * reduced + 2 * columns),
+        histograms=_histograms(n_features, max_bins, columns, max_leaves, histogram_budget),
+        scores=8 * n_rows * n_outputs,
+        model=n_trees * max_leaves * (8 * k + 34),
+    )
+
+
+def _histograms(n_features: int, max_bins: int, columns: int, max_leaves: int, budget: int) -> int:
+    """Of the pool: no more slots are written than nodes wait to be split, with some to spare."""
+    slot = n_features * (max_bins + 1) * (columns + 1) * 4
+    return max(4 * slot, min(budget, (max_leaves + 4) * slot))
 
 
 def available_memory() -> int | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sparseleaf.boosting.splits import Family, NodeFeatures
-from sparseleaf.boosting.tree import FlatTree, GrowingTree, Node
+from sparseleaf.boosting.tree import SET_BYTES, FlatTree, GrowingTree, Node
 
 if TYPE_CHECKING:
     from sparseleaf.binning import Cuts
@@ -52,10 +52,17 @@ class Grower:
 
     def _apply(self, shards: Shards, nodes: list[Node]) -> None:
         splits = [node.split for node in nodes if node.split is not None]
+        set_of, sets = np.full(len(splits), -1, np.int32), []
+        for i, split in enumerate(splits):
+            if split.left_set is not None:
+                set_of[i] = len(sets)
+                sets.append(split.left_set)
         shards.call(
             "apply_splits",
             [node.id for node in nodes],
             np.array([split.feature for split in splits], np.int32),
             np.array([split.bin for split in splits], np.int32),
             np.array([split.missing_left for split in splits], np.uint8),
+            set_of,
+            np.stack(sets) if sets else np.empty((0, SET_BYTES), np.uint8),
         )

@@ -1,4 +1,4 @@
-"""The split search on histograms of reduced residuals.
+"""The split search on histograms.
 
 Of two siblings only the smaller is built from its rows; the larger is what remains of the parent. Histograms of
 nodes that wait to be split are kept for that, up to a budget: past it the smallest waiting node gives its slot
@@ -13,11 +13,12 @@ import numpy as np
 
 from sparseleaf import _kernels
 from sparseleaf._arrays import empty_aligned
-from sparseleaf.boosting.tree import Node, Split
-from sparseleaf.engine.shard import LANES
+from sparseleaf.boosting.columns import padded_width
+from sparseleaf.boosting.tree import SET_BYTES, Bounds, Node, Split
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
+    from sparseleaf.boosting.columns import Columns
     from sparseleaf.boosting.splits import Family, NodeFeatures, SplitLimits
     from sparseleaf.engine.shards import Shards
 
@@ -38,7 +39,7 @@ class HistogramPool:
     def __init__(self, features: Array, n_bins: Array, width: int, budget: int, max_nodes: int) -> None:
         self.features = features.astype(np.int32)
         self.offsets = np.concatenate(([0], np.cumsum(n_bins[features]))).astype(np.int32)
-        columns = -(-width // LANES) * LANES
+        columns = padded_width(width)
         size = max(1, int(self.offsets[-1]))
         n_slots = max(MIN_SLOTS, min(budget // (size * (columns + 1) * 4), max_nodes + MIN_SLOTS))
         # pages are taken from the system only when a slot is first written
@@ -52,7 +53,25 @@ MIN_SLOTS = 4
 
 
 class HistogramSearch:
-    """Best cuts from histograms of reduced residuals (see :class:`~sparseleaf.boosting.splits.SplitSearch`)."""
+    """Best cuts from histograms (see :class:`~sparseleaf.boosting.splits.SplitSearch`).
+
+    Parameters
+    ----------
+    n_bins, has_missing : int arrays, shape (n_features,)
+        Bins of every feature, that of missing values included, and whether it has one.
+    width : int
+        Columns of a histogram.
+    budget : int
+        Bytes for histograms.
+    max_nodes : int
+        Nodes that can wait to be split at once.
+    categorical : uint8 array, shape (n_features,), optional
+        Whether a feature's bins have no order.
+    directions : int8 array, shape (n_features, n_outputs), optional
+        Sign of the difference right − left that a cut must not oppose; 0 for any.
+    top : int
+        Count only so many outputs of each side, 0 for all; ``shared``: the same ones of both.
+    """
 
     def __init__(
         self,
@@ -63,26 +82,36 @@ class HistogramSearch:
         limits: SplitLimits,
         n_jobs: int,
         max_nodes: int,
+        *,
+        categorical: Array | None = None,
+        directions: Array | None = None,
+        top: int = 0,
+        shared: bool = False,
     ) -> None:
+        n_features = len(n_bins)
+        self._categorical = np.zeros(n_features, np.uint8) if categorical is None else categorical
+        self._directions = directions
+        self._top = top
+        self._shared = shared
         self._n_bins = n_bins
         self._has_missing = has_missing
         self._width = width
         self._budget = budget
         self._limits = limits
         self._n_jobs = n_jobs
-        self._max_nodes = max_nodes  # that can wait to be split at once
+        self._max_nodes = max_nodes
         self._pool: HistogramPool | None = None
-        self._scale = 1.0
+        self._columns: Columns | None = None
         self._waiting: dict[int, Node] = {}
 
-    def start_tree(self, features: Array, scale: float) -> None:
-        """Prepare for a tree that may use the given features; residuals were multiplied by ``scale``."""
+    def start_tree(self, features: Array, columns: Columns | None) -> None:
+        """See :class:`~sparseleaf.boosting.splits.SplitSearch`."""
         if self._pool is not None:
             self._pool.free += [node.slot for node in self._waiting.values()]
         self._waiting.clear()
         if self._pool is None or not np.array_equal(self._pool.features, features):
             self._pool = HistogramPool(features, self._n_bins, self._width, self._budget, self._max_nodes)
-        self._scale = scale
+        self._columns = columns
 
     def search(self, shards: Shards, families: list[Family], node_features: NodeFeatures) -> None:
         """Set ``split`` of every child that may be split and has a cut worth making."""
@@ -143,32 +172,70 @@ class HistogramSearch:
                 self._waiting[node.id] = node
 
     def _find(self, pool: HistogramPool, nodes: list[Node], node_features: NodeFeatures) -> None:
-        n = len(nodes)
+        columns = self._columns
+        assert columns is not None
+        n, d = len(nodes), len(columns.weight)
         feature, bin_, left = (np.empty(n, np.int32) for _ in range(3))
         gain, missing_left = np.empty(n, np.float64), np.empty(n, np.uint8)
+        sets = np.empty((n, SET_BYTES), np.uint8)
+        directions, low, high = self._constraints(pool, nodes, d)
+        middle = np.empty((n, d)) if len(directions) else np.empty((0, d))
         _kernels.find_splits(
             pool.sums,
             pool.counts,
             np.array([node.slot for node in nodes], np.int32),
             pool.offsets,
             self._has_missing[pool.features],
+            self._categorical[pool.features],
             node_features.mask([node.id for node in nodes]),
+            columns.curvature,
+            columns.weight,
+            columns.lambda_,
+            columns.step,
             self._limits.l2,
+            self._top,
+            self._shared,
+            directions,
+            low,
+            high,
             self._limits.min_samples_leaf,
             feature,
             bin_,
             gain,
             missing_left,
             left,
+            sets,
+            middle,
             self._n_jobs,
         )
-        gain /= self._scale * self._scale
         for i, node in enumerate(nodes):
             if feature[i] >= 0 and gain[i] > self._limits.min_gain:
                 f = int(pool.features[feature[i]])
                 # no missing value was seen: should one come later, it goes the way of most rows
                 to_left = bool(missing_left[i]) if self._has_missing[f] else 2 * int(left[i]) > node.count
-                node.split = Split(f, int(bin_[i]), float(gain[i]), to_left, int(left[i]))
+                node.split = Split(
+                    f,
+                    int(bin_[i]),
+                    float(gain[i]),
+                    to_left,
+                    int(left[i]),
+                    sets[i] if self._categorical[f] else None,
+                    _child_bounds(directions[feature[i]], low[i], high[i], middle[i])
+                    if len(directions)
+                    else None,
+                )
+
+    def _constraints(self, pool: HistogramPool, nodes: list[Node], d: int) -> tuple[Array, Array, Array]:
+        """Directions of the pool's features and bounds of the nodes; no rows where nothing is constrained."""
+        if self._directions is None:
+            return np.empty((0, d), np.int8), np.empty((0, d)), np.empty((0, d))
+        free = Bounds(np.full(d, -np.inf), np.full(d, np.inf))
+        bounds = [node.bounds or free for node in nodes]
+        return (
+            self._directions[pool.features],
+            np.stack([bound.low for bound in bounds]),
+            np.stack([bound.high for bound in bounds]),
+        )
 
     def _release(self, node: Node | None) -> None:
         if node is not None and node.slot >= 0:
@@ -180,3 +247,11 @@ class HistogramSearch:
     def _evict(self, keep: Node | None) -> None:
         others = [node for node in self._waiting.values() if node is not keep]
         self._release(min(others, key=lambda node: (node.count, node.id)) if others else keep)
+
+
+def _child_bounds(directions: Array, low: Array, high: Array, middle: Array) -> tuple[Bounds, Bounds]:
+    """Bounds of both children: constrained outputs may not pass half-way between the two."""
+    up, down = directions > 0, directions < 0
+    left = Bounds(np.where(down, np.maximum(low, middle), low), np.where(up, np.minimum(high, middle), high))
+    right = Bounds(np.where(up, np.maximum(low, middle), low), np.where(down, np.minimum(high, middle), high))
+    return left, right

@@ -17,7 +17,7 @@ from sparseleaf._arrays import derive_key
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
-    from sparseleaf.engine.shard import Block
+    from sparseleaf.engine.sparse import Block
 
 
 class Reducer(Protocol):
@@ -41,6 +41,9 @@ class Plan(Protocol):
     def fill(self, blocks: list[Block], n_labels: int, loss: int, out: Array, n_jobs: int) -> float:
         """Write the columns of the rows in ``blocks`` and return the largest absolute value."""
 
+    def fill_dense(self, gradients: Array, out: Array, n_jobs: int) -> float:
+        """The same for dense gradients, float32 (n_rows, n_outputs)."""
+
 
 @dataclass(frozen=True)
 class _Sketch:
@@ -48,6 +51,9 @@ class _Sketch:
 
     def fill(self, blocks: list[Block], n_labels: int, loss: int, out: Array, n_jobs: int) -> float:
         return _kernels.count_sketch(blocks, self.key, n_labels, loss, out, n_jobs)
+
+    def fill_dense(self, gradients: Array, out: Array, n_jobs: int) -> float:
+        return _kernels.dense_sketch(gradients, self.key, out, n_jobs)
 
 
 @dataclass(frozen=True)
@@ -57,6 +63,13 @@ class _Signs:
     def fill(self, blocks: list[Block], n_labels: int, loss: int, out: Array, n_jobs: int) -> float:
         return _kernels.sign_projection(blocks, self.key, loss, out, n_jobs)
 
+    def fill_dense(self, gradients: Array, out: Array, n_jobs: int) -> float:
+        rng = np.random.Generator(np.random.PCG64(self.key))
+        signs = rng.choice(np.array([-1, 1], np.float32), (gradients.shape[1], out.shape[1]))
+        return _kernels.dense_project(
+            gradients, signs / np.float32(np.sqrt(out.shape[1])), out, n_jobs
+        )
+
 
 @dataclass(frozen=True)
 class _Columns:
@@ -65,6 +78,12 @@ class _Columns:
 
     def fill(self, blocks: list[Block], n_labels: int, loss: int, out: Array, n_jobs: int) -> float:
         return _kernels.select_columns(blocks, self.column_of, self.weights, loss, out, n_jobs)
+
+    def fill_dense(self, gradients: Array, out: Array, n_jobs: int) -> float:
+        outputs = np.flatnonzero(self.column_of >= 0).astype(np.int32)
+        columns = self.column_of[outputs]
+        order = np.argsort(columns)
+        return _kernels.dense_select(gradients, outputs[order], self.weights[columns[order]], out, n_jobs)
 
 
 @dataclass(frozen=True)

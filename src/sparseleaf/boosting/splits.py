@@ -12,6 +12,7 @@ from sparseleaf.boosting.tree import Node, Split
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
+    from sparseleaf.boosting.columns import Columns
     from sparseleaf.engine.shards import Shards
 
 
@@ -68,8 +69,8 @@ def sample_features(n_features: int, count: int, *key: int) -> Array:
 class SplitSearch(Protocol):
     """Finds the best cut of nodes."""
 
-    def start_tree(self, features: Array, scale: float) -> None:
-        """Prepare for a tree that may use the given features."""
+    def start_tree(self, features: Array, columns: Columns | None) -> None:
+        """Prepare for a tree that may use the given features, on histograms of the given columns."""
 
     def search(self, shards: Shards, families: list[Family], node_features: NodeFeatures) -> None:
         """Set ``split`` of every child that may be split and has a cut worth making."""
@@ -84,7 +85,7 @@ class ExactSearch:
         self._limits = limits
         self._features = np.empty(0, np.int32)
 
-    def start_tree(self, features: Array, scale: float) -> None:
+    def start_tree(self, features: Array, columns: Columns | None) -> None:
         """See :class:`SplitSearch`."""
         self._features = features.astype(np.int32)
 

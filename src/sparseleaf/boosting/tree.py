@@ -16,15 +16,33 @@ if TYPE_CHECKING:
     from sparseleaf.binning import Cuts
 
 
+SET_BYTES = 32
+"""A set of up to 256 bins, one bit each."""
+
+
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A cut: rows whose bin of ``feature`` is at most ``bin`` go left."""
+    """A cut: rows whose bin of ``feature`` is at most ``bin`` go left.
+
+    Where the feature has categories, those in ``left_set`` do (bit ``b % 8`` of byte ``b // 8`` for bin ``b``).
+    ``bounds`` are the children's, left and right, where the feature is constrained.
+    """
 
     feature: int
     bin: int
     gain: float
     missing_left: bool
     left_count: int
+    left_set: Array | None = None
+    bounds: tuple[Bounds, Bounds] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What the values of a node's leaves must stay within, one number an output."""
+
+    low: Array
+    high: Array
 
 
 @dataclass(slots=True)
@@ -37,6 +55,7 @@ class Node:
     split: Split | None = None
     slot: int = -1
     child: int = -1
+    bounds: Bounds | None = None
 
     def __lt__(self, other: Node) -> bool:
         return self.id < other.id
@@ -50,12 +69,18 @@ class LeafVectors:
     labels: Array
     values: Array
 
+    def shifted(self, by: int) -> LeafVectors:
+        """The same vectors for labels that are numbered on from ``by``."""
+        return LeafVectors(self.indptr, self.labels + np.uint32(by), self.values)
+
 
 @dataclass(frozen=True)
 class FlatTree:
     """A grown tree as arrays, one number a node, in level order.
 
     ``feature`` is -1 in a leaf, whose ``child`` is its number; ``leaf_nodes`` has the id that each leaf grew under.
+    A cut of categories has its row of ``sets`` in ``set_of``, which is -1 for all other nodes; its ``threshold`` is
+    the same number.
     """
 
     feature: Array
@@ -66,6 +91,10 @@ class FlatTree:
     child: Array
     gain: Array
     leaf_nodes: Array
+    count: Array
+    set_of: Array
+    sets: Array
+    leaf_bounds: Bounds | None = None
 
 
 @dataclass
@@ -84,8 +113,10 @@ class GrowingTree:
         """Make the two children of a node that has a split."""
         assert node.split is not None
         node.child = len(self.nodes)
-        left = Node(node.child, node.depth + 1, node.split.left_count)
-        right = Node(node.child + 1, node.depth + 1, node.count - node.split.left_count)
+        left = Node(node.child, node.depth + 1, node.split.left_count, bounds=node.bounds)
+        right = Node(node.child + 1, node.depth + 1, node.count - node.split.left_count, bounds=node.bounds)
+        if node.split.bounds is not None:
+            left.bounds, right.bounds = node.split.bounds
         self.nodes += (left, right)
         self.n_leaves += 1
         return left, right
@@ -109,8 +140,28 @@ class GrowingTree:
             gain[inner] = [split.gain for split in splits]
             missing_bin[inner] = cuts.missing_bins[feature[inner]]
             threshold[inner] = cuts.threshold(feature[inner], bin_[inner])
-        leaf_nodes = np.array([node.id for node in order if node.child < 0])
-        return FlatTree(feature, bin_, threshold, missing_bin, missing_left, child, gain, leaf_nodes)
+        found = [split.left_set for split in splits if split.left_set is not None]
+        sets = np.stack(found) if found else np.empty((0, SET_BYTES), np.uint8)
+        set_of = np.full(n, -1, np.int32)
+        if found:
+            unordered = np.flatnonzero(inner)[[split.left_set is not None for split in splits]]
+            set_of[unordered] = threshold[unordered] = np.arange(len(found))
+        leaves = [node for node in order if node.child < 0]
+        bounds = [node.bounds for node in leaves if node.bounds is not None]
+        return FlatTree(
+            feature,
+            bin_,
+            threshold,
+            missing_bin,
+            missing_left,
+            child,
+            gain,
+            np.array([node.id for node in leaves]),
+            np.array([node.count for node in order], np.int64),
+            set_of,
+            sets,
+            Bounds(np.stack([b.low for b in bounds]), np.stack([b.high for b in bounds])) if bounds else None,
+        )
 
     def _level_order(self) -> list[Node]:
         """Nodes level by level; in a tree that grew so, that is the order in which they were made."""

@@ -20,7 +20,16 @@ from sklearn.utils.multiclass import type_of_target
 
 __all__ = ["Targets", "decode", "encode_targets"]
 
-Kind = Literal["multilabel-sparse", "multilabel-indicator", "label-lists", "multiclass", "binary"]
+Kind = Literal[
+    "multilabel-sparse",
+    "multilabel-indicator",
+    "label-lists",
+    "multiclass",
+    "binary",
+    "regression",
+    "regression-column",
+]
+"""What targets looked like; the last is one number a row."""
 
 _ACCEPTED = (
     "a sparse or dense matrix of 0 and 1, a DataFrame of 0 and 1, a list with a list of label names "

@@ -1,146 +1,73 @@
-"""A shard: a block of rows with all its state, and the few verbs the grower needs of it."""
+"""A shard: a block of rows with all its state, and the few verbs the grower needs of it.
+
+Here is what all shards have: bins, and which row is in which node of the tree that grows. What is fitted, sparse
+residuals or dense gradients, is their subclasses'.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
 
 from sparseleaf import _kernels
 from sparseleaf._arrays import empty_aligned, hash_rows
 from sparseleaf.binning import common_bins
+from sparseleaf.boosting.columns import padded_width
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
     from sparseleaf.boosting.histograms import HistogramPool
-    from sparseleaf.boosting.leaves import LeafRule
-    from sparseleaf.boosting.reducers import Plan
     from sparseleaf.boosting.tree import FlatTree, LeafVectors
 
-LANES = 16
-"""Columns of reduced residuals are padded to a multiple of this, the widest vector of 32-bit integers."""
-
 BLOCK_ROWS = 16_384
-"""Rows whose scores are rebuilt at a time: the room needed beside what is non-zero. A power of two."""
-
-SPARE_ENTRIES = 1 << 16
-"""Room that is not worth giving back."""
-
-TRUTH_BIT = np.uint32(1 << 31)
-
-Block = tuple["Array", "Array", "Array"]
+"""Rows that are worked on at a time where that bounds memory. A power of two."""
 
 
 class Shard:
-    """Rows with their bins, labels and scores, and which row is in which node of the tree that grows.
+    """Rows with their bins, and which row is in which node.
 
     Parameters
     ----------
     bins : uint8 or uint32 array, shape (n_rows, n_features)
     missing_bins : int32 array, shape (n_features,)
-    targets : CSR matrix, shape (n_rows, n_labels)
-        What is stored is true.
-    loss : int
-        The loss's code.
     n_jobs : int
         Threads.
     first_row : int
         Global number of the first row: random draws depend on it, not on the shard.
     """
 
-    def __init__(
-        self,
-        bins: Array,
-        missing_bins: Array,
-        targets: sp.csr_matrix,
-        loss: int,
-        n_jobs: int,
-        *,
-        first_row: int = 0,
-        block_rows: int = BLOCK_ROWS,
-    ) -> None:
+    def __init__(self, bins: Array, missing_bins: Array, n_jobs: int, *, first_row: int = 0) -> None:
         self.bins = bins
         self.missing_bins = missing_bins
         self.n_rows: int = bins.shape[0]
-        self._targets: sp.csr_matrix | None = targets
-        self._loss = loss
         self._n_jobs = n_jobs
         self._first_row = first_row
-        self._block_rows = block_rows
-        self._blocks: list[Block] = []
         # features with one common bin are also kept as the rows that have another
         self._common = common_bins(bins)
         if bins.dtype == np.uint8:
             self._uncommon = _kernels.uncommon_bins(bins, self._common, n_jobs)
-        self._spare: tuple[Array, Array] = np.empty(0, np.uint32), np.empty(0, np.float32)
-        self._n_labels = targets.shape[1]
-        self._columns = np.empty((0, 0), np.float32)
         self._residuals = np.empty((0, 0), np.int16)
         self._rows = np.empty(0, np.int32)
         self._unsampled = np.empty(0, np.int32)
         self._starts: list[int] = []
         self._ends: list[int] = []
 
-    # --- labels and scores
-
-    def label_counts(self) -> Array:
-        """Rows that have each label, int64."""
-        assert self._targets is not None
-        return np.bincount(self._targets.indices, minlength=self._targets.shape[1]).astype(np.int64)
+    def make_columns(self, width: int) -> None:
+        """Room for the integer columns of the histograms."""
+        padded = padded_width(width)
+        if self._residuals.shape[1] != padded:
+            self._residuals = empty_aligned((self.n_rows, padded), np.int16)
+            self._residuals[:] = 0
 
     def missing_features(self) -> Array:
         """Rows without a value, of every feature, int64."""
         counts = np.zeros(self.bins.shape[1], np.int64)
-        for begin in range(0, self.n_rows, self._block_rows):
+        for begin in range(0, self.n_rows, BLOCK_ROWS):
             counts += np.count_nonzero(
-                self.bins[begin : begin + self._block_rows] == self.missing_bins, axis=0
+                self.bins[begin : begin + BLOCK_ROWS] == self.missing_bins, axis=0
             )
         return counts
-
-    def start(self, rank_of: Array, n_ranked: int) -> None:
-        """Make the empty scores; labels are kept by rank (most frequent first), unseen ones (-1) not at all."""
-        targets, self._targets = self._targets, None
-        assert targets is not None
-        self._n_labels = n_ranked
-        for begin in range(0, self.n_rows, self._block_rows):
-            block = targets[begin : begin + self._block_rows]
-            ranks = rank_of[block.indices]
-            known = ranks >= 0
-            rows = np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))[known]
-            ranked = sp.csr_matrix(
-                (np.zeros(len(rows), np.float32), (rows, ranks[known])),
-                shape=(block.shape[0], max(n_ranked, 1)),
-            )
-            ranked.sort_indices()
-            self._blocks.append(
-                (
-                    ranked.indptr.astype(np.int64),
-                    ranked.indices.astype(np.uint32) | TRUTH_BIT,
-                    np.zeros(len(ranked.indices), np.float32),
-                )
-            )
-
-    def label_norms(self) -> Array:
-        """Σ residual² of every label, in fixed point, int64."""
-        norms = np.empty(self._n_labels, np.int64)
-        _kernels.column_norms(self._blocks, self._loss, norms, self._n_jobs)
-        return norms
-
-    def reduce(self, plan: Plan, width: int) -> float:
-        """Fill the columns of reduced residuals; their largest absolute value."""
-        if self._columns.shape[1] != width:
-            self._columns = np.empty((self.n_rows, width), np.float32)
-            self._residuals = empty_aligned((self.n_rows, -(-width // LANES) * LANES), np.int16)
-        return plan.fill(self._blocks, self._n_labels, self._loss, self._columns, self._n_jobs)
-
-    def quantise(self, scale: float) -> Array:
-        """Columns to 16-bit integers; Σ of their absolute values, int64, shape (width,)."""
-        magnitude = np.empty(self._columns.shape[1], np.int64)
-        _kernels.quantise(self._columns, scale, self._residuals, magnitude, self._n_jobs)
-        return magnitude
-
-    # --- one tree
 
     def plant(self, share: float, *key: int) -> int:
         """Put all rows, or a random share of them, into the root; how many."""
@@ -187,38 +114,15 @@ class Shard:
             self._n_jobs,
         )
 
-    def exact_splits(
-        self, nodes: list[int], features: Array, mask: Array, k: int, step: float, l2: float, min_samples: int
-    ) -> tuple[Array, Array, Array, Array]:
-        """Algorithm 1 for every node: (feature, bin, gain, left_count), feature -1 where there is no cut."""
-        starts, ends = self._ranges(nodes)
-        n = len(nodes)
-        feature, bin_, left = (np.empty(n, np.int32) for _ in range(3))
-        gain = np.empty(n, np.float64)
-        _kernels.exact_splits(
-            self._blocks,
-            self.bins,
-            self._rows,
-            starts,
-            ends,
-            features,
-            self.missing_bins[features],
-            mask,
-            self._n_labels,
-            self._loss,
-            k,
-            step,
-            l2,
-            min_samples,
-            feature,
-            bin_,
-            gain,
-            left,
-            self._n_jobs,
-        )
-        return feature, bin_, gain, left
-
-    def apply_splits(self, nodes: list[int], feature: Array, bin_: Array, missing_left: Array) -> None:
+    def apply_splits(
+        self,
+        nodes: list[int],
+        feature: Array,
+        bin_: Array,
+        missing_left: Array,
+        set_of: Array,
+        sets: Array,
+    ) -> None:
         """Part the nodes' rows; children are numbered on from the last node."""
         starts, ends = self._ranges(nodes)
         middles = np.empty(len(nodes), np.int64)
@@ -231,17 +135,14 @@ class Shard:
             bin_,
             self.missing_bins[feature],
             missing_left,
+            set_of,
+            sets,
             middles,
             self._n_jobs,
         )
         for start, middle, end in zip(starts.tolist(), middles.tolist(), ends.tolist(), strict=True):
             self._starts += (start, middle)
             self._ends += (middle, end)
-
-    def leaf_vectors(self, leaves: list[int], rule: LeafRule) -> LeafVectors:
-        """The vectors of the given nodes, as leaves."""
-        starts, ends = self._ranges(leaves)
-        return rule.vectors(self._blocks, self._rows, starts, ends, self._n_labels, self._loss, self._n_jobs)
 
     def add_leaves(self, tree: FlatTree, vectors: LeafVectors) -> None:
         """Give every row its leaf's vector, rows left out of the tree's sample too."""
@@ -261,16 +162,6 @@ class Shard:
         self._route(np.arange(self.n_rows, dtype=np.int32), tree, leaf_of_row)
         self._add(vectors, leaf_of_row)
 
-    def topk(self, k: int, ids: Array) -> Array:
-        """The k best labels of every row so far as label ids, int32 (n_rows, k), -1 where there are fewer."""
-        labels, scores = np.empty((self.n_rows, k), np.int32), np.empty((self.n_rows, k), np.float32)
-        _kernels.topk_scores(self._blocks, ids, labels, scores, self._n_jobs)
-        return labels
-
-    def n_entries(self) -> int:
-        """Stored (row, label) entries."""
-        return sum(int(indptr[-1]) for indptr, _, _ in self._blocks)
-
     # --- inside
 
     def _ranges(self, nodes: list[int]) -> tuple[Array, Array]:
@@ -288,36 +179,13 @@ class Shard:
                 tree.bin,
                 tree.missing_bin,
                 tree.missing_left,
+                tree.set_of,
+                tree.sets,
                 tree.child,
                 leaf_of_row,
                 self._n_jobs,
             )
 
     def _add(self, vectors: LeafVectors, leaf_of_row: Array) -> None:
-        """Rebuild block after block, each into the room that the block before it has left."""
-        for i, (indptr, labels, scores) in enumerate(self._blocks):
-            own = leaf_of_row[i * self._block_rows : (i + 1) * self._block_rows]
-            leaves = vectors.indptr, vectors.labels
-            merged = np.empty_like(indptr)
-            places = _kernels.merged_indptr(indptr, labels, own, *leaves, merged, self._n_jobs)
-            size = int(merged[-1])
-            # neither too small nor, after a block of many labels, so large that its pages would be held for nothing
-            if not size <= len(self._spare[0]) <= 4 * size + SPARE_ENTRIES:
-                # Twice the size, for the trees to come: pages that are not written take no memory, while new
-                # ones would be cleared by the system first, which costs more than the merge.
-                room = 2 * size
-                self._spare = np.empty(room, np.uint32), np.empty(room, np.float32)
-            _kernels.merge_leaves(
-                indptr,
-                labels,
-                scores,
-                own,
-                *leaves,
-                vectors.values,
-                places,
-                merged,
-                *self._spare,
-                self._n_jobs,
-            )
-            self._blocks[i] = (merged, *self._spare)
-            self._spare = labels, scores
+        """Add to every row's scores the vector of its leaf."""
+        raise NotImplementedError

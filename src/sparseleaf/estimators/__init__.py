@@ -1,8 +1,19 @@
 """The scikit-learn faces of the library."""
 
+from sparseleaf.estimators.base import ModelEstimator
+from sparseleaf.estimators.multi import MultiGBDTClassifier, MultiGBDTRegressor
 from sparseleaf.estimators.sparse import SparseGBDTClassifier
 
-ESTIMATORS = {estimator.method: estimator for estimator in (SparseGBDTClassifier,)}
-"""Estimators by the name of their method, as the command line and model files have it."""
+ESTIMATORS: dict[str, dict[str, type[ModelEstimator]]] = {
+    "gbdt-sparse": {"classification": SparseGBDTClassifier},
+    "gbdt-mo": {"classification": MultiGBDTClassifier, "regression": MultiGBDTRegressor},
+}
+"""Estimators by method, as the command line and model files name it, and by what they are for."""
 
-__all__ = ["ESTIMATORS", "SparseGBDTClassifier"]
+
+def task_of(target_kind: str) -> str:
+    """What a model with such targets is for."""
+    return "regression" if target_kind.startswith("regression") else "classification"
+
+
+__all__ = ["ESTIMATORS", "MultiGBDTClassifier", "MultiGBDTRegressor", "SparseGBDTClassifier", "task_of"]

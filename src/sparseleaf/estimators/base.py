@@ -1,4 +1,4 @@
-"""What every classifier of the library does with its model: predict, save, evaluate. Fitting is the subclass's."""
+"""What every estimator of the library does with its model: check features, predict, save. Fitting is the subclass's."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sparseleaf._arrays import as_csr32, effective_n_jobs, has_nan
@@ -25,19 +26,134 @@ if TYPE_CHECKING:
 NOT_IN_MODEL = ("n_jobs", "verbose")
 """Parameters that change how training runs, not what comes out; the model file does not hold them."""
 
+CUSTOM = "custom"
+"""What the model file says of a parameter that was a function."""
+
 ONE_CLASS_A_ROW = ("binary", "multiclass")
 
 
-class ModelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Base of the classifiers: a fitted one holds a :class:`~sparseleaf.model.Model` as ``model_``."""
+class ModelEstimator(BaseEstimator):  # type: ignore[misc]
+    """Base of all: a fitted estimator holds a :class:`~sparseleaf.model.Model` as ``model_``."""
 
     method: ClassVar[str]
     parameter_table: ClassVar[Mapping[str, Parameter]]
-    score_threshold: ClassVar[float] = 0.5
-    """``predict`` answers the labels whose score is at least this."""
 
     n_jobs: int | None
+    random_state: Any
     model_: Model
+
+    @property
+    def feature_importances_(self) -> Array:
+        """Share of the total gain that each column brought, over the columns that trees split on.
+
+        With a projection these are the projected columns, followed by those of X where ``keep_raw`` kept them.
+        """
+        gain = self._model().trees.feature_gain
+        total = gain.sum()
+        importances: Array = gain / total if total > 0 else np.zeros_like(gain)
+        return importances
+
+    # --- files
+
+    def save(self, path: str | os.PathLike[str], *, compact: bool = True) -> None:
+        """Write the model to a file that :func:`sparseleaf.load` reads; complete or not at all.
+
+        ``compact`` keeps leaf values in 16 bits; without it the loaded model predicts the very same numbers.
+        """
+        save_model(self._model(), path, compact=compact)
+
+    @classmethod
+    def from_model(cls, model: Model) -> Self:
+        """A fitted estimator around a model."""
+        for name in NOT_IN_MODEL:
+            if name in model.parameters:
+                raise ValueError(
+                    f"parameters: {name!r} is the reader's to choose; wanted a model without it."
+                )
+        unknown = sorted(set(model.parameters) - set(cls.parameter_table))
+        if unknown:
+            raise ValueError(f"parameters: {unknown[0]!r} is unknown to {cls.__name__}; update sparseleaf.")
+        estimator = cls(**model.parameters)
+        check_parameters(cls.__name__, estimator.get_params(deep=False), cls.parameter_table)
+        estimator.n_features_in_ = model.n_features
+        if model.feature_names is not None:
+            estimator.feature_names_in_ = np.array(model.feature_names, object)
+        estimator._adopt(model)
+        return estimator
+
+    # --- inside
+
+    def _adopt(self, model: Model) -> None:
+        """Set the attributes of a fitted estimator."""
+        self.model_ = model
+        self.history_ = model.history
+        self.best_iteration_ = model.n_trees
+
+    def _model(self) -> Model:
+        check_is_fitted(self, "model_")
+        return self.model_
+
+    def _features(self, X: Any) -> Features:
+        """Checked features of rows to predict: float32, dense or CSR."""
+        n_features = self.model_.n_features
+        if (
+            type(X) is np.ndarray
+            and X.dtype == np.float32
+            and X.ndim == 2
+            and X.shape[1] == n_features
+            and X.flags.c_contiguous
+            and X.shape[0] > 0
+            and not hasattr(self, "feature_names_in_")
+            and not np.isinf(X).any()
+        ):
+            checked = X  # nothing to do: a single row is served without the full check's cost
+        else:
+            checked = self._validate_features(X, reset=False)
+        if self.model_.projection is not None:
+            refuse_nan(checked)
+        return checked
+
+    def _validate_features(self, X: Any, *, reset: bool) -> Features:
+        if sp.issparse(X) and hasattr(X, "check_format"):
+            X.check_format(full_check=True)  # scipy walks indices unchecked
+        X = validate_data(
+            self,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=np.float32,
+            order="C",
+            ensure_all_finite="allow-nan",
+        )
+        return as_csr32(X) if sp.issparse(X) else X
+
+    def _seed(self) -> int:
+        if isinstance(self.random_state, int | np.integer):
+            return int(self.random_state) & 0xFFFFFFFF
+        return int(check_random_state(self.random_state).randint(2**31))
+
+    def _saved_parameters(self, seed: int) -> dict[str, Any]:
+        """Parameters as the model file holds them; a function of the user's is only named."""
+        values = {
+            name: value for name, value in self.get_params(deep=False).items() if name not in NOT_IN_MODEL
+        }
+        values["random_state"] = seed
+        return {name: _saved(value) for name, value in values.items()}
+
+
+def _saved(value: Any) -> Any:
+    if callable(value):
+        return CUSTOM
+    if isinstance(value, Mapping):
+        return {key: _saved(one) for key, one in value.items()}
+    return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
+
+
+class ModelClassifier(ClassifierMixin, ModelEstimator):  # type: ignore[misc]
+    """Base of the classifiers whose scores are sparse."""
+
+    score_threshold: ClassVar[float] = 0.5
+    """``predict`` answers the labels whose score is at least this."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -132,58 +248,14 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ids, _ = self._topk_ids(X, 1, None)
         return precision_at_k(encode_known(y, len(ids), model.known_labels), ids, 1)
 
-    @property
-    def feature_importances_(self) -> Array:
-        """Share of the total gain that each column brought, over the columns that trees split on.
-
-        With a projection these are the projected columns, followed by those of X where ``keep_raw`` kept them.
-        """
-        gain = self._model().trees.feature_gain
-        total = gain.sum()
-        importances: Array = gain / total if total > 0 else np.zeros_like(gain)
-        return importances
-
-    # --- files
-
-    def save(self, path: str | os.PathLike[str], *, compact: bool = True) -> None:
-        """Write the model to a file that :func:`sparseleaf.load` reads; complete or not at all.
-
-        ``compact`` keeps leaf values in 16 bits; without it the loaded model predicts the very same numbers.
-        """
-        save_model(self._model(), path, compact=compact)
-
-    @classmethod
-    def from_model(cls, model: Model) -> Self:
-        """A fitted classifier around a model."""
-        for name in NOT_IN_MODEL:
-            if name in model.parameters:
-                raise ValueError(
-                    f"parameters: {name!r} is the reader's to choose; wanted a model without it."
-                )
-        unknown = sorted(set(model.parameters) - set(cls.parameter_table))
-        if unknown:
-            raise ValueError(f"parameters: {unknown[0]!r} is unknown to {cls.__name__}; update sparseleaf.")
-        estimator = cls(**model.parameters)
-        check_parameters(cls.__name__, estimator.get_params(deep=False), cls.parameter_table)
-        estimator.n_features_in_ = model.n_features
-        estimator._adopt(model)
-        return estimator
-
     # --- inside
 
     def _adopt(self, model: Model) -> None:
-        """Set the attributes of a fitted classifier."""
-        self.model_ = model
-        self.history_ = model.history
+        super()._adopt(model)
         asked = model.parameters.get("projection")
         self.projection_kind_ = None if model.projection is None else "leml" if asked == "auto" else asked
-        self.best_iteration_ = model.n_trees
         names = model.label_names
         self.classes_ = np.arange(model.n_labels) if names is None else names
-
-    def _model(self) -> Model:
-        check_is_fitted(self, "model_")
-        return self.model_
 
     def _topk_ids(self, X: Any, k: int, n_trees: int | None) -> tuple[Array, Array]:
         model = self._model()
@@ -201,40 +273,6 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         for row in np.flatnonzero(~(scores[:, 0] > 0)):
             best[row] = int(model.scores(features[row : row + 1], None, 1).toarray()[0].argmax())
         return self.classes_[best]
-
-    def _features(self, X: Any) -> Features:
-        """Checked features of rows to predict: float32, dense or CSR."""
-        n_features = self.model_.n_features
-        if (
-            type(X) is np.ndarray
-            and X.dtype == np.float32
-            and X.ndim == 2
-            and X.shape[1] == n_features
-            and X.flags.c_contiguous
-            and X.shape[0] > 0
-            and not hasattr(self, "feature_names_in_")
-            and not np.isinf(X).any()
-        ):
-            checked = X  # nothing to do: a single row is served without the full check's cost
-        else:
-            checked = self._validate_features(X, reset=False)
-        if self.model_.projection is not None:
-            refuse_nan(checked)
-        return checked
-
-    def _validate_features(self, X: Any, *, reset: bool) -> Features:
-        if sp.issparse(X) and hasattr(X, "check_format"):
-            X.check_format(full_check=True)  # scipy walks indices unchecked
-        X = validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse="csr",
-            dtype=np.float32,
-            order="C",
-            ensure_all_finite="allow-nan",
-        )
-        return as_csr32(X) if sp.issparse(X) else X
 
 
 def encode_known(Y: Any, n_rows: int, known: Targets) -> sp.csr_matrix:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import math
 import numbers
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,12 +21,17 @@ class Parameter:
 
     Attributes
     ----------
-    kind : "int", "float", "name", "number", "flag" or "seed"
-        "number" is a share below 1 or a whole number; "flag" is a bool, or one of the choices.
+    kind : "int", "float", "name", "number", "flag", "list" or "seed"
+        "number" is a share below 1 or a whole number; "flag" is a bool, or one of the choices; "list" is one number
+        or name a feature, checked by the estimator.
     low, high : float
         Bounds; ``low_open`` excludes the lower one.
     choices : tuple of str
         Names it may be.
+    with_number : tuple of str
+        Choices that may carry a positive number, such as ``huber:2``.
+    function : bool
+        Whether a function may be given.
     none : bool
         Whether None is allowed.
     doc : str
@@ -43,15 +48,23 @@ class Parameter:
     choices: tuple[str, ...] = ()
     none: bool = False
     symbol: str = ""
+    with_number: tuple[str, ...] = ()
+    function: bool = False
 
     @property
     def wanted(self) -> str:
         """What may be given, in words."""
         if self.kind == "seed":
             return "an int, a numpy RandomState or None"
+        if self.kind == "list":
+            return "a sequence, a dict by feature, 'auto' or None"
+        if self.kind == "flag" and not self.choices:
+            return "True or False"
         if self.choices:
             flags = ("True", "False") if self.kind == "flag" else ()
             words = ", ".join((*flags, *(repr(choice) for choice in self.choices)))
+            words += "".join(f" ({name + ':number'!r} too)" for name in self.with_number if name in self.choices)
+            words += " or a function" if self.function else ""
         else:
             words = {"int": "an int", "float": "a number", "number": "a share below 1 or a whole number"}[
                 self.kind
@@ -66,12 +79,16 @@ class Parameter:
         """Whether the value may be given."""
         if self.kind == "seed":
             return value is None or isinstance(value, numbers.Integral) or hasattr(value, "randint")
+        if self.kind == "list":
+            return value is None or value == "auto" if isinstance(value, str) else _is_listing(value)
         if value is None:
             return self.none
+        if callable(value):
+            return self.function
         if self.kind == "flag" and isinstance(value, bool | np.bool_):
             return True
         if isinstance(value, str) or self.choices:
-            return value in self.choices
+            return isinstance(value, str) and (value in self.choices or self._carries_number(value))
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
             return False
         if self.kind == "int" and not isinstance(value, numbers.Integral):
@@ -88,12 +105,24 @@ class Parameter:
             and not (self.low_open and number == self.low)
         )
 
+    def _carries_number(self, text: str) -> bool:
+        name, colon, number = text.partition(":")
+        if not colon or name not in self.with_number or name not in self.choices:
+            return False
+        try:
+            found = float(number)
+        except ValueError:
+            return False
+        return math.isfinite(found) and found > 0 and (name != "quantile" or found < 1)
+
     def parse(self, text: str) -> Any:
         """The value that a user wrote as text; ``none`` is None."""
         if text.lower() == "none":
             return None
         if text in self.choices:
             return text
+        if self.kind == "list":
+            return _parse_list(text)
         if self.kind == "flag" and text.lower() in ("true", "false"):
             return text.lower() == "true"
         for convert in (int, float):
@@ -102,6 +131,24 @@ class Parameter:
             except ValueError:
                 continue
         return text
+
+
+def _is_listing(value: Any) -> bool:
+    return value is None or isinstance(value, Sequence | Mapping | np.ndarray)
+
+
+def _parse_list(text: str) -> Any:
+    """``1,0,-1`` and ``age,town`` are lists, ``age:1,price:-1`` is a dict; numbers are numbers."""
+
+    def value(word: str) -> Any:
+        return int(word) if word.lstrip("+-").isdecimal() else word
+
+    words = [word.strip() for word in text.split(",")]
+    if text == "auto":
+        return text
+    if all(":" in word for word in words):
+        return {name: value(number) for name, _, number in (word.rpartition(":") for word in words)}
+    return [value(word) for word in words]
 
 
 def check_parameters(estimator: str, values: Mapping[str, Any], table: Mapping[str, Parameter]) -> None:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import time
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.utils import check_random_state
-
 from sparseleaf import memory
 from sparseleaf._arrays import effective_n_jobs, has_nan
 from sparseleaf.binning import EXACT_BINS, MAX_BINS, bin_features, find_cuts
@@ -21,12 +17,14 @@ from sparseleaf.boosting.loop import Booster
 from sparseleaf.boosting.losses import SPARSE_LOSSES, sparse_loss
 from sparseleaf.boosting.reducers import REDUCERS, make_reducer
 from sparseleaf.boosting.splits import ExactSearch, SplitLimits, SplitSearch
-from sparseleaf.callbacks import Callback, EarlyStopping, TrainingState, best_tree
+from sparseleaf.boosting.statistics import SparseResiduals
+from sparseleaf.callbacks import Callback, EarlyStopping, best_tree
 from sparseleaf.data.targets import encode_targets
-from sparseleaf.engine.shard import Shard
 from sparseleaf.engine.shards import LocalShards
-from sparseleaf.estimators.base import NOT_IN_MODEL, ModelClassifier, encode_known, refuse_nan
+from sparseleaf.engine.sparse import SparseShard
+from sparseleaf.estimators.base import ModelClassifier, encode_known, refuse_nan
 from sparseleaf.estimators.parameters import Parameter, check_parameters
+from sparseleaf.estimators.training import TrainingRun
 from sparseleaf.metrics import ndcg_at_k, precision_at_k
 from sparseleaf.model import Model, concatenate_trees
 from sparseleaf.progress import say, training_progress
@@ -330,18 +328,18 @@ class SparseGBDTClassifier(ModelClassifier):
             if self.early_stopping_rounds is None
             else [EarlyStopping(f"valid {self.eval_metric}", self.early_stopping_rounds)]
         )
+        run = training.run
         with training_progress(self.n_trees, self.verbose) as shown:
-            training.run(self.n_trees, [*shown, *callbacks, *stoppers])
-        trees = training.grown
+            run.run(self.n_trees, training.measure, [*shown, *callbacks, *stoppers])
         if stoppers:
-            trees = trees[: best_tree(training.history[stoppers[0].metric])]
+            run.keep(best_tree(run.history[stoppers[0].metric]))
         self._adopt(
             Model(
                 method=self.method,
                 n_features=X.shape[1],
                 n_labels=targets.n_labels,
                 trees=concatenate_trees(
-                    trees, training.label_ids, training.cuts.n_features, targets.n_labels
+                    run.grown, training.label_ids, training.cuts.n_features, targets.n_labels
                 ),
                 projection=projection,
                 label_names=targets.names,
@@ -349,7 +347,7 @@ class SparseGBDTClassifier(ModelClassifier):
                 label_counts=training.label_counts,
                 n_train_rows=X.shape[0],
                 parameters=self._saved_parameters(seed),
-                history=training.history,
+                history=run.history,
             )
         )
         return self
@@ -367,20 +365,6 @@ class SparseGBDTClassifier(ModelClassifier):
         sparse_loss(self.loss)  # says why a dense loss is refused
         check_parameters(type(self).__name__, self.get_params(deep=False), self.parameter_table)
         effective_n_jobs(self.n_jobs)
-
-    def _seed(self) -> int:
-        if isinstance(self.random_state, int | np.integer):
-            return int(self.random_state) & 0xFFFFFFFF
-        return int(check_random_state(self.random_state).randint(2**31))
-
-    def _saved_parameters(self, seed: int) -> dict[str, Any]:
-        values = {
-            name: value for name, value in self.get_params(deep=False).items() if name not in NOT_IN_MODEL
-        }
-        values["random_state"] = seed
-        return {
-            name: value.item() if isinstance(value, np.generic) else value for name, value in values.items()
-        }
 
     def _estimate(
         self, X: Features, targets: Targets, projection: str | None, keep_raw: bool
@@ -444,7 +428,6 @@ class _Training:
         shard = self._shard(columns, targets.matrix)
         del columns
         self._shards = LocalShards(shard)
-        self._shard_entries = shard.n_entries
 
         self.label_counts: Array = self._shards.sum("label_counts")
         # most frequent first: what is used most lies together in memory, and labels never seen take no room
@@ -454,61 +437,32 @@ class _Training:
         self._rank_of[self.label_ids] = np.arange(len(self.label_ids))
         self._shards.call("start", self._rank_of, len(self.label_ids))
 
-        self._booster = self._make_booster(exact, seed)
-        self._watched: tuple[Shard, sp.csr_matrix] | None = None
-        self.grown: list[tuple[FlatTree, LeafVectors]] = []
-        self.history: dict[str, list[float]] = {}
+        self.run = TrainingRun(self._make_booster(exact, seed), shard.n_entries)
+        self._watched: tuple[SparseShard, sp.csr_matrix] | None = None
 
     def watch(self, X: Features, Y: sp.csr_matrix) -> None:
         """Measure on these rows after every tree."""
         shard = self._shard(self._columns(X), Y)
         shard.start(np.full(Y.shape[1], -1, np.int64), len(self.label_ids))  # scores only, truth is in Y
         self._watched = (shard, Y)
-        self.history[f"valid {self._estimator.eval_metric}"] = []
 
-    def run(self, n_trees: int, callbacks: Sequence[Callback]) -> None:
-        """Grow up to ``n_trees``; Ctrl-C keeps the trees that are complete."""
-        began = time.perf_counter()
-        try:
-            for tree, vectors in self._booster.trees():
-                self._measure(tree, vectors)
-                self.grown.append((tree, vectors))
-                state = TrainingState(
-                    len(self.grown),
-                    n_trees,
-                    len(tree.leaf_nodes),
-                    self._shard_entries(),
-                    time.perf_counter() - began,
-                    self.history,
-                )
-                stop = [callback(state) for callback in callbacks]
-                if any(stop) or len(self.grown) >= n_trees:
-                    break
-        except KeyboardInterrupt:
-            if not self.grown:
-                raise
-            for values in self.history.values():
-                del values[len(self.grown) :]
-            warnings.warn(
-                f"interrupted: the model has the {len(self.grown)} trees grown so far", stacklevel=3
-            )
-
-    def _measure(self, tree: FlatTree, vectors: LeafVectors) -> None:
+    def measure(self, tree: FlatTree, vectors: LeafVectors) -> dict[str, float] | None:
+        """The metric on the watched rows, with the new tree."""
         if self._watched is None:
-            return
+            return None
         shard, Y = self._watched
         shard.follow(tree, vectors)
         name, _, k = self._estimator.eval_metric.partition("@")
         metric = precision_at_k if name == "P" else ndcg_at_k
         best = shard.topk(int(k), self.label_ids)
-        self.history[f"valid {self._estimator.eval_metric}"].append(100.0 * metric(Y, best, int(k)))
+        return {f"valid {self._estimator.eval_metric}": 100.0 * metric(Y, best, int(k))}
 
     def _columns(self, X: Features) -> list[Features]:
         return [X] if self._projection is None else self._projection.parts(X, self._n_jobs)
 
-    def _shard(self, columns: list[Features], targets: sp.csr_matrix) -> Shard:
+    def _shard(self, columns: list[Features], targets: sp.csr_matrix) -> SparseShard:
         bins = bin_features(columns, self.cuts, self._bin_type, self._n_jobs)
-        return Shard(bins, self.cuts.missing_bins, targets, self._loss, self._n_jobs)
+        return SparseShard(bins, self.cuts.missing_bins, targets, self._loss, self._n_jobs)
 
     def _make_booster(self, exact: bool, seed: int) -> Booster:
         params = self._estimator
@@ -536,8 +490,12 @@ class _Training:
         return Booster(
             shards=self._shards,
             grower=Grower(search, FRONTIERS[params.growth], params.max_leaves, self.cuts),
-            reducer=reducer,
-            leaf_rule=LeafRule(params.leaf_labels, params.leaf_min_gain, params.l2, params.learning_rate),
+            statistics=SparseResiduals(
+                reducer,
+                LeafRule(params.leaf_labels, params.leaf_min_gain, params.l2, params.learning_rate),
+                params.l2,
+                seed,
+            ),
             n_features=self.cuts.n_features,
             subsample=params.subsample,
             colsample_bytree=params.colsample_bytree,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sparseleaf.boosting.tree import SET_BYTES
 from sparseleaf.model.model import Trees
 
 if TYPE_CHECKING:
@@ -23,6 +24,9 @@ LARGEST_VALUE = 2**15 - 1
 
 Take = Callable[[str, tuple[str, ...], int], "Array"]
 """Hands out a tensor by name, checking its type and number of dimensions."""
+
+Has = Callable[[str], bool]
+"""Whether there is a tensor of that name."""
 
 
 def encode_trees(trees: Trees, compact: bool) -> dict[str, Array]:
@@ -38,17 +42,21 @@ def encode_trees(trees: Trees, compact: bool) -> dict[str, Array]:
         "threshold_index": narrow(index),
         "thresholds": thresholds,
         "missing_left": np.packbits(trees.missing_left[inner]),
-        "leaf_sizes": narrow(np.diff(trees.leaf_indptr)),
-        "leaf_labels": trees.leaf_labels,
         "leaf_values": values,
         "feature_gain": trees.feature_gain,
     }
+    if len(trees.leaf_labels) or not len(values):
+        tensors |= {"leaf_sizes": narrow(np.diff(trees.leaf_indptr)), "leaf_labels": trees.leaf_labels}
+    if len(trees.cover):
+        tensors["cover"] = narrow(trees.cover)
+    if len(trees.sets):
+        tensors |= {"categorical": trees.categorical, "sets": trees.sets}
     if values.dtype != np.float32:
         tensors["value_scale"] = scale
     return tensors
 
 
-def decode_trees(take: Take) -> Trees:
+def decode_trees(take: Take, has: Has, n_labels: int) -> Trees:
     """Trees from tensors; ValueError where they do not fit together. Indices are checked by the predictor."""
     n_nodes = take("n_nodes", UNSIGNED, 1).astype(np.int64)
     stored = take("feature", UNSIGNED, 1)
@@ -81,22 +89,39 @@ def decode_trees(take: Take) -> Trees:
     missing_left = np.zeros(len(feature), np.uint8)
     missing_left[inner] = np.unpackbits(bits, count=n_inner)
 
-    sizes = take("leaf_sizes", UNSIGNED, 1)
-    if len(sizes) != n_leaves:
-        raise ValueError(f"leaf_sizes has {len(sizes)} entries; wanted one for each of {n_leaves} leaves")
     values = take("leaf_values", ("F32", "I16"), 1)
     scale = take("value_scale", ("F32",), 1) if values.dtype != np.float32 else np.empty(0, np.float32)
+    if has("leaf_sizes"):
+        sizes = take("leaf_sizes", UNSIGNED, 1)
+        labels = take("leaf_labels", ("U16", "U32"), 1)
+        if len(sizes) != n_leaves:
+            raise ValueError(f"leaf_sizes has {len(sizes)} entries; wanted one for each of {n_leaves} leaves")
+        leaf_indptr = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
+    else:
+        if len(values) != n_leaves * n_labels:
+            raise ValueError(f"leaf_values has {len(values)} numbers; wanted {n_leaves} leaves × {n_labels}")
+        labels = np.empty(0, np.uint16)
+        leaf_indptr = np.arange(n_leaves + 1, dtype=np.int64) * n_labels
+    cover = take("cover", UNSIGNED, 1).astype(np.uint32) if has("cover") else np.empty(0, np.uint32)
+    if has("cover") and len(cover) != len(feature):
+        raise ValueError(f"cover has {len(cover)} entries; wanted one for each of {len(feature)} nodes")
+    categorical, sets = np.empty(0, np.uint8), np.empty((0, SET_BYTES), np.uint8)
+    if has("sets"):
+        categorical, sets = take("categorical", ("U8",), 1), take("sets", ("U8",), 2)
     return Trees(
         tree_offsets=tree_offsets,
         feature=feature.astype(np.int32),
         threshold=threshold,
         missing_left=missing_left,
         child=child.astype(np.int32),
-        leaf_indptr=np.concatenate(([0], np.cumsum(sizes, dtype=np.int64))),
-        leaf_labels=take("leaf_labels", ("U16", "U32"), 1),
+        leaf_indptr=leaf_indptr,
+        leaf_labels=labels,
         leaf_values=values,
         value_scale=scale,
         feature_gain=take("feature_gain", ("F64",), 1),
+        cover=cover,
+        categorical=categorical,
+        sets=sets,
     )
 
 

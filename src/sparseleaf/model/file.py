@@ -18,6 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from sparseleaf._files import drafting
+from sparseleaf.data.categories import MAX_CATEGORIES
 from sparseleaf.data.targets import Kind
 from sparseleaf.model.codec import UNSIGNED, decode_trees, encode_trees, narrow
 from sparseleaf.model.model import Model
@@ -26,7 +27,7 @@ from sparseleaf.projection import Projection
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 METADATA_KEY = "sparseleaf"
 
 DTYPES: dict[str, np.dtype[Any]] = {
@@ -43,6 +44,9 @@ DTYPES: dict[str, np.dtype[Any]] = {
 
 NAME_KINDS = {"i": "int", "u": "int", "f": "float", "b": "bool"}
 """How label names are told apart, by the kind of their numpy type; all others are text."""
+
+NAMELESS_KINDS = ("multilabel-sparse", "multilabel-indicator", "regression", "regression-column")
+"""Kinds of targets whose labels need no names."""
 
 HEADER_TYPES: dict[str, type] = {
     "format_version": int,
@@ -71,6 +75,8 @@ def save_model(model: Model, path: str | os.PathLike[str], *, compact: bool = Tr
     tensors["label_counts"] = narrow(model.label_counts)
     if model.projection is not None:
         tensors["projection.components"] = model.projection.components
+    if model.base_score is not None:
+        tensors["base_score"] = model.base_score
     name_kind = "none"
     if model.label_names is not None:
         name_kind = NAME_KINDS.get(model.label_names.dtype.kind, "str")
@@ -88,6 +94,8 @@ def save_model(model: Model, path: str | os.PathLike[str], *, compact: bool = Tr
         "keep_raw": int(model.projection is not None and model.projection.keep_raw),
         "parameters": model.parameters,
         "history": model.history,
+        "feature_names": model.feature_names,
+        "categories": {str(feature): names for feature, names in model.categories.items()},
     }
     contiguous = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
     path = Path(path)
@@ -116,7 +124,11 @@ def _read(path: Path) -> Model:
     header = _header(metadata)
     counts = _take(tensors, "label_counts", (*UNSIGNED, "U64"), 1)
     try:
-        trees = decode_trees(lambda name, dtypes, ndim: _take(tensors, f"trees.{name}", dtypes, ndim))
+        trees = decode_trees(
+            lambda name, dtypes, ndim: _take(tensors, f"trees.{name}", dtypes, ndim),
+            lambda name: f"trees.{name}" in tensors,
+            header["n_labels"],
+        )
     except ModelFileError:
         raise
     except ValueError as error:
@@ -131,19 +143,25 @@ def _read(path: Path) -> Model:
         _require_finite("projection.components", components)
         projection = Projection(components, bool(header["keep_raw"]))
     names = _label_names(tensors, header["label_name_kind"])
-    if names is None and header["target_kind"] not in ("multilabel-sparse", "multilabel-indicator"):
+    if names is None and header["target_kind"] not in NAMELESS_KINDS:
         raise ModelFileError(f"target_kind {header['target_kind']!r} needs label names; found none")
+    base_score = _take(tensors, "base_score", ("F32",), 1) if "base_score" in tensors else None
     if tensors:
         raise ModelFileError(f"unknown tensor {min(tensors)!r}")
     for name, found in (
         ("label_counts", len(counts)),
         ("label_names", None if names is None else len(names)),
+        ("base_score", None if base_score is None else len(base_score)),
     ):
         if found is not None and found != header["n_labels"]:
             raise ModelFileError(
                 f"{name} has {found} entries; wanted one for each of {header['n_labels']} labels"
             )
     _require_finite("trees.feature_gain", trees.feature_gain)
+    if base_score is not None:
+        _require_finite("base_score", base_score)
+    elif not len(trees.leaf_labels) and len(trees.leaf_values):
+        raise ModelFileError("base_score is missing: leaves with a value for every label need it")
     model = Model(
         header["method"],
         header["n_features"],
@@ -156,6 +174,9 @@ def _read(path: Path) -> Model:
         header["n_train_rows"],
         header["parameters"],
         header["history"],
+        base_score,
+        _feature_names(header),
+        _categories(header),
     )
     try:
         _ = model.predictor
@@ -253,6 +274,33 @@ def _label_names(tensors: dict[str, tuple[str, Array]], kind: str) -> Array | No
         return np.array(names, object)
     except (ValueError, OverflowError) as error:
         raise ModelFileError(f"label names cannot be read ({error})") from None
+
+
+def _feature_names(header: dict[str, Any]) -> list[str] | None:
+    names = header.get("feature_names")
+    if names is None:
+        return None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ModelFileError(f"metadata 'feature_names' is {_short(names)}; wanted a list of names")
+    if len(names) != header["n_features"]:
+        raise ModelFileError(f"{len(names)} feature names; wanted one for each of {header['n_features']}")
+    return names
+
+
+def _categories(header: dict[str, Any]) -> dict[int, list[Any]]:
+    found = header.get("categories", {})
+    if not isinstance(found, dict):
+        raise ModelFileError(f"metadata 'categories' is {_short(found)}; wanted an object")
+    categories = {}
+    for feature, names in found.items():
+        if not feature.isdecimal() or len(feature) > 9 or int(feature) >= header["n_features"]:
+            raise ModelFileError(f"metadata 'categories' of {_short(feature)}: no such feature")
+        if not isinstance(names, list) or not all(isinstance(name, str | int | float) for name in names):
+            raise ModelFileError(f"metadata 'categories' of {_short(feature)} is not a list of names")
+        if len(names) > MAX_CATEGORIES or len(set(names)) < len(names):
+            raise ModelFileError(f"categories of feature {feature}: too many, or one is there twice")
+        categories[int(feature)] = names
+    return categories
 
 
 def _require_finite(name: str, values: Array) -> None:

@@ -7,7 +7,7 @@ predict with it at once.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ import scipy.sparse as sp
 
 from sparseleaf import _kernels
 from sparseleaf._arrays import csr_parts, has_nan
+from sparseleaf.boosting.tree import SET_BYTES
 from sparseleaf.data.targets import Targets
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 BLOCK_ROWS = 16_384
 """Rows that are projected at a time, so that memory does not grow with a batch."""
+
+LARGEST_SET = 2**24
+"""Sets of categories are numbered by thresholds, which are exact up to here."""
 
 ONE_THREAD_ROWS = 64
 """Rows below which waking other threads costs more than it saves."""
@@ -48,12 +52,18 @@ class Trees:
         The left child, counted from the tree's first node; the right one follows it. A leaf's number, over all trees.
     leaf_indptr : int64 array, shape (n_leaves + 1,)
     leaf_labels : uint16 array, or uint32 for more than 65,536 labels
-        Increasing within a leaf.
+        Increasing within a leaf. Empty where every leaf has a value for each label.
     leaf_values : float32 or int16 array
     value_scale : float32 array, shape (n_trees,), or empty for float32 values
         What the 16-bit values of a tree are to be multiplied by.
     feature_gain : float64 array, shape (n_tree_features,)
         Σ gain of the cuts on every feature.
+    cover : uint32 array, shape (n_nodes,), or empty
+        Training rows that came to every node.
+    categorical : uint8 array, shape (n_tree_features,), or empty
+        Whether a feature has categories; its cuts' thresholds are rows of ``sets``.
+    sets : uint8 array, shape (n_sets, 32)
+        Categories that go left, one bit each.
     """
 
     tree_offsets: Array
@@ -66,6 +76,9 @@ class Trees:
     leaf_values: Array
     value_scale: Array
     feature_gain: Array
+    cover: Array = field(default_factory=lambda: np.empty(0, np.uint32))
+    categorical: Array = field(default_factory=lambda: np.empty(0, np.uint8))
+    sets: Array = field(default_factory=lambda: np.empty((0, SET_BYTES), np.uint8))
 
     @property
     def n_trees(self) -> int:
@@ -74,17 +87,30 @@ class Trees:
 
 
 def concatenate_trees(
-    grown: list[tuple[FlatTree, LeafVectors]], label_ids: Array, n_features: int, n_labels: int
+    grown: list[tuple[FlatTree, LeafVectors]],
+    label_ids: Array,
+    n_features: int,
+    n_labels: int,
+    *,
+    categorical: Array | None = None,
+    all_labels: bool = False,
 ) -> Trees:
-    """Freeze grown trees; ``label_ids[rank]`` is the label that training kept under ``rank``."""
+    """Freeze grown trees; ``label_ids[rank]`` is the label that training kept under ``rank``.
+
+    ``all_labels``: every leaf has a value for each label, and the labels are left out.
+    """
     label_type = np.uint16 if n_labels <= 2**16 else np.uint32
     features, thresholds, missing, children, indptrs, labels, values = ([] for _ in range(7))
-    tree_offsets, n_leaves, n_entries = [0], 0, 0
+    covers, sets = [], []
+    tree_offsets, n_leaves, n_entries, n_sets = [0], 0, 0, 0
     gain = np.zeros(n_features, np.float64)
     for tree, vectors in grown:
         inner = tree.feature >= 0
         features.append(tree.feature)
-        thresholds.append(tree.threshold)
+        thresholds.append(np.where(tree.set_of >= 0, tree.threshold + np.float32(n_sets), tree.threshold))
+        covers.append(tree.count)
+        sets.append(tree.sets)
+        n_sets += len(tree.sets)
         missing.append(tree.missing_left)
         children.append(np.where(inner, tree.child, tree.child + np.int32(n_leaves)).astype(np.int32))
         tree_offsets.append(tree_offsets[-1] + len(tree.feature))
@@ -97,6 +123,8 @@ def concatenate_trees(
         indptrs.append(vectors.indptr[1:] + n_entries)
         n_leaves += len(vectors.indptr) - 1
         n_entries += len(ids)
+    if n_sets > LARGEST_SET:
+        raise ValueError(f"max_leaves, n_trees: {n_sets} cuts of categories; a model holds {LARGEST_SET}.")
     return Trees(
         np.array(tree_offsets, np.int64),
         _joined(features, np.int32),
@@ -104,11 +132,57 @@ def concatenate_trees(
         _joined(missing, np.uint8),
         _joined(children, np.int32),
         _joined([np.zeros(1, np.int64), *indptrs], np.int64),
-        _joined(labels, label_type),
+        _joined([] if all_labels else labels, label_type),
         _joined(values, np.float32),
         np.empty(0, np.float32),
         gain,
+        _joined(covers, np.uint32),
+        np.empty(0, np.uint8) if categorical is None else categorical,
+        np.concatenate([np.empty((0, SET_BYTES), np.uint8), *sets]),
     )
+
+
+def join_trees(first: Trees, more: Trees) -> Trees:
+    """The trees of one model followed by those of another, which has the same features and labels."""
+    if len(first.value_scale) or len(more.value_scale):
+        raise ValueError("init_model: its leaf values are kept in 16 bits; wanted one saved with compact=False.")
+    first, more = _with_labels(first, more), _with_labels(more, first)
+    n_leaves = len(first.leaf_indptr) - 1
+    categorical = first.categorical if len(first.categorical) else more.categorical
+    unordered = np.zeros(len(more.feature), bool)
+    if len(categorical):
+        unordered = (more.feature >= 0) & (categorical[more.feature] > 0)
+    return Trees(
+        np.concatenate((first.tree_offsets, more.tree_offsets[1:] + first.tree_offsets[-1])),
+        np.concatenate((first.feature, more.feature)),
+        np.concatenate(
+            (
+                first.threshold,
+                np.where(unordered, more.threshold + np.float32(len(first.sets)), more.threshold),
+            )
+        ),
+        np.concatenate((first.missing_left, more.missing_left)),
+        np.concatenate(
+            (first.child, np.where(more.feature >= 0, more.child, more.child + np.int32(n_leaves)))
+        ),
+        np.concatenate((first.leaf_indptr, more.leaf_indptr[1:] + first.leaf_indptr[-1])),
+        np.concatenate((first.leaf_labels, more.leaf_labels)),
+        np.concatenate((first.leaf_values, more.leaf_values)),
+        first.value_scale,
+        first.feature_gain + more.feature_gain,
+        np.concatenate((first.cover, more.cover)),
+        categorical,
+        np.concatenate((first.sets, more.sets)),
+    )
+
+
+def _with_labels(trees: Trees, other: Trees) -> Trees:
+    """Trees whose leaves name their labels, where those of the other do."""
+    if len(trees.leaf_labels) or not len(trees.leaf_values) or not len(other.leaf_labels):
+        return trees
+    n_leaves = len(trees.leaf_indptr) - 1
+    labels = np.tile(np.arange(len(trees.leaf_values) // n_leaves), n_leaves)
+    return replace(trees, leaf_labels=labels.astype(other.leaf_labels.dtype))
 
 
 def _joined(parts: list[Array], dtype: type[np.generic]) -> Array:
@@ -138,6 +212,12 @@ class Model:
         The estimator's parameters.
     history : dict of str to list of float
         Metrics after every tree, where there was a validation set.
+    base_score : float32 array, shape (n_labels,), or None
+        Where scores start; None where they start at 0 and stay sparse.
+    feature_names : list of str or None
+        Columns of the DataFrame of training.
+    categories : dict of int to list
+        By feature, what its categories are called; category ``c`` is the c-th.
     """
 
     method: str
@@ -151,6 +231,9 @@ class Model:
     n_train_rows: int
     parameters: dict[str, Any]
     history: dict[str, list[float]]
+    base_score: Array | None = None
+    feature_names: list[str] | None = None
+    categories: dict[int, list[Any]] = field(default_factory=dict)
 
     def __getstate__(self) -> dict[str, Any]:
         # the compiled predictor is made again where it is needed
@@ -184,6 +267,8 @@ class Model:
             trees.leaf_labels,
             trees.leaf_values,
             trees.value_scale,
+            trees.categorical,
+            trees.sets,
             n_tree_features,
             self.n_labels,
         )
@@ -193,6 +278,8 @@ class Model:
 
         Where a row has fewer candidates the id is -1 and the score -inf.
         """
+        if self.base_score is not None:
+            return self._dense_topk(X, k, n_trees, n_jobs)
         labels, scores = np.empty((X.shape[0], k), np.int32), np.empty((X.shape[0], k), np.float32)
         used, threads = self._used(n_trees), _threads(X.shape[0], n_jobs)
         for block, rows, missing in self._columns(X, n_jobs):
@@ -202,6 +289,17 @@ class Model:
                 )
             else:
                 self.predictor.topk(rows, used, missing, labels[block], scores[block], threads)
+        return labels, scores
+
+    def _dense_topk(self, X: Features, k: int, n_trees: int | None, n_jobs: int) -> tuple[Array, Array]:
+        labels = np.full((X.shape[0], k), -1, np.int32)
+        scores = np.full((X.shape[0], k), -np.inf, np.float32)
+        for begin in range(0, X.shape[0], BLOCK_ROWS):
+            block = slice(begin, begin + BLOCK_ROWS)
+            own = self.dense(X[block], n_trees, n_jobs)
+            best = np.argsort(-own, axis=1, kind="stable")[:, :k]
+            labels[block, : best.shape[1]] = best
+            scores[block, : best.shape[1]] = np.take_along_axis(own, best, axis=1)
         return labels, scores
 
     def scores(self, X: Features, n_trees: int | None, n_jobs: int) -> sp.csr_matrix:
@@ -215,6 +313,29 @@ class Model:
                 indptr, labels, values = self.predictor.scores(rows, used, missing, threads)
             blocks.append(sp.csr_matrix((values, labels, indptr), shape=(len(indptr) - 1, self.n_labels)))
         return blocks[0] if len(blocks) == 1 else sp.vstack(blocks, "csr")
+
+    def dense(self, X: Features, n_trees: int | None, n_jobs: int, start: Array | None = None) -> Array:
+        """Scores of every row as a float32 array (n_rows, n_labels), on from ``start`` or the base score."""
+        out = np.empty((X.shape[0], self.n_labels), np.float32)
+        out[:] = start if start is not None else 0 if self.base_score is None else self.base_score
+        used, threads = self._used(n_trees), _threads(X.shape[0], n_jobs)
+        for block, rows, missing in self._columns(X, n_jobs):
+            if sp.issparse(rows):
+                self.predictor.dense_csr(*csr_parts(rows), used, missing, out[block], threads)
+            else:
+                self.predictor.dense(rows, used, missing, out[block], threads)
+        return out
+
+    def apply(self, X: Features, n_trees: int | None, n_jobs: int) -> Array:
+        """The leaf that every row comes to in every tree, counted over all trees: int32 (n_rows, n_trees)."""
+        used, threads = self._used(n_trees), _threads(X.shape[0], n_jobs)
+        leaves = np.empty((X.shape[0], used), np.int32)
+        for block, rows, missing in self._columns(X, n_jobs):
+            if sp.issparse(rows):
+                self.predictor.apply_csr(*csr_parts(rows), used, missing, leaves[block], threads)
+            else:
+                self.predictor.apply(rows, used, missing, leaves[block], threads)
+        return leaves
 
     def _used(self, n_trees: int | None) -> int:
         if n_trees is None:

@@ -9,7 +9,7 @@ from sparseleaf import SparseGBDTClassifier
 from sparseleaf._arrays import hash_rows
 from sparseleaf.binning import bin_features, find_cuts
 from sparseleaf.engine import shard as shard_module
-from sparseleaf.engine.shard import Shard
+from sparseleaf.engine.sparse import SparseShard
 from sparseleaf.engine.shards import LocalShards
 from sparseleaf.estimators import sparse as sparse_module
 
@@ -18,7 +18,7 @@ def make_shard(n=300, *, missing=0.0, n_jobs=1, seed=0, **options):
     X, Y = make_set(n, 4, 9, seed=seed, missing=missing)
     cuts = find_cuts([X], 16, 0, 1)
     bins = bin_features([X], cuts, np.uint8, 1)
-    return Shard(bins, cuts.missing_bins, csr_targets(Y), 0, n_jobs, **options), X, Y
+    return SparseShard(bins, cuts.missing_bins, csr_targets(Y), 0, n_jobs, **options), X, Y
 
 
 @pytest.mark.parametrize("block_rows", [64, 1024])
@@ -80,7 +80,7 @@ def test_block_size_does_not_change_a_byte(parameters, monkeypatch, tmp_path):
     for block_rows in (64, 1024, 16_384):
 
         def make(*args, rows=block_rows, **kwargs):
-            return Shard(*args, block_rows=rows, **kwargs)
+            return SparseShard(*args, block_rows=rows, **kwargs)
 
         monkeypatch.setattr(sparse_module, "Shard", make)
         clf = SparseGBDTClassifier(n_trees=4, **parameters)

@@ -1,0 +1,246 @@
+// Dense gradients: to 16-bit columns for the histograms, to exact sums for the leaves, and leaves to scores.
+#include <cmath>
+
+#include "common.hpp"
+
+namespace sparseleaf {
+namespace {
+
+constexpr int64_t kRowChunk = 256;
+
+// 2 · column, + 1 for a negative sign, of every output: the same places as the sketch of sparse residuals.
+std::vector<int32_t> sketch_places(uint64_t key, int64_t n_outputs, uint64_t m) {
+    std::vector<int32_t> place(static_cast<size_t>(n_outputs));
+    const uint64_t start = mix64(key);
+    for (int64_t j = 0; j < n_outputs; ++j) {
+        const uint64_t hash = mix64(start + static_cast<uint64_t>(j));
+        place[j] = static_cast<int32_t>((((hash >> 32) * m) >> 32) * 2 + (hash & 1));
+    }
+    return place;
+}
+
+template <typename F>
+float each_row_max(int64_t n, int64_t m, float* out, int n_threads, F&& fill) {
+    std::vector<float> largest(static_cast<size_t>(n_threads), 0.0f);
+    parallel_tasks((n + kRowChunk - 1) / kRowChunk, n_threads, [&](int64_t chunk, int thread) {
+        float top = largest[thread];
+        for (int64_t i = chunk * kRowChunk; i < std::min(n, (chunk + 1) * kRowChunk); ++i) {
+            float* sums = out + i * m;
+            std::fill(sums, sums + m, 0.0f);
+            fill(i, sums);
+            for (int64_t c = 0; c < m; ++c) top = std::max(top, std::fabs(sums[c]));
+        }
+        largest[thread] = top;
+    });
+    return *std::max_element(largest.begin(), largest.end());
+}
+
+// Every output adds its gradient, with a random sign, to one of m columns.
+float dense_sketch(In2<float> g, uint64_t key, Out2<float> out, int n_threads) {
+    const int64_t n = static_cast<int64_t>(g.shape(0)), d = static_cast<int64_t>(g.shape(1));
+    const int64_t m = static_cast<int64_t>(out.shape(1));
+    require(static_cast<int64_t>(out.shape(0)) == n && m >= 1, "out: the rows of g, at least one column");
+    nb::gil_scoped_release release;
+    const auto place = sketch_places(key, d, static_cast<uint64_t>(m));
+    return each_row_max(n, m, out.data(), n_threads, [&](int64_t i, float* sums) {
+        const float* row = g.data() + i * d;
+        for (int64_t j = 0; j < d; ++j) sums[place[j] >> 1] += (place[j] & 1) ? -row[j] : row[j];
+    });
+}
+
+SPARSELEAF_WIDE
+void add_scaled(const float* signs, float value, int64_t m, float* sums) {
+    for (int64_t c = 0; c < m; ++c) sums[c] += value * signs[c];
+}
+
+// g · signs, one row of `signs` an output.
+float dense_project(In2<float> g, In2<float> signs, Out2<float> out, int n_threads) {
+    const int64_t n = static_cast<int64_t>(g.shape(0)), d = static_cast<int64_t>(g.shape(1));
+    const int64_t m = static_cast<int64_t>(out.shape(1));
+    require(static_cast<int64_t>(out.shape(0)) == n && static_cast<int64_t>(signs.shape(0)) == d &&
+                static_cast<int64_t>(signs.shape(1)) == m,
+            "out, signs: (rows of g, m), (outputs, m)");
+    nb::gil_scoped_release release;
+    return each_row_max(n, m, out.data(), n_threads, [&](int64_t i, float* sums) {
+        for (int64_t j = 0; j < d; ++j) add_scaled(signs.data() + j * m, g.data()[i * d + j], m, sums);
+    });
+}
+
+// out[:, c] = weights[c] · g[:, outputs[c]].
+float dense_select(In2<float> g, In1<int32_t> outputs, In1<float> weights, Out2<float> out, int n_threads) {
+    const int64_t n = static_cast<int64_t>(g.shape(0)), d = static_cast<int64_t>(g.shape(1));
+    const int64_t m = static_cast<int64_t>(out.shape(1));
+    require(static_cast<int64_t>(out.shape(0)) == n, "out: the rows of g");
+    require(outputs.size() == weights.size() && static_cast<int64_t>(outputs.size()) <= m,
+            "outputs, weights: at most one for each column of out");
+    for (size_t c = 0; c < outputs.size(); ++c)
+        require(outputs.data()[c] >= 0 && outputs.data()[c] < d, "outputs: beyond g");
+    nb::gil_scoped_release release;
+    return each_row_max(n, m, out.data(), n_threads, [&](int64_t i, float* sums) {
+        for (size_t c = 0; c < outputs.size(); ++c)
+            sums[c] = weights.data()[c] * g.data()[i * d + outputs.data()[c]];
+    });
+}
+
+SPARSELEAF_WIDE
+void quantise_row(const float* in, const float* scale, int64_t count, int16_t* out, int32_t* sizes) {
+    for (int64_t c = 0; c < count; ++c) {
+        const float scaled = std::min(std::max(in[c] * scale[c], -32767.0f), 32767.0f);
+        const auto rounded = static_cast<int32_t>(std::nearbyint(scaled));
+        out[c] = static_cast<int16_t>(rounded);
+        sizes[c] += rounded < 0 ? -rounded : rounded;
+    }
+}
+
+// out[:, to + c] = round(values[:, from + c] · scale[c]) for every c: a power-of-two scale for each column.
+// magnitude: Σ|out| of every such column, with which the caller makes sure that no histogram can overflow.
+void quantise_columns(In2<float> values, int64_t from, In1<float> scale, Out2<int16_t> out, int64_t to,
+                      Out1<int64_t> magnitude, int n_threads) {
+    const int64_t n = static_cast<int64_t>(values.shape(0)), width = static_cast<int64_t>(values.shape(1));
+    const int64_t m = static_cast<int64_t>(out.shape(1)), count = static_cast<int64_t>(scale.size());
+    require(static_cast<int64_t>(out.shape(0)) == n, "out: the rows of values");
+    require(from >= 0 && to >= 0 && from + count <= width && to + count <= m,
+            "from, to: beyond values or out");
+    require(magnitude.size() == scale.size(), "magnitude: one number a column");
+    nb::gil_scoped_release release;
+    std::vector<std::vector<int64_t>> partial(static_cast<size_t>(n_threads));
+    parallel_tasks((n + kRowChunk - 1) / kRowChunk, n_threads, [&](int64_t chunk, int thread) {
+        auto& sums = partial[thread];
+        if (sums.empty()) sums.assign(static_cast<size_t>(count), 0);
+        std::vector<int32_t> sizes(static_cast<size_t>(count), 0);  // 256 · 32767 fits
+        for (int64_t i = chunk * kRowChunk; i < std::min(n, (chunk + 1) * kRowChunk); ++i)
+            quantise_row(values.data() + i * width + from, scale.data(), count, out.data() + i * m + to,
+                         sizes.data());
+        for (int64_t c = 0; c < count; ++c) sums[c] += sizes[c];
+    });
+    std::fill(magnitude.data(), magnitude.data() + count, int64_t{0});
+    for (const auto& sums : partial)
+        for (size_t c = 0; c < sums.size(); ++c) magnitude.data()[c] += sums[c];
+}
+
+SPARSELEAF_WIDE
+void add_fixed(const float* in, const double* scale, int64_t count, int64_t* sums) {
+    for (int64_t c = 0; c < count; ++c)
+        sums[c] += static_cast<int64_t>(std::nearbyint(static_cast<double>(in[c]) * scale[c]));
+}
+
+// Σ round(values · scale) over the rows of every node: int64, so that the order cannot matter.
+void leaf_sums(In2<float> values, In1<double> scale, In1<int32_t> rows, In1<int64_t> starts,
+               In1<int64_t> ends, Out2<int64_t> out, int n_threads) {
+    const int64_t n = static_cast<int64_t>(values.shape(0)), d = static_cast<int64_t>(values.shape(1));
+    const int64_t n_nodes = static_cast<int64_t>(starts.size());
+    require(static_cast<int64_t>(scale.size()) == d, "scale: one number a column");
+    require(static_cast<int64_t>(out.shape(0)) == n_nodes && static_cast<int64_t>(out.shape(1)) == d,
+            "out: (nodes, columns)");
+    require_ranges(starts, ends, rows.size());
+    for (size_t i = 0; i < rows.size(); ++i)
+        require(rows.data()[i] >= 0 && rows.data()[i] < n, "rows: beyond values");
+    nb::gil_scoped_release release;
+    // large nodes in parts, and their sums added up: integers, so the parts do not show
+    constexpr int64_t kPart = 4096;
+    struct Part {
+        int64_t node, begin, end;
+    };
+    std::vector<Part> parts;
+    for (int64_t k = 0; k < n_nodes; ++k)
+        for (int64_t begin = starts.data()[k]; begin < ends.data()[k]; begin += kPart)
+            parts.push_back({k, begin, std::min(begin + kPart, ends.data()[k])});
+    std::fill(out.data(), out.data() + n_nodes * d, int64_t{0});
+    std::vector<int64_t> sums(parts.size() * static_cast<size_t>(d), 0);
+    parallel_tasks(static_cast<int64_t>(parts.size()), n_threads, [&](int64_t p, int) {
+        int64_t* own = sums.data() + p * d;
+        for (int64_t i = parts[p].begin; i < parts[p].end; ++i)
+            add_fixed(values.data() + static_cast<int64_t>(rows.data()[i]) * d, scale.data(), d, own);
+    });
+    for (size_t p = 0; p < parts.size(); ++p)
+        for (int64_t c = 0; c < d; ++c) out.data()[parts[p].node * d + c] += sums[p * d + c];
+}
+
+// Weighted quantile of targets − scores in every node, for each output: the least residual at which the
+// weights so far reach `share` of all. Unknown targets are left out; a node without any has 0.
+void leaf_quantiles(In2<float> targets, In2<float> scores, In2<float> weights, double share,
+                    In1<int32_t> rows, In1<int64_t> starts, In1<int64_t> ends, Out2<double> out,
+                    int n_threads) {
+    const int64_t n = static_cast<int64_t>(scores.shape(0)), d = static_cast<int64_t>(scores.shape(1));
+    const int64_t n_nodes = static_cast<int64_t>(starts.size());
+    require(static_cast<int64_t>(targets.shape(0)) == n && static_cast<int64_t>(targets.shape(1)) == d,
+            "targets: shape of the scores");
+    const bool weighted = weights.shape(0) > 0;
+    const int64_t weight_columns = weighted ? static_cast<int64_t>(weights.shape(1)) : 0;
+    require(!weighted ||
+                (static_cast<int64_t>(weights.shape(0)) == n && (weight_columns == 1 || weight_columns == d)),
+            "weights: (rows, 1), (rows, outputs) or no rows");
+    require(static_cast<int64_t>(out.shape(0)) == n_nodes && static_cast<int64_t>(out.shape(1)) == d,
+            "out: (nodes, outputs)");
+    require_ranges(starts, ends, rows.size());
+    for (size_t i = 0; i < rows.size(); ++i)
+        require(rows.data()[i] >= 0 && rows.data()[i] < n, "rows: beyond scores");
+    nb::gil_scoped_release release;
+    parallel_tasks(n_nodes * d, n_threads, [&](int64_t task, int) {
+        const int64_t k = task / d, j = task % d;
+        std::vector<std::pair<float, float>> found;  // residual, weight
+        double total = 0.0;
+        for (int64_t i = starts.data()[k]; i < ends.data()[k]; ++i) {
+            const int64_t row = rows.data()[i];
+            const float y = targets.data()[row * d + j];
+            const float w =
+                weighted ? weights.data()[row * weight_columns + (weight_columns > 1 ? j : 0)] : 1.0f;
+            if (!std::isnan(y) && w > 0.0f) found.emplace_back(y - scores.data()[row * d + j], w);
+        }
+        std::sort(found.begin(), found.end());
+        for (const auto& one : found) total += one.second;
+        double so_far = 0.0, value = 0.0;
+        for (const auto& [residual, weight] : found) {
+            so_far += weight;
+            value = residual;
+            if (so_far >= share * total) break;
+        }
+        out.data()[k * d + j] = value;
+    });
+}
+
+// scores[row] += the entries of its leaf.
+void add_leaves(Out2<float> scores, In1<int32_t> leaf_of_row, In1<int64_t> indptr, In1<uint32_t> outputs,
+                In1<float> values, int n_threads) {
+    const int64_t n = static_cast<int64_t>(scores.shape(0)), d = static_cast<int64_t>(scores.shape(1));
+    require(static_cast<int64_t>(leaf_of_row.size()) == n, "leaf_of_row: one number a row");
+    require(outputs.size() == values.size(), "outputs, values: same size");
+    require_indptr(indptr, values.size());
+    const auto n_leaves = static_cast<int32_t>(indptr.size()) - 1;
+    for (int64_t i = 0; i < n; ++i)
+        require(leaf_of_row.data()[i] >= 0 && leaf_of_row.data()[i] < n_leaves, "leaf_of_row: no such leaf");
+    for (size_t e = 0; e < outputs.size(); ++e)
+        require(static_cast<int64_t>(outputs.data()[e]) < d, "outputs: beyond scores");
+    nb::gil_scoped_release release;
+    parallel_tasks((n + kRowChunk - 1) / kRowChunk, n_threads, [&](int64_t chunk, int) {
+        for (int64_t i = chunk * kRowChunk; i < std::min(n, (chunk + 1) * kRowChunk); ++i) {
+            const int32_t leaf = leaf_of_row.data()[i];
+            float* row = scores.data() + i * d;
+            for (int64_t e = indptr.data()[leaf]; e < indptr.data()[leaf + 1]; ++e)
+                row[outputs.data()[e]] += values.data()[e];
+        }
+    });
+}
+
+}  // namespace
+}  // namespace sparseleaf
+
+void bind_dense(nb::module_& m) {
+    using namespace sparseleaf;
+    m.def("dense_sketch", &dense_sketch, nb::arg("g"), nb::arg("key"), nb::arg("out").noconvert(),
+          nb::arg("n_threads"));
+    m.def("dense_project", &dense_project, nb::arg("g"), nb::arg("signs"), nb::arg("out").noconvert(),
+          nb::arg("n_threads"));
+    m.def("dense_select", &dense_select, nb::arg("g"), nb::arg("outputs"), nb::arg("weights"),
+          nb::arg("out").noconvert(), nb::arg("n_threads"));
+    m.def("quantise_columns", &quantise_columns, nb::arg("values"), nb::arg("from_column"), nb::arg("scale"),
+          nb::arg("out").noconvert(), nb::arg("to_column"), nb::arg("magnitude").noconvert(),
+          nb::arg("n_threads"));
+    m.def("leaf_sums", &leaf_sums, nb::arg("values"), nb::arg("scale"), nb::arg("rows"), nb::arg("starts"),
+          nb::arg("ends"), nb::arg("out").noconvert(), nb::arg("n_threads"));
+    m.def("leaf_quantiles", &leaf_quantiles, nb::arg("targets"), nb::arg("scores"), nb::arg("weights"),
+          nb::arg("share"), nb::arg("rows"), nb::arg("starts"), nb::arg("ends"), nb::arg("out").noconvert(),
+          nb::arg("n_threads"));
+    m.def("add_leaves", &add_leaves, nb::arg("scores").noconvert(), nb::arg("leaf_of_row"), nb::arg("indptr"),
+          nb::arg("outputs"), nb::arg("values"), nb::arg("n_threads"));
+}

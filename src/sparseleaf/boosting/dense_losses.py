@@ -1,0 +1,271 @@
+"""Dense losses: gradient and curvature of every (row, output) pair, where boosting starts, and what scores mean.
+
+Formulas for a score z and a target y; g is the derivative of the loss with respect to z, h the second one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import expit, log_softmax, softmax
+
+from sparseleaf import _kernels
+
+if TYPE_CHECKING:
+    from sparseleaf._arrays import Array
+
+NO_VALUES = np.empty((0, 0), np.float32)
+NO_CLASSES = np.empty(0, np.int32)
+
+LossFunction = Callable[[Any, Any], tuple[Any, Any]]
+"""``f(targets, scores)`` answers gradient and curvature, both (n_rows, n_outputs); curvatures are not negative."""
+
+
+@dataclass(frozen=True)
+class DenseTargets:
+    """What rows should have.
+
+    Attributes
+    ----------
+    values : float32 array, shape (n_rows, n_outputs)
+        NaN is unknown. No rows where there are classes.
+    classes : int32 array, shape (n_rows,)
+        One class a row, -1 for unknown. Empty where there are values.
+    weights : float32 array, shape (n_rows, 1) or (n_rows, n_outputs)
+        No rows where all weigh 1.
+    n_outputs : int
+    """
+
+    values: Array
+    classes: Array
+    weights: Array
+    n_outputs: int
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.values) or len(self.classes)
+
+    @cached_property
+    def has_unknown(self) -> bool:
+        """Whether a target is unknown."""
+        return bool(np.isnan(self.values).any()) if len(self.values) else bool((self.classes < 0).any())
+
+    def as_matrix(self) -> Array:
+        """Targets as numbers, NaN where unknown: for classes, 1 in the column of the row's."""
+        if len(self.values):
+            return self.values
+        matrix = np.zeros((len(self.classes), self.n_outputs), np.float32)
+        known = self.classes >= 0
+        matrix[known, self.classes[known]] = 1
+        matrix[~known] = np.nan
+        return matrix
+
+    def known_weights(self) -> Array:
+        """Weight of every pair, 0 where the target is unknown; float64 (n_rows, n_outputs)."""
+        known = ~np.isnan(self.values) if len(self.values) else np.repeat((self.classes >= 0)[:, None], 1, 1)
+        shape = (self.n_rows, self.n_outputs)
+        weights = self.weights if len(self.weights) else np.ones((1, 1))
+        return np.broadcast_to(known * weights.astype(np.float64), shape)
+
+
+@dataclass(frozen=True)
+class DenseLoss:
+    """A loss that the kernels know by its code.
+
+    Attributes
+    ----------
+    name : str
+    code : int
+    curved : bool
+        Whether h differs from 1.
+    by_class : bool
+        Whether a row has one class, and outputs depend on each other.
+    parameter : float
+        δ of Huber, the share of quantile.
+    """
+
+    name: str
+    code: int
+    curved: bool
+    by_class: bool = False
+    parameter: float = 0.0
+
+    @property
+    def quantile(self) -> float | None:
+        """The quantile of its residuals that is a leaf's best value, for losses whose h says nothing."""
+        return {"absolute": 0.5, "quantile": self.parameter}.get(self.name)
+
+    def curvature_room(self, targets: DenseTargets, shape: tuple[int, ...]) -> Array:
+        """Room for curvatures: as the scores, one column of weights, or none where all are 1."""
+        if self.curved or targets.has_unknown or targets.weights.shape[1:] == shape[1:] != (1,):
+            return np.empty(shape, np.float32)
+        return targets.weights.copy()
+
+    def gradients(
+        self, targets: DenseTargets, scores: Array, g: Array, h: Array, n_jobs: int
+    ) -> tuple[Array, Array]:
+        """Fill g, and h where it differs from row to row; the largest absolute value of every column."""
+        d = scores.shape[1]
+        own_h = h if h.shape == scores.shape and (d > 1 or self._fills_one_column(targets)) else NO_VALUES
+        largest_g, largest_h = np.empty(d, np.float32), np.empty(d, np.float32)
+        _kernels.gradients(
+            self.code,
+            self.parameter,
+            scores,
+            targets.values,
+            targets.classes,
+            targets.weights,
+            g,
+            own_h,
+            largest_g,
+            largest_h,
+            n_jobs,
+        )
+        return largest_g, largest_h if len(own_h) else h.max(axis=0) if len(h) else np.empty(0, np.float32)
+
+    def _fills_one_column(self, targets: DenseTargets) -> bool:
+        return self.curved or targets.has_unknown
+
+    def matrices(self, targets: DenseTargets, scores: Array, g: Array, n_jobs: int) -> Array:
+        """The packed lower triangle of every row's matrix of curvatures, float32."""
+        d = scores.shape[1]
+        out = np.empty((len(scores), d * (d + 1) // 2), np.float32)
+        _kernels.softmax_hessians(g, targets.classes, targets.weights, out, n_jobs)
+        return out
+
+    def base_score(self, targets: DenseTargets) -> Array:
+        """The best score that is the same for all rows, float32 (n_outputs,)."""
+        weights = targets.known_weights()
+        matrix = targets.as_matrix().astype(np.float64)
+        if self.quantile is not None:
+            return np.array(
+                [_quantile(y, w, self.quantile) for y, w in zip(matrix.T, weights.T, strict=True)], np.float32
+            )
+        total = weights.sum(axis=0)
+        mean = np.nansum(matrix * weights, axis=0) / np.where(total > 0, total, 1)
+        rare = 0.5 / np.maximum(total, 1)  # an output that is never (or always) on has no log-odds
+        if self.name == "logistic":
+            mean = mean.clip(rare, 1 - rare)
+            return np.log(mean / (1 - mean)).astype(np.float32)
+        if self.name in ("softmax", "poisson"):
+            return np.log(np.maximum(mean, rare)).astype(np.float32)
+        return mean.astype(np.float32)
+
+    def predict(self, scores: Array) -> Array:
+        """What scores mean: probabilities, rates, or themselves."""
+        if self.name == "logistic":
+            return expit(scores)  # type: ignore[no-any-return]
+        if self.name == "softmax":
+            return softmax(scores, axis=1)  # type: ignore[no-any-return]
+        return np.exp(scores) if self.name == "poisson" else scores
+
+    def value(self, targets: DenseTargets, scores: Array) -> float:
+        """Mean loss over rows and outputs, by weight; for softmax, over rows."""
+        z = scores.astype(np.float64)
+        weights = targets.known_weights()
+        if self.by_class:
+            known = targets.classes >= 0
+            own = -log_softmax(z[known], axis=1)[np.arange(known.sum()), targets.classes[known]]
+            return float(np.average(own, weights=weights[known, 0]))
+        y = np.nan_to_num(targets.values.astype(np.float64))
+        r = np.abs(y - z)
+        each = {
+            "mse": lambda: (y - z) ** 2,
+            "absolute": lambda: r,
+            "logistic": lambda: np.logaddexp(0, z) - y * z,
+            "poisson": lambda: np.exp(z) - y * z,
+            "huber": lambda: np.where(
+                r <= self.parameter, r**2 / 2, self.parameter * (r - self.parameter / 2)
+            ),
+            "quantile": lambda: np.maximum(self.parameter * (y - z), (self.parameter - 1) * (y - z)),
+        }[self.name]()
+        return float(np.average(each, weights=weights))
+
+
+@dataclass(frozen=True)
+class CustomLoss:
+    """A loss that a user wrote: gradient and curvature from a function of targets and scores."""
+
+    function: LossFunction
+    name: str = "custom"
+    curved: bool = True
+    by_class: bool = False
+    quantile: float | None = None
+
+    def curvature_room(self, targets: DenseTargets, shape: tuple[int, ...]) -> Array:
+        """See :class:`DenseLoss`."""
+        return np.empty(shape, np.float32)
+
+    def gradients(
+        self, targets: DenseTargets, scores: Array, g: Array, h: Array, n_jobs: int
+    ) -> tuple[Array, Array]:
+        """See :class:`DenseLoss`."""
+        found = self.function(targets.classes if len(targets.classes) else targets.values, scores.copy())
+        if not isinstance(found, tuple | list) or len(found) != 2:
+            raise ValueError("loss: found a function that does not answer a pair; wanted (gradient, curvature).")
+        known = ~np.isnan(targets.as_matrix())
+        for name, into, values in (("gradient", g, found[0]), ("curvature", h, found[1])):
+            array = np.asarray(values, np.float32)
+            if array.shape != scores.shape:
+                raise ValueError(f"loss: found a {name} of shape {array.shape}; wanted {scores.shape}.")
+            into[:] = np.where(known, array, np.float32(0))
+            if not np.isfinite(into).all():
+                raise ValueError(f"loss: found a {name} that is not finite.")
+        if h.min(initial=0) < 0:
+            raise ValueError("loss: found a negative curvature; wanted 0 or more.")
+        if len(targets.weights):
+            np.multiply(g, targets.weights, out=g)
+            np.multiply(h, targets.weights, out=h)
+        return np.abs(g).max(axis=0, initial=0), h.max(axis=0, initial=0)
+
+    def matrices(self, targets: DenseTargets, scores: Array, g: Array, n_jobs: int) -> Array:
+        """No function gives a matrix."""
+        raise NotImplementedError
+
+    def base_score(self, targets: DenseTargets) -> Array:
+        """Zero: only the function's author would know better."""
+        return np.zeros(targets.n_outputs, np.float32)
+
+    def predict(self, scores: Array) -> Array:
+        """Scores as they are."""
+        return scores
+
+    def value(self, targets: DenseTargets, scores: Array) -> float:
+        """Mean |gradient|: a function of gradients does not tell its value, but 0 is the best."""
+        found = np.asarray(self.function(targets.classes if len(targets.classes) else targets.values, scores)[0])
+        return float(np.nanmean(np.abs(found)))
+
+
+def _quantile(values: Array, weights: Array, share: float) -> float:
+    known = weights > 0
+    values, weights = values[known], weights[known]
+    if not len(values):
+        return 0.0
+    order = np.argsort(values, kind="stable")
+    so_far = np.cumsum(weights[order])
+    return float(values[order][np.searchsorted(so_far, share * so_far[-1])])
+
+
+REGRESSION_LOSSES = ("mse", "absolute", "huber", "quantile", "poisson")
+CLASSIFICATION_LOSSES = ("logistic", "softmax")
+
+
+def dense_loss(loss: str | LossFunction) -> DenseLoss | CustomLoss:
+    """The loss of that name, or around that function; ``"huber:2"`` and ``"quantile:0.9"`` carry their number."""
+    if callable(loss):
+        return CustomLoss(loss)
+    name, _, number = loss.partition(":")
+    return {
+        "mse": DenseLoss("mse", 0, False),
+        "logistic": DenseLoss("logistic", 1, True),
+        "softmax": DenseLoss("softmax", 2, True, by_class=True),
+        "absolute": DenseLoss("absolute", 3, False),
+        "huber": DenseLoss("huber", 4, False, parameter=float(number or 1.0)),
+        "quantile": DenseLoss("quantile", 5, False, parameter=float(number or 0.5)),
+        "poisson": DenseLoss("poisson", 6, True),
+    }[name]

@@ -1,0 +1,205 @@
+"""Statistics: what a tree is fitted to, as integer columns for its structure and as exact sums for its leaves.
+
+Two kinds: the sparse residuals of GBDT-SPARSE, reduced to a few columns, and the dense gradients and curvatures of
+GBDT-MO.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from sparseleaf._arrays import derive_key
+from sparseleaf.boosting.columns import (
+    COUNT,
+    DIAGONAL,
+    LARGEST_SUM,
+    MATRIX,
+    SHARED,
+    fixed_point_scales,
+    int16_scales,
+    make_columns,
+)
+
+if TYPE_CHECKING:
+    from sparseleaf._arrays import Array
+    from sparseleaf.boosting.columns import Columns
+    from sparseleaf.boosting.leaves import LeafRule, NewtonLeaves
+    from sparseleaf.boosting.reducers import Reducer
+    from sparseleaf.boosting.tree import FlatTree, LeafVectors
+    from sparseleaf.engine.shards import Shards
+
+
+class Statistics(Protocol):
+    """What a tree is fitted to."""
+
+    @property
+    def width(self) -> int:
+        """Columns of a histogram, without padding."""
+
+    def fill(self, shards: Shards, tree: int) -> Columns | None:
+        """Make the integer columns of a tree on all shards, in scales that all share."""
+
+    def leaves(self, shards: Shards, tree: FlatTree, number: int) -> LeafVectors:
+        """The vectors of a grown tree's leaves."""
+
+
+@dataclass(frozen=True)
+class SparseResiduals:
+    """Sparse residuals; the reducer is None where the split search reads them in full itself."""
+
+    reducer: Reducer | None
+    rule: LeafRule
+    l2: float
+    seed: int
+
+    @property
+    def width(self) -> int:
+        """See :class:`Statistics`."""
+        return 0 if self.reducer is None else self.reducer.width
+
+    def fill(self, shards: Shards, tree: int) -> Columns | None:
+        """Reduced residuals as 16-bit integers.
+
+        The scale is the largest power of two for which no number passes 16 bits and no column's sum of
+        magnitudes passes 31, so that any histogram of any subset of rows is exact in 32-bit integers.
+        """
+        if self.reducer is None:
+            return None
+        norms = shards.sum("label_norms") if self.reducer.needs_norms else None
+        plan = self.reducer.plan(derive_key(self.seed), tree, norms)
+        largest = max(shards.gather("reduce", plan, self.reducer.width))
+        scale = float(int16_scales(np.array([largest]))[0])
+        while int(shards.sum("quantise", scale).max()) > LARGEST_SUM:
+            scale /= 2.0
+        return make_columns(COUNT, np.full(self.reducer.width, scale), np.ones(1), self.l2)
+
+    def leaves(self, shards: Shards, tree: FlatTree, number: int) -> LeafVectors:
+        """See :class:`Statistics`."""
+        vectors: LeafVectors = shards.gather("leaf_vectors", tree.leaf_nodes.tolist(), self.rule)[0]
+        return vectors
+
+
+class DenseGradients:
+    """Gradients and curvatures of a dense loss.
+
+    Parameters
+    ----------
+    n_outputs : int
+    curvature : int
+        What :meth:`DenseShard.gradients` leaves: COUNT for 1 in every row, SHARED for the row's weight, DIAGONAL or
+        MATRIX.
+    rule : NewtonLeaves
+    reducer : Reducer or None
+        Makes few columns of many outputs; cuts are then valued by number (or weight) of rows.
+    tree_per_output : bool
+        Tree ``t`` is for output ``t % n_outputs`` alone.
+    n_rows : int
+        Over all shards.
+    """
+
+    def __init__(
+        self,
+        n_outputs: int,
+        curvature: int,
+        rule: NewtonLeaves,
+        reducer: Reducer | None,
+        *,
+        tree_per_output: bool,
+        n_rows: int,
+        seed: int,
+    ) -> None:
+        self._n_outputs = n_outputs
+        self._curvature = curvature
+        self._rule = rule
+        self._reducer = reducer
+        self._alone = tree_per_output
+        self._n_rows = n_rows
+        self._seed = seed
+        self._largest_g = self._largest_h = np.empty(0)
+
+    @property
+    def width(self) -> int:
+        """See :class:`Statistics`."""
+        if self._reducer is not None:
+            return self._reducer.width + (self._curvature != COUNT)
+        d = 1 if self._alone else self._n_outputs
+        return d + (0, 1, d, d * (d + 1) // 2)[self._curvature]
+
+    def fill(self, shards: Shards, tree: int) -> Columns:
+        """See :class:`Statistics`."""
+        if not self._alone or tree % self._n_outputs == 0:
+            found = shards.gather("gradients")
+            self._largest_g = np.max([g for g, _ in found], axis=0)
+            self._largest_h = np.max([h for _, h in found], axis=0)
+        if self._reducer is not None:
+            return self._fill_reduced(shards, self._reducer, tree)
+        outputs = slice(tree % self._n_outputs, tree % self._n_outputs + 1) if self._alone else slice(None)
+        largest_g, largest_h = self._largest_g[outputs], self._largest_h
+        if self._curvature == DIAGONAL:
+            largest_h = largest_h[outputs]
+        elif self._curvature == MATRIX:  # a quadratic form wants one scale
+            largest_g, largest_h = (np.full_like(a, a.max(initial=0)) for a in (largest_g, largest_h))
+        g_scale, h_scale = self._fit_scales(
+            shards, "quantise", int16_scales(largest_g), int16_scales(largest_h), outputs.start or 0
+        )
+        return make_columns(
+            self._curvature, g_scale, h_scale[: len(g_scale)] if len(h_scale) else np.ones(1), self._rule.l2
+        )
+
+    def _fill_reduced(self, shards: Shards, reducer: Reducer, tree: int) -> Columns:
+        norms = shards.sum("output_norms", self._fixed_scales()[0]) if reducer.needs_norms else None
+        plan = reducer.plan(derive_key(self._seed), tree, norms)
+        found = np.max(shards.gather("reduce", plan, reducer.width), axis=0)
+        g_scale, h_scale = self._fit_scales(
+            shards,
+            "quantise_reduced",
+            np.full(reducer.width, int16_scales(found[:1])[0]),
+            int16_scales(found[1:]),
+        )
+        curvature = SHARED if len(h_scale) else COUNT
+        return make_columns(curvature, g_scale, h_scale if len(h_scale) else np.ones(1), self._rule.l2)
+
+    def _fit_scales(
+        self, shards: Shards, verb: str, g_scale: Array, h_scale: Array, *args: int
+    ) -> tuple[Array, Array]:
+        """Halve scales until no column's sum of magnitudes passes 31 bits."""
+        n = len(g_scale)
+        together = self._curvature == MATRIX or self._reducer is not None
+        while True:
+            over = shards.sum(verb, g_scale, h_scale, *args) > LARGEST_SUM
+            if not over.any():
+                return g_scale, h_scale
+            over_g, over_h = over[:n], over[n:]
+            if together:
+                over_g, over_h = np.full(n, over_g.any()), np.full(len(h_scale), over_h.any())
+            g_scale = np.where(over_g, g_scale / 2, g_scale)
+            h_scale = np.where(over_h, h_scale / 2, h_scale)
+
+    def _fixed_scales(self) -> tuple[Array, Array]:
+        return fixed_point_scales(self._largest_g, self._n_rows), fixed_point_scales(
+            self._largest_h, self._n_rows
+        )
+
+    def leaves(self, shards: Shards, tree: FlatTree, number: int) -> LeafVectors:
+        """See :class:`Statistics`."""
+        nodes = tree.leaf_nodes.tolist()
+        g_scale, h_scale = self._fixed_scales()
+        sums = shards.sum("leaf_sums", nodes, g_scale, h_scale)
+        gradients, curvatures = (
+            sums[:, : len(g_scale)] / g_scale,
+            sums[:, len(g_scale) : len(g_scale) + len(h_scale)] / h_scale,
+        )
+        if not len(h_scale):
+            curvatures = sums[:, -1:].astype(np.float64)  # rows
+        if self._alone:
+            own = slice(number % self._n_outputs, number % self._n_outputs + 1)
+            gradients, curvatures = gradients[:, own], curvatures[:, own] if curvatures.shape[1] > 1 else curvatures
+        values = None
+        if self._rule.quantile is not None:
+            values = shards.gather("leaf_quantiles", nodes, self._rule.quantile)[0]
+            values = values[:, own] if self._alone else values
+        vectors = self._rule.vectors(tree, gradients, curvatures, values)
+        return vectors.shifted(own.start) if self._alone else vectors

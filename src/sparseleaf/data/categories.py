@@ -1,0 +1,143 @@
+"""Features with categories: named values to small numbers, the same in training and prediction.
+
+Categories come from the columns of a DataFrame that are categorical (or text), or from columns of numbers that the
+user names. Trees see category ``c`` as the number c; a value that training did not know is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+if TYPE_CHECKING:
+    from sparseleaf._arrays import Array
+
+MAX_CATEGORIES = 255
+"""That fit a byte beside the bin for missing values."""
+
+Categories = dict[int, list[Any]]
+"""By feature, the names of its categories in order."""
+
+
+def find_categories(X: Any, wanted: Any) -> Categories:
+    """Categories of training rows.
+
+    Parameters
+    ----------
+    X : DataFrame, array or sparse matrix
+    wanted : "auto", None, or a sequence of int, str or bool
+        ``categorical_features``: "auto" takes the categorical and text columns of a DataFrame; else positions, column
+        names, or a mask.
+
+    Raises
+    ------
+    ValueError
+        If a feature is not there or has more categories than trees can hold.
+    """
+    categories = {}
+    for feature in _positions(X, wanted):
+        column = _column(X, feature)
+        if hasattr(column, "cat"):
+            names = column.cat.categories.tolist()
+        else:
+            values = np.asarray(column)
+            known = values[~_missing(column)]
+            names = sorted(set(known.tolist()), key=lambda name: (str(type(name)), name))
+        names = [_plain(name) for name in names]
+        if len(names) > MAX_CATEGORIES:
+            raise ValueError(
+                f"X: feature {_name(X, feature)!r} has {len(names)} categories; wanted at most {MAX_CATEGORIES}."
+                " Group rare ones, or give numbers."
+            )
+        categories[feature] = names
+    return categories
+
+
+def encode_categories(X: Any, categories: Categories) -> Any:
+    """Rows with every category as its number, NaN for those not known; a DataFrame stays one."""
+    if not categories:
+        return X
+    if sp.issparse(X):
+        raise ValueError("categorical_features: found a sparse X; wanted a DataFrame or an array.")
+    encoded = np.empty(X.shape, np.float32)
+    for feature in range(X.shape[1]):
+        column = _column(X, feature)
+        if feature not in categories:
+            try:
+                encoded[:, feature] = np.asarray(column, np.float32)
+            except (TypeError, ValueError):
+                raise ValueError(
+                    f"X: feature {_name(X, feature)!r} has values that are no numbers; wanted numbers, as in training."
+                ) from None
+            continue
+        number = {name: float(c) for c, name in enumerate(categories[feature])}
+        values = np.asarray(column.astype(object) if hasattr(column, "cat") else column)
+        encoded[:, feature] = [
+            np.nan if missing else number.get(_plain(value), np.nan)
+            for value, missing in zip(values.tolist(), _missing(column), strict=True)
+        ]
+    return type(X)(encoded, columns=X.columns) if hasattr(X, "columns") else encoded
+
+
+def _positions(X: Any, wanted: Any) -> list[int]:
+    n_features = X.shape[1]
+    if wanted is None:
+        return []
+    names = [str(name) for name in X.columns] if hasattr(X, "columns") else None
+    if isinstance(wanted, str):
+        if wanted != "auto":
+            raise ValueError(f"categorical_features: found {wanted!r}; wanted 'auto', None or a sequence.")
+        if names is None:
+            return []
+        return [f for f in range(n_features) if _is_text(X.iloc[:, f])]
+    found: Sequence[Any] = np.asarray(wanted, object).ravel().tolist()
+    if len(found) == n_features and all(isinstance(one, bool | np.bool_) for one in found):
+        return [f for f, one in enumerate(found) if one]
+    positions = []
+    for one in found:
+        if isinstance(one, str) and names is not None and one in names:
+            positions.append(names.index(one))
+        elif isinstance(one, int | np.integer) and not isinstance(one, bool) and 0 <= one < n_features:
+            positions.append(int(one))
+        else:
+            raise ValueError(
+                f"categorical_features: found {one!r}; wanted column names of X, or numbers below {n_features}."
+            )
+    return sorted(set(positions))
+
+
+def _is_text(column: Any) -> bool:
+    return hasattr(column, "cat") or column.dtype.kind in "OUST" or str(column.dtype).startswith("str")
+
+
+def _column(X: Any, feature: int) -> Any:
+    if hasattr(X, "iloc"):
+        return X.iloc[:, feature]
+    if sp.issparse(X):
+        raise ValueError("categorical_features: found a sparse X; wanted a DataFrame or an array.")
+    return np.asarray(X)[:, feature]
+
+
+def _name(X: Any, feature: int) -> Any:
+    return X.columns[feature] if hasattr(X, "columns") else feature
+
+
+def _missing(column: Any) -> Array:
+    if hasattr(column, "isna"):
+        return np.asarray(column.isna(), bool)
+    if column.dtype.kind == "f":
+        return np.isnan(column)
+    return np.array([value is None or value != value for value in column.tolist()], bool)
+
+
+def _plain(name: Any) -> Any:
+    """A name as the model file can hold it: text, or a number."""
+    if isinstance(name, str):
+        return name
+    if isinstance(name, bool | np.bool_):
+        return str(bool(name))
+    number = float(name)
+    return int(number) if number.is_integer() else number

@@ -1,0 +1,145 @@
+"""A shard whose targets, scores and gradients are dense: rows × outputs, since the loss makes it so (GBDT-MO)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sparseleaf import _kernels
+from sparseleaf.engine.shard import Shard
+
+if TYPE_CHECKING:
+    from sparseleaf._arrays import Array
+    from sparseleaf.boosting.dense_losses import DenseLoss, DenseTargets
+    from sparseleaf.boosting.reducers import Plan
+    from sparseleaf.boosting.tree import LeafVectors
+
+
+class DenseShard(Shard):
+    """Rows with their bins, targets, weights and scores.
+
+    Parameters
+    ----------
+    bins, missing_bins, n_jobs, first_row
+        See :class:`Shard`.
+    targets : DenseTargets
+    scores : float32 array, shape (n_rows, n_outputs)
+        Where boosting starts; the shard changes it.
+    loss : DenseLoss
+    matrix : bool
+        Whether the full matrix of curvatures is wanted, not its diagonal.
+    """
+
+    def __init__(
+        self,
+        bins: Array,
+        missing_bins: Array,
+        targets: DenseTargets,
+        scores: Array,
+        loss: DenseLoss,
+        n_jobs: int,
+        *,
+        matrix: bool = False,
+        first_row: int = 0,
+    ) -> None:
+        super().__init__(bins, missing_bins, n_jobs, first_row=first_row)
+        self.targets = targets
+        self.scores = scores
+        self._loss = loss
+        self._matrix = matrix
+        self._g = np.empty((0, 0), np.float32)
+        self._h = np.empty((0, 0), np.float32)
+        self._columns = np.empty((0, 0), np.float32)
+
+    def gradients(self) -> tuple[Array, Array]:
+        """Gradients and curvatures at the scores so far; the largest of every column of both."""
+        if len(self._g) != self.n_rows:
+            self._g = np.empty_like(self.scores)
+            self._h = self._loss.curvature_room(self.targets, self.scores.shape)
+        largest = self._loss.gradients(self.targets, self.scores, self._g, self._h, self._n_jobs)
+        if not self._matrix:
+            return largest
+        matrices = self._loss.matrices(self.targets, self.scores, self._g, self._n_jobs)
+        self._h = matrices
+        return largest[0], np.abs(matrices).max(axis=0, initial=0.0)
+
+    def output_norms(self, scale: Array) -> Array:
+        """Σ |gradient| · scale of every output, int64: how much an output still lacks."""
+        everything = np.array([0]), np.array([self.n_rows])
+        sums = np.empty((1, self.scores.shape[1]), np.int64)
+        rows = np.arange(self.n_rows, dtype=np.int32)
+        _kernels.leaf_sums(np.abs(self._g), scale, rows, *everything, sums, self._n_jobs)
+        return sums[0]
+
+    def quantise(self, g_scale: Array, h_scale: Array, first: int) -> Array:
+        """Gradients of some outputs, and their curvatures, to integers; Σ of absolute values of every column."""
+        self.make_columns(len(g_scale) + len(h_scale))
+        g, h = np.empty(len(g_scale), np.int64), np.empty(len(h_scale), np.int64)
+        scales = g_scale.astype(np.float32), h_scale.astype(np.float32)
+        _kernels.quantise_columns(self._g, first, scales[0], self._residuals, 0, g, self._n_jobs)
+        if len(h_scale):
+            own = first if self._h.shape[1] > 1 else 0
+            _kernels.quantise_columns(self._h, own, scales[1], self._residuals, len(g), h, self._n_jobs)
+        return np.concatenate((g, h))
+
+    def reduce(self, plan: Plan, width: int) -> Array:
+        """Fill the columns of reduced gradients; their largest absolute value, and that of the weights if any."""
+        if self._columns.shape[1] != width:
+            self._columns = np.empty((self.n_rows, width), np.float32)
+        largest = [plan.fill_dense(self._g, self._columns, self._n_jobs)]
+        weights = self.targets.weights
+        return np.array(largest + ([float(weights.mean(axis=1).max())] if len(weights) else []))
+
+    def quantise_reduced(self, g_scale: Array, h_scale: Array) -> Array:
+        """As :meth:`quantise`, of the reduced gradients; the curvature is the row's weight."""
+        self.make_columns(len(g_scale) + len(h_scale))
+        g, h = np.empty(len(g_scale), np.int64), np.empty(len(h_scale), np.int64)
+        _kernels.quantise_columns(
+            self._columns, 0, g_scale.astype(np.float32), self._residuals, 0, g, self._n_jobs
+        )
+        if len(h_scale):
+            weights = self.targets.weights.mean(axis=1, keepdims=True)
+            _kernels.quantise_columns(
+                weights, 0, h_scale.astype(np.float32), self._residuals, len(g), h, self._n_jobs
+            )
+        return np.concatenate((g, h))
+
+    def leaf_sums(self, leaves: list[int], g_scale: Array, h_scale: Array) -> Array:
+        """Σ gradients and Σ curvatures of every leaf in fixed point, and its rows: int64, side by side."""
+        starts, ends = self._ranges(leaves)
+        found = [
+            np.empty((len(leaves), len(g_scale)), np.int64),
+            np.empty((len(leaves), len(h_scale)), np.int64),
+            (ends - starts)[:, None],
+        ]
+        for values, scale, out in ((self._g, g_scale, found[0]), (self._h, h_scale, found[1])):
+            if len(scale):
+                _kernels.leaf_sums(values, scale, self._rows, starts, ends, out, self._n_jobs)
+        return np.hstack(found)
+
+    def leaf_quantiles(self, leaves: list[int], share: float) -> Array:
+        """The quantile of what every leaf's rows still lack, for each output: float64."""
+        starts, ends = self._ranges(leaves)
+        out = np.empty((len(leaves), self.scores.shape[1]))
+        _kernels.leaf_quantiles(
+            self.targets.values,
+            self.scores,
+            self.targets.weights,
+            share,
+            self._rows,
+            starts,
+            ends,
+            out,
+            self._n_jobs,
+        )
+        return out
+
+    def n_entries(self) -> int:
+        """Stored (row, output) scores."""
+        return self.scores.size
+
+    def _add(self, vectors: LeafVectors, leaf_of_row: Array) -> None:
+        _kernels.add_leaves(
+            self.scores, leaf_of_row, vectors.indptr, vectors.labels, vectors.values, self._n_jobs
+        )

@@ -1,0 +1,91 @@
+"""What is measured on a validation set after every tree of a dense model, by name or by a function of the user's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sparseleaf.metrics import ndcg_at_k, precision_at_k
+
+if TYPE_CHECKING:
+    from sparseleaf._arrays import Array
+    from sparseleaf.boosting.dense_losses import CustomLoss, DenseLoss, DenseTargets
+
+REGRESSION_METRICS = ("loss", "rmse", "mae", "r2")
+CLASSIFICATION_METRICS = ("loss", "accuracy", *(f"{name}@{k}" for name in ("P", "nDCG") for k in (1, 3, 5)))
+
+MetricFunction = Callable[[Any, Any], tuple[str, float, bool]]
+"""``f(targets, predictions)`` answers (name, value, whether higher is better)."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One measure of scores against targets."""
+
+    name: str
+    higher_is_better: bool
+    measure: Callable[[DenseTargets, Array], float]
+
+
+def make_metric(metric: str | MetricFunction, loss: DenseLoss | CustomLoss, targets: DenseTargets) -> Metric:
+    """The metric of that name, or around that function; ``targets`` are those of the validation rows."""
+    if callable(metric):
+        return _custom(metric, loss, targets)
+    if metric == "loss":
+        return Metric("loss", False, loss.value)
+    if metric == "accuracy":
+        return Metric("accuracy", True, _accuracy)
+    if "@" in metric:
+        return Metric(metric, True, _ranking(metric))
+
+    def regression(known: DenseTargets, scores: Array) -> float:
+        y, weights = known.values.astype(np.float64), known.known_weights()
+        error = np.nan_to_num(y - loss.predict(scores.astype(np.float64)))
+        if metric == "mae":
+            return float(np.average(np.abs(error), weights=weights))
+        if metric == "rmse":
+            return float(np.sqrt(np.average(error**2, weights=weights)))
+        total = weights.sum(axis=0)
+        mean = np.nansum(y * weights, axis=0) / total
+        around = (weights * np.nan_to_num(y - mean) ** 2).sum(axis=0)
+        share = (weights * error**2).sum(axis=0) / np.where(around > 0, around, 1)
+        return float(np.mean(1 - share[around > 0])) if (around > 0).any() else 0.0
+
+    return Metric(metric, metric == "r2", regression)
+
+
+def _accuracy(targets: DenseTargets, scores: Array) -> float:
+    """Rows whose best class is theirs; for several labels a row, pairs on the right side of even odds."""
+    weights = targets.known_weights()
+    if len(targets.classes):
+        return float(np.average(scores.argmax(axis=1) == targets.classes, weights=weights[:, 0]))
+    return float(np.average((scores > 0) == (targets.values > 0.5), weights=weights))
+
+
+def _ranking(metric: str) -> Callable[[DenseTargets, Array], float]:
+    name, _, depth = metric.partition("@")
+    k, function = int(depth), precision_at_k if name == "P" else ndcg_at_k
+
+    def measure(targets: DenseTargets, scores: Array) -> float:
+        truth = sp.csr_matrix(np.nan_to_num(targets.as_matrix()) > 0.5)
+        best = np.argsort(-scores, axis=1, kind="stable")[:, :k].astype(np.int32)
+        return float(function(truth, best, k))
+
+    return measure
+
+
+def _custom(metric: MetricFunction, loss: DenseLoss | CustomLoss, targets: DenseTargets) -> Metric:
+    def ask(known: DenseTargets, scores: Array) -> tuple[str, float, bool]:
+        found = metric(known.classes if len(known.classes) else known.values, loss.predict(scores))
+        if not isinstance(found, tuple) or len(found) != 3:
+            raise ValueError(
+                f"eval_metric: found a function that answers {found!r:.60}; wanted (name, value, higher_is_better)."
+            )
+        return str(found[0]), float(found[1]), bool(found[2])
+
+    name, _, higher = ask(targets, np.zeros((targets.n_rows, targets.n_outputs), np.float32))
+    return Metric(name, higher, lambda known, scores: ask(known, scores)[1])

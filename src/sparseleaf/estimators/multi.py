@@ -1,0 +1,1016 @@
+"""MultiGBDTRegressor and MultiGBDTClassifier: one tree for all outputs, dense losses (GBDT-MO)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_consistent_length
+
+from sparseleaf import memory
+from sparseleaf._arrays import effective_n_jobs
+from sparseleaf.binning import MAX_BINS, Cuts, bin_features, find_cuts
+from sparseleaf.boosting.columns import COUNT, DIAGONAL, MATRIX, SHARED
+from sparseleaf.boosting.dense_losses import (
+    CLASSIFICATION_LOSSES,
+    NO_CLASSES,
+    NO_VALUES,
+    REGRESSION_LOSSES,
+    CustomLoss,
+    DenseLoss,
+    DenseTargets,
+    dense_loss,
+)
+from sparseleaf.boosting.frontier import FRONTIERS
+from sparseleaf.boosting.grower import Grower
+from sparseleaf.boosting.histograms import HistogramSearch
+from sparseleaf.boosting.leaves import NewtonLeaves
+from sparseleaf.boosting.loop import Booster
+from sparseleaf.boosting.reducers import REDUCERS, make_reducer
+from sparseleaf.boosting.splits import SplitLimits
+from sparseleaf.boosting.statistics import DenseGradients
+from sparseleaf.callbacks import Callback, EarlyStopping, best_tree
+from sparseleaf.data.categories import encode_categories, find_categories
+from sparseleaf.data.targets import Targets, decode, encode_targets
+from sparseleaf.engine.dense import DenseShard
+from sparseleaf.engine.shards import LocalShards
+from sparseleaf.estimators.base import CUSTOM, ONE_CLASS_A_ROW, ModelEstimator, encode_known
+from sparseleaf.estimators.evaluation import CLASSIFICATION_METRICS, REGRESSION_METRICS, Metric, make_metric
+from sparseleaf.estimators.parameters import Parameter, check_parameters
+from sparseleaf.estimators.training import TrainingRun
+from sparseleaf.metrics import precision_at_k
+from sparseleaf.model import Model, concatenate_trees, join_trees
+from sparseleaf.progress import say, training_progress
+
+if TYPE_CHECKING:
+    from sparseleaf._arrays import Array, Features
+    from sparseleaf.boosting.tree import FlatTree, LeafVectors
+
+MOST_FULL_OUTPUTS = 32
+"""``split="auto"`` searches all outputs up to this many, and a sketch of them above."""
+
+MOST_MATRIX_OUTPUTS = 32
+
+SPLITS = ("auto", "full", "topk", "topk-shared", "reduced")
+REDUCERS_OF_MANY = tuple(name for name in REDUCERS if name != "none")
+
+COMMON: dict[str, Parameter] = {
+    "n_trees": Parameter("int", "Number of trees; rounds with tree_per_output.", low=1, symbol="t"),
+    "learning_rate": Parameter("float", "Every leaf is multiplied by it.", low=0, high=1, low_open=True),
+    "loss": Parameter("name", "", symbol="l"),
+    "leaf_outputs": Parameter(
+        "int", "Outputs a leaf keeps, those of largest G²/(H + l2); None keeps all.", low=1, none=True, symbol="k"
+    ),
+    "leaf_min_gain": Parameter(
+        "float", "Keep a leaf's entry only if it lowers the loss by this: G²/(H + l2).", low=0
+    ),
+    "max_depth": Parameter("int", "Levels of a tree below its root; None for no limit.", low=1, none=True, symbol="h"),
+    "max_leaves": Parameter("int", "Leaves of a tree; None for no limit.", low=2, none=True),
+    "growth": Parameter(
+        "name", "The node of highest gain next, or a level at a time.", choices=tuple(FRONTIERS)
+    ),
+    "min_samples_leaf": Parameter("int", "Rows a leaf must have.", low=1),
+    "l2": Parameter("float", "Leaf value is -G/(H + l2).", low=0, symbol="λ"),
+    "min_gain": Parameter("float", "A cut must raise Σ G²/(H + l2) by more than this.", low=0, symbol="γ"),
+    "max_bins": Parameter("int", "Bins of a feature.", low=2, high=MAX_BINS, symbol="b"),
+    "hessian": Parameter(
+        "name",
+        "Curvatures of each output alone (eq. 15), or their full matrix (eq. 13; up to 32 outputs).",
+        choices=("diagonal", "exact"),
+    ),
+    "split": Parameter(
+        "name",
+        'Search cuts on all outputs (Algorithm 2), on the leaf_outputs best of each side (3) or of both (4), or on '
+        'reduced gradients; "auto": reduced for more than 32 outputs, else topk-shared with leaf_outputs, else full.',
+        choices=SPLITS,
+    ),
+    "reducer": Parameter("name", 'How split="reduced" makes few columns of many outputs.', choices=REDUCERS_OF_MANY),
+    "sketch_dim": Parameter("int", "Columns of the reduced gradients.", low=1, high=4096),
+    "tree_per_output": Parameter("flag", "A tree for each output in every round (GBDT-SO)."),
+    "categorical_features": Parameter(
+        "list", 'Columns without order: names, numbers or a mask; "auto": those of a DataFrame that have no numbers.'
+    ),
+    "monotone_constraints": Parameter(
+        "list", "Per feature (and output) 1 to rise only, -1 to fall only, 0 for any; or by feature name or number."
+    ),
+    "subsample": Parameter("float", "Share of the rows that a tree is grown on.", low=0, high=1, low_open=True),
+    "colsample_bytree": Parameter("float", "Share of the features a tree may use.", low=0, high=1, low_open=True),
+    "colsample_bynode": Parameter(
+        "float", "Share of the tree's features a node may use.", low=0, high=1, low_open=True
+    ),
+    "early_stopping_rounds": Parameter(
+        "int", "Stop when eval_metric on eval_set has not become better for so many trees.", low=1, none=True
+    ),
+    "eval_metric": Parameter("name", ""),
+    "warm_start": Parameter("flag", "Go on from the trees of the last fit."),
+    "histogram_mb": Parameter("int", "Memory for histograms, in MiB; past it they are rebuilt.", low=1),
+    "n_jobs": Parameter("int", "Threads; None or -1 for all cores. The model does not depend on it.", none=True),
+    "random_state": Parameter("seed", "Seed of all random draws."),
+    "verbose": Parameter("int", "0 silent, 1 a progress bar on a terminal, 2 a line a tree.", low=0),
+}
+
+
+def _parameters(losses: tuple[str, ...], metrics: tuple[str, ...]) -> dict[str, Parameter]:
+    return COMMON | {
+        "loss": Parameter(
+            "name",
+            "What is lowered: a name, or a function of targets and scores that answers gradient and curvature.",
+            choices=losses,
+            with_number=("huber", "quantile"),
+            function=True,
+            symbol="l",
+        ),
+        "eval_metric": Parameter(
+            "name",
+            "What is measured on eval_set after every tree: a name, or a function of targets and predictions that "
+            "answers (name, value, whether higher is better).",
+            choices=metrics,
+            function=True,
+        ),
+    }
+
+
+class MultiGBDT(ModelEstimator):
+    """What the regressor and the classifier share; not public."""
+
+    def __init__(
+        self,
+        n_trees: int = 100,
+        learning_rate: float = 0.1,
+        loss: Any = "auto",
+        leaf_outputs: int | None = None,
+        leaf_min_gain: float = 0.0,
+        max_depth: int | None = None,
+        max_leaves: int | None = 31,
+        growth: str = "best-first",
+        min_samples_leaf: int = 20,
+        l2: float = 1.0,
+        min_gain: float = 0.0,
+        max_bins: int = 255,
+        hessian: str = "diagonal",
+        split: str = "auto",
+        reducer: str = "random-projection",
+        sketch_dim: int = 32,
+        tree_per_output: bool = False,
+        categorical_features: Any = "auto",
+        monotone_constraints: Any = None,
+        subsample: float = 1.0,
+        colsample_bytree: float = 1.0,
+        colsample_bynode: float = 1.0,
+        early_stopping_rounds: int | None = None,
+        eval_metric: Any = "loss",
+        warm_start: bool = False,
+        histogram_mb: int = 512,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+        verbose: int = 0,
+    ) -> None:
+        self.n_trees = n_trees
+        self.learning_rate = learning_rate
+        self.loss = loss
+        self.leaf_outputs = leaf_outputs
+        self.leaf_min_gain = leaf_min_gain
+        self.max_depth = max_depth
+        self.max_leaves = max_leaves
+        self.growth = growth
+        self.min_samples_leaf = min_samples_leaf
+        self.l2 = l2
+        self.min_gain = min_gain
+        self.max_bins = max_bins
+        self.hessian = hessian
+        self.split = split
+        self.reducer = reducer
+        self.sketch_dim = sketch_dim
+        self.tree_per_output = tree_per_output
+        self.categorical_features = categorical_features
+        self.monotone_constraints = monotone_constraints
+        self.subsample = subsample
+        self.colsample_bytree = colsample_bytree
+        self.colsample_bynode = colsample_bynode
+        self.early_stopping_rounds = early_stopping_rounds
+        self.eval_metric = eval_metric
+        self.warm_start = warm_start
+        self.histogram_mb = histogram_mb
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.target_tags.multi_output = True
+        return tags
+
+    # --- training
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        sample_weight: Any = None,
+        eval_set: tuple[Any, Any] | None = None,
+        callbacks: Sequence[Callback] = (),
+        init_model: ModelEstimator | Model | None = None,
+    ) -> Self:
+        """Train.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix, shape (n_rows, n_features)
+            NaN is a missing value; trees learn which way it goes.
+        y : array-like, DataFrame or sparse matrix
+            Numbers for the regressor, (n_rows,) or (n_rows, n_outputs), NaN where unknown. For the classifier one
+            class a row, a 0/1 matrix (NaN where unknown) or lists of label names.
+        sample_weight : array-like, shape (n_rows,) or (n_rows, n_outputs), optional
+        eval_set : (X, y), optional
+            Validation rows: ``eval_metric`` is measured on them after every tree.
+        callbacks : sequence of callables
+            Called with a :class:`~sparseleaf.callbacks.TrainingState` after every tree; True stops the training.
+        init_model : fitted estimator or Model, optional
+            Go on from its trees with ``n_trees`` more, on these rows.
+
+        Returns
+        -------
+        self
+        """
+        self._check()
+        if self.early_stopping_rounds is not None and eval_set is None:
+            raise ValueError(
+                f"early_stopping_rounds={self.early_stopping_rounds} needs rows to measure on; wanted eval_set=(X, y)."
+            )
+        before = self._before(init_model)
+        n_jobs, seed = effective_n_jobs(self.n_jobs), self._seed()
+        if y is None:  # in scikit-learn's words
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        features, categories = self._training_features(X, before)
+        known, targets = self._encode(y, features.shape[0], None)
+        targets = _weighted(targets, sample_weight)
+        loss = self._dense_loss(known.kind)
+        self._check_targets(loss, targets)
+        watched = None if eval_set is None else self._eval_rows(eval_set, known, loss, categories)
+        if before is not None:
+            _require_same(before, features, known)
+        directions = self._directions(targets.n_outputs)
+        plan = _Plan(self, loss, targets, directions)
+        estimated = self._estimate(features, targets.n_outputs, plan)
+        memory.require(estimated, "Fewer rows or outputs, or less max_bins, need less.")
+        say(
+            f"{features.shape[0]:,} rows, {features.shape[1]:,} features, {targets.n_outputs:,} outputs;"
+            f" loss {loss.name}, split {plan.split}; {estimated}",
+            self.verbose,
+        )
+        start = loss.base_score(targets) if before is None else before.base_score
+        assert start is not None
+        training = _Training(self, plan, features, targets, categories, start, before, seed, n_jobs)
+        metric = training.watch(*watched) if watched is not None else None
+        stoppers = (
+            []
+            if self.early_stopping_rounds is None or metric is None
+            else [
+                EarlyStopping(
+                    f"valid {metric.name}",
+                    self.early_stopping_rounds,
+                    higher_is_better=metric.higher_is_better,
+                )
+            ]
+        )
+        per_round = targets.n_outputs if self.tree_per_output else 1
+        n_rounds = self.n_trees
+        if before is not None and init_model is None:  # a warm start counts the trees that are there
+            n_rounds -= before.n_trees // per_round
+            if n_rounds < 0:
+                raise ValueError(
+                    f"n_trees={self.n_trees}: with warm_start, wanted at least the"
+                    f" {before.n_trees // per_round} that are there."
+                )
+        run = training.run
+        with training_progress(self.n_trees, self.verbose) as shown:
+            run.run(n_rounds, training.measure, [*shown, *callbacks, *stoppers])
+        if stoppers:
+            run.keep(
+                best_tree(run.history[stoppers[0].metric], higher_is_better=stoppers[0].higher_is_better)
+            )
+        trees = concatenate_trees(
+            run.grown,
+            np.arange(targets.n_outputs),
+            features.shape[1],
+            targets.n_outputs,
+            categorical=training.categorical,
+            all_labels=plan.all_outputs,
+        )
+        history = run.history
+        if before is not None:
+            trees = join_trees(before.trees, trees)
+            history = {
+                name: [*before.history.get(name, []), *values] for name, values in run.history.items()
+            } or before.history
+        self._adopt(
+            Model(
+                method=self.method,
+                n_features=features.shape[1],
+                n_labels=targets.n_outputs,
+                trees=trees,
+                projection=None,
+                label_names=known.names,
+                target_kind=known.kind,
+                label_counts=(targets.known_weights() > 0).sum(axis=0)
+                if known.matrix is None
+                else np.asarray(known.matrix.sum(axis=0)).ravel().astype(np.int64),
+                n_train_rows=features.shape[0],
+                parameters=self._saved_parameters(seed),
+                history=history,
+                base_score=start,
+                feature_names=list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None,
+                categories=categories,
+            )
+        )
+        return self
+
+    def estimate_memory(self, X: Any, y: Any) -> memory.MemoryEstimate:
+        """Bytes that :meth:`fit` would take beyond X and y; nothing is trained."""
+        self._check()
+        probe = type(self)(categorical_features=self.categorical_features)
+        features, _ = probe._training_features(X, None)
+        known, targets = self._encode(y, features.shape[0], None)
+        plan = _Plan(self, self._dense_loss(known.kind), targets, None)
+        return self._estimate(features, targets.n_outputs, plan)
+
+    # --- prediction
+
+    def apply(self, X: Any) -> Array:
+        """The leaf that every row comes to in every tree, int32 (n_rows, n_trees), counted within the tree."""
+        model = self._model()
+        leaves = model.apply(self._features(X), None, effective_n_jobs(self.n_jobs))
+        is_leaf = model.trees.feature < 0
+        first = np.concatenate(([0], np.cumsum(is_leaf)))[model.trees.tree_offsets[:-1]]
+        within: Array = (leaves - first).astype(np.int32)
+        return within
+
+    @property
+    def output_importances_(self) -> Array:
+        """How much cuts on each feature move each output, (n_features, n_outputs); columns add up to 1.
+
+        A cut counts with Σ rows · (mean below the child − mean below the node)², where means are those of the leaf
+        values by training rows.
+        """
+        from sparseleaf.model.importance import output_importances
+
+        return output_importances(self._model())
+
+    def _scores(self, X: Any, n_trees: int | None = None) -> Array:
+        model = self._model()
+        return model.dense(self._features(X), n_trees, effective_n_jobs(self.n_jobs))
+
+    def _stages(self, X: Any, every: int) -> Iterator[Array]:
+        if every < 1:
+            raise ValueError(f"every: found {every!r}; wanted an int of at least 1.")
+        model = self._model()
+        features = self._features(X)
+        per_round = model.n_labels if self.tree_per_output else 1
+        n_rounds = model.n_trees // per_round
+        for used in sorted({*range(every, n_rounds + 1, every), n_rounds}):
+            yield model.dense(features, used * per_round, effective_n_jobs(self.n_jobs))
+
+    # --- inside
+
+    def _adopt(self, model: Model) -> None:
+        super()._adopt(model)
+        per_round = model.n_labels if model.parameters.get("tree_per_output") else 1
+        self.best_iteration_ = model.n_trees // max(per_round, 1)
+        self.n_outputs_ = model.n_labels
+
+    def _check(self) -> None:
+        values = self.get_params(deep=False)
+        for name in ("loss", "eval_metric"):
+            if isinstance(values[name], str) and values[name] == CUSTOM:
+                raise ValueError(f"{name}={CUSTOM!r} stands for a function that a model file cannot hold; give it again.")
+        check_parameters(type(self).__name__, values, self.parameter_table)
+        effective_n_jobs(self.n_jobs)
+
+    def _dense_loss(self, kind: str) -> DenseLoss | CustomLoss:
+        raise NotImplementedError
+
+    def _check_targets(self, loss: DenseLoss | CustomLoss, targets: DenseTargets) -> None:
+        if loss.name == "poisson" and np.nanmin(targets.values, initial=0) < 0:
+            raise ValueError("y: found a negative number; wanted 0 or more for loss='poisson'.")
+
+    def _encode(self, y: Any, n_rows: int, known: _Known | None) -> tuple[_Known, DenseTargets]:
+        """Targets as numbers; ``known`` are those of training, which others must fit."""
+        raise NotImplementedError
+
+    def _before(self, init_model: ModelEstimator | Model | None) -> Model | None:
+        if init_model is not None:
+            model = init_model if isinstance(init_model, Model) else init_model._model()
+            if model.base_score is None:
+                raise ValueError(f"init_model: found one of {model.method!r}; wanted one with dense scores.")
+            return model
+        if self.warm_start and hasattr(self, "model_"):
+            return self.model_
+        return None
+
+    def _training_features(self, X: Any, before: Model | None) -> tuple[Features, dict[int, list[Any]]]:
+        if hasattr(X, "shape") and len(X.shape) == 2:
+            categories = (
+                find_categories(X, self.categorical_features) if before is None else before.categories
+            )
+        else:
+            X, categories = self._listed(X)
+        return self._validate_features(encode_categories(X, categories), reset=True), categories
+
+    def _listed(self, X: Any) -> tuple[Any, dict[int, list[Any]]]:
+        """Rows that are no matrix: scikit-learn's check speaks first; then categories by position."""
+        if self.categorical_features is None or isinstance(self.categorical_features, str):
+            return X, {}
+        X = check_array(X, dtype=None, ensure_all_finite=False)
+        return X, find_categories(X, self.categorical_features)
+
+    def _validate_features(self, X: Any, *, reset: bool) -> Features:
+        if not reset and hasattr(self, "model_") and self.model_.categories:
+            if not (hasattr(X, "shape") and len(X.shape) == 2):
+                X = check_array(X, dtype=None, ensure_all_finite=False)
+            if X.shape[1] == self.model_.n_features:
+                X = encode_categories(X, self.model_.categories)
+        return super()._validate_features(X, reset=reset)
+
+    def _features(self, X: Any) -> Features:
+        return self._validate_features(X, reset=False) if self.model_.categories else super()._features(X)
+
+    def _eval_rows(
+        self,
+        eval_set: tuple[Any, Any],
+        known: _Known,
+        loss: DenseLoss | CustomLoss,
+        categories: dict[int, list[Any]],
+    ) -> tuple[Features, DenseTargets]:
+        if not isinstance(eval_set, tuple | list) or len(eval_set) != 2:
+            raise ValueError(f"eval_set: found {type(eval_set).__name__}; wanted a pair (X, y).")
+        try:
+            X = eval_set[0]
+            X = ModelEstimator._validate_features(
+                self, encode_categories(X, categories) if categories else X, reset=False
+            )
+            _, targets = self._encode(eval_set[1], X.shape[0], known)
+            self._check_targets(loss, targets)
+            return X, targets
+        except ValueError as error:
+            raise ValueError(f"eval_set: {error}") from error
+
+    def _directions(self, n_outputs: int) -> Array | None:
+        """Constraints as an int8 array (n_features, n_outputs); None where there are none."""
+        given = self.monotone_constraints
+        if given is None:
+            return None
+        n_features = self.n_features_in_
+        if isinstance(given, dict):
+            names = list(getattr(self, "feature_names_in_", []))
+            matrix = np.zeros((n_features, n_outputs))
+            for name, value in given.items():
+                at = names.index(name) if name in names else name
+                if isinstance(at, str) and at.isdecimal():
+                    at = int(at)
+                if isinstance(at, bool) or not isinstance(at, int | np.integer) or not 0 <= at < n_features:
+                    raise ValueError(f"monotone_constraints: found feature {name!r}, which X does not have.")
+                matrix[at] = value
+        else:
+            matrix = np.asarray(given, np.float64)
+            matrix = np.repeat(matrix[:, None], n_outputs, axis=1) if matrix.ndim == 1 else matrix
+        if matrix.shape != (n_features, n_outputs) or not np.isin(matrix, (-1, 0, 1)).all():
+            raise ValueError(
+                f"monotone_constraints: found shape {matrix.shape}; wanted -1, 0 or 1 for each of {n_features} features"
+                f" (and {n_outputs} outputs)."
+            )
+        return matrix.astype(np.int8) if matrix.any() else None
+
+    def _estimate(self, X: Features, n_outputs: int, plan: _Plan) -> memory.MemoryEstimate:
+        return memory.estimate_dense(
+            X.shape[0],
+            X.shape[1],
+            n_outputs,
+            curvature_columns=(0, 1, n_outputs, n_outputs * (n_outputs + 1) // 2)[plan.curvature],
+            width=plan.width,
+            reduced=plan.sketch,
+            max_bins=self.max_bins,
+            n_trees=self.n_trees * (n_outputs if self.tree_per_output else 1),
+            leaf_outputs=1 if self.tree_per_output else self.leaf_outputs,
+            max_leaves=self._most_leaves(X.shape[0]),
+            histogram_budget=self.histogram_mb << 20,
+        )
+
+    def _most_leaves(self, n_rows: int) -> int:
+        """Leaves that a tree can have."""
+        by_rows = max(1, n_rows // self.min_samples_leaf)
+        by_depth = 2 ** min(self.max_depth, 40) if self.max_depth is not None else by_rows
+        return min(by_rows, by_depth, self.max_leaves or by_rows)
+
+
+class _Known:
+    """What training knows of its targets: how they were given, and what outputs are called."""
+
+    def __init__(self, kind: str, names: Array | None, matrix: sp.csr_matrix | None, n_outputs: int) -> None:
+        self.kind = kind
+        self.names = names
+        self.matrix = matrix
+        self.n_outputs = n_outputs
+
+
+class _Plan:
+    """How the gradients of one training become histograms: which search, what curvature, how many columns."""
+
+    def __init__(
+        self,
+        params: MultiGBDT,
+        loss: DenseLoss | CustomLoss,
+        targets: DenseTargets,
+        directions: Array | None,
+    ) -> None:
+        d = targets.n_outputs
+        k = params.leaf_outputs
+        alone = params.tree_per_output
+        self.loss = loss
+        self.directions = directions
+        split = params.split
+        if split == "auto":
+            few = d <= max(MOST_FULL_OUTPUTS, params.sketch_dim)
+            split = "reduced" if not few and not alone else "full" if k is None or k >= d or alone else "topk-shared"
+            if directions is not None:
+                split = "full"
+        if split == "reduced" and params.sketch_dim >= d:
+            split = "full"  # the outputs are no more than a sketch of them would be
+        self.split = split
+        self.matrix = params.hessian == "exact" and d > 1
+        self.sketch = params.sketch_dim if split == "reduced" else 0
+        self._refuse(params, d)
+        if self.matrix:
+            self.curvature = MATRIX
+        elif loss.curved or targets.has_unknown or (len(targets.weights) and targets.weights.shape[1] > 1):
+            self.curvature = DIAGONAL
+        elif len(targets.weights):
+            self.curvature = SHARED if d > 1 else DIAGONAL
+        else:
+            self.curvature = COUNT
+        self.top = k if split.startswith("topk") and k is not None and k < d else 0
+        self.shared = split == "topk-shared"
+        self.all_outputs = (k is None or k >= d) and params.leaf_min_gain == 0 and not alone
+        if self.sketch:
+            self.width = self.sketch + bool(len(targets.weights))
+        else:
+            own = 1 if alone else d
+            self.width = own + (0, 1, own, own * (own + 1) // 2)[self.curvature]
+
+    def _refuse(self, params: MultiGBDT, d: int) -> None:
+        """Parameters that are each sound and together are not."""
+        if self.matrix:
+            if self.loss.name != "softmax":
+                raise ValueError(
+                    f"hessian='exact': loss {self.loss.name!r} has no curvature across outputs; wanted 'diagonal'."
+                )
+            if d > MOST_MATRIX_OUTPUTS:
+                raise ValueError(f"hessian='exact': found {d} outputs; wanted at most {MOST_MATRIX_OUTPUTS}.")
+            if self.split != "full" or params.tree_per_output or self.directions is not None:
+                raise ValueError(
+                    "hessian='exact' searches all outputs at once; wanted split='full', no tree_per_output,"
+                    " leaf_outputs or monotone_constraints."
+                )
+        if self.split.startswith("topk") and params.leaf_outputs is None:
+            raise ValueError(f"split={self.split!r} counts the leaf_outputs best outputs; wanted leaf_outputs=k.")
+        if params.tree_per_output and self.split != "full":
+            raise ValueError(f"tree_per_output: found split={self.split!r}; one output at a time wants 'full'.")
+        if self.directions is not None and (
+            self.split != "full" or params.leaf_outputs is not None or params.leaf_min_gain > 0
+        ):
+            raise ValueError(
+                "monotone_constraints hold for leaves that keep all outputs, searched in full; wanted split='full'"
+                " (or 'auto'), leaf_outputs=None and leaf_min_gain=0."
+            )
+        if self.directions is not None and self.loss.quantile is not None:
+            raise ValueError(f"monotone_constraints: not with loss={self.loss.name!r}.")
+
+
+class _Training:
+    """One run of :meth:`MultiGBDT.fit`: the parts put together."""
+
+    def __init__(
+        self,
+        estimator: MultiGBDT,
+        plan: _Plan,
+        X: Features,
+        targets: DenseTargets,
+        categories: dict[int, list[Any]],
+        base_score: Array,
+        before: Model | None,
+        seed: int,
+        n_jobs: int,
+    ) -> None:
+        self._estimator = estimator
+        self._plan = plan
+        self._base_score = base_score
+        self._before = before
+        self._n_jobs = n_jobs
+        self.cuts = _with_categories(find_cuts([X], estimator.max_bins, seed, n_jobs), categories)
+        self.categorical = np.zeros(X.shape[1], np.uint8)
+        self.categorical[list(categories)] = 1
+        shard = self._shard(X, targets)
+        shards = LocalShards(shard)
+        per_round = targets.n_outputs if estimator.tree_per_output else 1
+        self.run = TrainingRun(
+            self._make_booster(shards, targets, seed),
+            shard.n_entries,
+            first=0 if before is None else before.n_trees,
+            per_round=per_round,
+        )
+        self._per_round = per_round
+        self._seen = 0
+        self._watched: tuple[DenseShard, Metric] | None = None
+
+    def watch(self, X: Features, targets: DenseTargets) -> Metric:
+        """Measure on these rows after every round."""
+        metric = make_metric(self._estimator.eval_metric, self._plan.loss, targets)
+        self._watched = (self._shard(X, targets), metric)
+        return metric
+
+    def measure(self, tree: FlatTree, vectors: LeafVectors) -> dict[str, float] | None:
+        """The metric on the watched rows, with the new tree, when a round is complete."""
+        self._seen += 1
+        if self._watched is None:
+            return None
+        shard, metric = self._watched
+        shard.follow(tree, vectors)
+        if self._seen % self._per_round:
+            return None
+        return {f"valid {metric.name}": metric.measure(shard.targets, shard.scores)}
+
+    def _shard(self, X: Features, targets: DenseTargets) -> DenseShard:
+        bins = bin_features([X], self.cuts, np.uint8, self._n_jobs)
+        if self._before is not None:
+            scores = self._before.dense(X, None, self._n_jobs)
+        else:
+            scores = np.repeat(self._base_score[None, :], X.shape[0], axis=0)
+        return DenseShard(
+            bins,
+            self.cuts.missing_bins,
+            targets,
+            scores,
+            self._plan.loss,
+            self._n_jobs,
+            matrix=self._plan.matrix,
+        )
+
+    def _make_booster(self, shards: LocalShards, targets: DenseTargets, seed: int) -> Booster:
+        params, plan = self._estimator, self._plan
+        limits = SplitLimits(params.max_depth, params.min_samples_leaf, params.l2, params.min_gain)
+        has_missing = (shards.sum("missing_features") > 0).astype(np.uint8)
+        rule = NewtonLeaves(
+            params.leaf_outputs,
+            plan.shared,
+            params.leaf_min_gain,
+            params.l2,
+            params.learning_rate,
+            plan.loss.quantile,
+        )
+        statistics = DenseGradients(
+            targets.n_outputs,
+            plan.curvature,
+            rule,
+            make_reducer(params.reducer, plan.sketch, targets.n_outputs) if plan.sketch else None,
+            tree_per_output=params.tree_per_output,
+            n_rows=targets.n_rows,
+            seed=seed,
+        )
+        search = HistogramSearch(
+            np.diff(self.cuts.offsets) + 1 + has_missing,
+            has_missing,
+            plan.width,
+            params.histogram_mb << 20,
+            limits,
+            self._n_jobs,
+            params._most_leaves(targets.n_rows),
+            categorical=self.categorical,
+            directions=plan.directions,
+            top=plan.top,
+            shared=plan.shared,
+        )
+        return Booster(
+            shards=shards,
+            grower=Grower(search, FRONTIERS[params.growth], params.max_leaves, self.cuts),
+            statistics=statistics,
+            n_features=self.cuts.n_features,
+            subsample=params.subsample,
+            colsample_bytree=params.colsample_bytree,
+            colsample_bynode=params.colsample_bynode,
+            seed=seed,
+        )
+
+
+def _with_categories(cuts: Cuts, categories: dict[int, list[Any]]) -> Cuts:
+    """Cuts that give every category a bin of its own."""
+    if not categories:
+        return cuts
+    parts = [
+        np.arange(0.5, max(len(categories[f]) - 1, 0), dtype=np.float32)
+        if f in categories
+        else cuts.values[cuts.offsets[f] : cuts.offsets[f + 1]]
+        for f in range(cuts.n_features)
+    ]
+    return Cuts(np.cumsum([0, *map(len, parts)]).astype(np.int64), np.concatenate(parts).astype(np.float32))
+
+
+def _weighted(targets: DenseTargets, sample_weight: Any) -> DenseTargets:
+    if sample_weight is None:
+        return targets
+    if np.ndim(sample_weight) == 0:
+        sample_weight = np.full(targets.n_rows, sample_weight)
+    weights = check_array(
+        sample_weight, dtype=np.float32, ensure_2d=False, order="C", input_name="sample_weight"
+    )
+    weights = weights[:, None] if weights.ndim == 1 else weights
+    if weights.shape not in ((targets.n_rows, 1), (targets.n_rows, targets.n_outputs)):
+        raise ValueError(
+            f"sample_weight: found shape {np.shape(sample_weight)}; wanted ({targets.n_rows},) or"
+            f" ({targets.n_rows}, {targets.n_outputs})."
+        )
+    if weights.min() < 0 or not weights.any():
+        raise ValueError("sample_weight: wanted numbers of 0 or more, not all 0.")
+    return DenseTargets(targets.values, targets.classes, weights, targets.n_outputs)
+
+
+def _require_same(before: Model, X: Features, known: _Known) -> None:
+    """Refuse to go on from a model of other features or outputs."""
+    if before.n_features != X.shape[1] or before.n_labels != known.n_outputs:
+        raise ValueError(
+            f"init_model or warm_start: found {X.shape[1]} features and {known.n_outputs} outputs; the model has"
+            f" {before.n_features} and {before.n_labels}."
+        )
+    same = (before.label_names is None) == (known.names is None) and (
+        known.names is None or np.array_equal(before.label_names, known.names)
+    )
+    if before.target_kind != known.kind or not same:
+        raise ValueError("init_model or warm_start: found other classes or kind of targets than the model has.")
+
+
+class MultiGBDTRegressor(RegressorMixin, MultiGBDT):  # type: ignore[misc]
+    """Gradient boosted trees for several numbers at once: one tree, whose leaves hold a value for every output.
+
+    PARAMETERS_DOC
+
+    Attributes
+    ----------
+    model_ : Model
+    output_names_ : array of str or None
+        Columns of the DataFrame that y was.
+    history_ : dict of str to list of float
+        ``eval_metric`` after every tree, where there was a validation set.
+    best_iteration_ : int
+        Trees in the model (rounds with ``tree_per_output``).
+    n_features_in_, n_outputs_ : int
+    """
+
+    method: ClassVar[str] = "gbdt-mo"
+    parameter_table: ClassVar[dict[str, Parameter]] = _parameters(
+        ("auto", *REGRESSION_LOSSES), REGRESSION_METRICS
+    )
+
+    def predict(self, X: Any) -> Array:
+        """Numbers of every row: (n_rows,) where y was one column, else (n_rows, n_outputs)."""
+        return self._shaped(self._scores(X))
+
+    def staged_predict(self, X: Any, *, every: int = 1) -> Iterator[Array]:
+        """:meth:`predict` after ``every``, 2 · ``every``, … trees."""
+        for scores in self._stages(X, every):
+            yield self._shaped(scores)
+
+    def _shaped(self, scores: Array) -> Array:
+        name = self.model_.parameters["loss"]
+        values = scores if name == CUSTOM else self._named_loss(name).predict(scores)
+        return values[:, 0] if self.model_.target_kind == "regression-column" else values
+
+    def _adopt(self, model: Model) -> None:
+        super()._adopt(model)
+        self.output_names_ = model.label_names
+
+    def _dense_loss(self, kind: str) -> DenseLoss | CustomLoss:
+        return dense_loss(self.loss) if callable(self.loss) else self._named_loss(self.loss)
+
+    @staticmethod
+    def _named_loss(name: str) -> DenseLoss | CustomLoss:
+        return dense_loss("mse" if name == "auto" else name)
+
+    def _encode(self, y: Any, n_rows: int, known: _Known | None) -> tuple[_Known, DenseTargets]:
+        names = [str(name) for name in y.columns] if hasattr(y, "columns") else None
+        if sp.issparse(y):
+            y = y.toarray()
+        values = check_array(
+            y, dtype=np.float64, ensure_2d=False, ensure_all_finite="allow-nan", input_name="y"
+        )
+        if values.ndim not in (1, 2) or values.shape[0] != n_rows:
+            check_consistent_length(np.empty(n_rows), values)
+            raise ValueError(f"y: found {values.ndim} dimensions; wanted (n_rows,) or (n_rows, n_outputs).")
+        column = values.ndim == 1
+        values = np.ascontiguousarray(values[:, None] if column else values, np.float32)
+        if np.isinf(values).any():
+            raise ValueError("y: found a number beyond float32; wanted smaller ones.")
+        if known is not None and values.shape[1] != known.n_outputs:
+            raise ValueError(f"y: found {values.shape[1]} outputs; wanted {known.n_outputs}, as in training.")
+        if known is None and not (~np.isnan(values)).any(axis=0).all():
+            raise ValueError("y: found an output that is NaN in every row; wanted at least one number.")
+        found = _Known(
+            "regression-column" if column else "regression",
+            None if names is None else np.array(names, object),
+            None,
+            values.shape[1],
+        )
+        return found, DenseTargets(values, NO_CLASSES, NO_VALUES, values.shape[1])
+
+
+class MultiGBDTClassifier(ClassifierMixin, MultiGBDT):  # type: ignore[misc]
+    """Gradient boosted trees for classes or labels: one tree, whose leaves hold a value for every one of them.
+
+    One class a row is fitted with the softmax cross-entropy, several labels a row with the logistic loss of each.
+
+    PARAMETERS_DOC
+
+    Attributes
+    ----------
+    model_ : Model
+    classes_ : array, shape (n_classes,)
+        Classes, label names, or 0, 1, ….
+    history_ : dict of str to list of float
+        ``eval_metric`` after every tree, where there was a validation set.
+    best_iteration_ : int
+        Trees in the model (rounds with ``tree_per_output``).
+    n_features_in_, n_outputs_ : int
+    """
+
+    method: ClassVar[str] = "gbdt-mo"
+    parameter_table: ClassVar[dict[str, Parameter]] = _parameters(
+        ("auto", *CLASSIFICATION_LOSSES), CLASSIFICATION_METRICS
+    )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probability of every class or label, float32 (n_rows, n_classes)."""
+        return self._probabilities(self._scores(X))
+
+    def decision_function(self, X: Any) -> Array:
+        """Scores: (n_rows, n_classes), or (n_rows,) for two classes."""
+        return self._margins(self._scores(X))
+
+    def predict(self, X: Any) -> Any:
+        """Class of every row, or its labels (probability of at least one half) in the form of the targets.
+
+        Returns
+        -------
+        array, CSR matrix or list of lists
+        """
+        return self._answers(self._scores(X))
+
+    def predict_topk(self, X: Any, k: int = 5, *, n_trees: int | None = None) -> tuple[Array, Array]:
+        """The k best classes or labels of every row, best first, and their scores.
+
+        Returns
+        -------
+        labels : array, shape (n_rows, k)
+            Names where the targets had names (objects, None for no label); else ids (int32, -1 for no label).
+        scores : float32 array, shape (n_rows, k)
+            -inf where there is no label.
+        """
+        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+            raise ValueError(f"k: found {k!r}; wanted an int of at least 1.")
+        model = self._model()
+        ids, scores = model.topk(self._features(X), int(k), n_trees, effective_n_jobs(self.n_jobs))
+        return decode(ids, model.label_names), scores
+
+    def staged_predict_proba(self, X: Any, *, every: int = 1) -> Iterator[Array]:
+        """:meth:`predict_proba` after ``every``, 2 · ``every``, … trees."""
+        for scores in self._stages(X, every):
+            yield self._probabilities(scores)
+
+    def staged_predict(self, X: Any, *, every: int = 1) -> Iterator[Any]:
+        """:meth:`predict` after ``every``, 2 · ``every``, … trees."""
+        for scores in self._stages(X, every):
+            yield self._answers(scores)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy, or precision at 1 where rows have several labels."""
+        model = self._model()
+        if model.target_kind in ONE_CLASS_A_ROW:
+            return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
+        if sample_weight is not None:
+            raise ValueError("sample_weight: not supported for multi-label targets; wanted None.")
+        best = self._scores(X).argmax(axis=1)[:, None].astype(np.int32)
+        return precision_at_k(encode_known(y, len(best), model.known_labels), best, 1)
+
+    # --- inside
+
+    def _adopt(self, model: Model) -> None:
+        super()._adopt(model)
+        self.classes_ = np.arange(model.n_labels) if model.label_names is None else model.label_names
+
+    @property
+    def _one_class(self) -> bool:
+        return self.model_.target_kind in ONE_CLASS_A_ROW
+
+    def _loss_name(self) -> str:
+        name = str(self.model_.parameters.get("loss"))
+        return ("softmax" if self._one_class else "logistic") if name == "auto" else name
+
+    def _probabilities(self, scores: Array) -> Array:
+        name = self._loss_name()
+        if name == CUSTOM:
+            name = "softmax" if self._one_class else "logistic"
+        values = dense_loss(name).predict(scores)
+        if name == "logistic" and self._one_class:
+            total = values.sum(axis=1, keepdims=True)
+            return values / np.where(total > 0, total, 1)
+        return values
+
+    def _margins(self, scores: Array) -> Array:
+        if self._one_class and scores.shape[1] == 2:
+            return scores[:, 1] - scores[:, 0]
+        return scores
+
+    def _answers(self, scores: Array) -> Any:
+        kind, names = self.model_.target_kind, self.model_.label_names
+        if self._one_class:
+            return self.classes_[scores.argmax(axis=1)]
+        chosen = scores >= 0
+        if kind == "label-lists":
+            assert names is not None
+            return [
+                names[np.flatnonzero(own)[np.argsort(-row[own], kind="stable")]].tolist()
+                for row, own in zip(scores, chosen, strict=True)
+            ]
+        indicator = chosen.astype(np.int64)
+        return indicator if kind == "multilabel-indicator" else sp.csr_matrix(indicator)
+
+    def _dense_loss(self, kind: str) -> DenseLoss | CustomLoss:
+        name = self.loss
+        if isinstance(name, str) and name == "auto":
+            name = "softmax" if kind in ONE_CLASS_A_ROW else "logistic"
+        if isinstance(name, str) and name == "softmax" and kind not in ONE_CLASS_A_ROW:
+            raise ValueError("loss='softmax' wants one class a row; found several labels a row: take 'logistic'.")
+        return dense_loss(name)
+
+    def _encode(self, y: Any, n_rows: int, known: _Known | None) -> tuple[_Known, DenseTargets]:
+        if known is None:
+            found = _encode_labels(y, n_rows)
+        else:
+            found = _encode_labels(y, n_rows) if known.kind == "multilabel-indicator" else None
+            if found is None or found[0].names is not None:
+                matrix = encode_known(y, n_rows, _as_targets(known))
+                if matrix.shape[1] > known.n_outputs:
+                    raise ValueError("y: found a class or label that training did not have.")
+                found = _Known(known.kind, known.names, matrix, known.n_outputs), None
+            elif found[0].n_outputs != known.n_outputs:
+                raise ValueError(f"y: found {found[0].n_outputs} labels; wanted {known.n_outputs}, as in training.")
+        own, values = found
+        n_outputs = own.n_outputs
+        if values is None:
+            assert own.matrix is not None
+            if own.kind in ONE_CLASS_A_ROW and self._wants_classes():
+                classes = own.matrix.indices.astype(np.int32)
+                return own, DenseTargets(NO_VALUES, classes, NO_VALUES, n_outputs)
+            values = own.matrix.toarray().astype(np.float32)
+        return own, DenseTargets(values, NO_CLASSES, NO_VALUES, n_outputs)
+
+    def _wants_classes(self) -> bool:
+        return callable(self.loss) or self.loss in ("auto", "softmax")
+
+
+def _as_targets(known: _Known) -> Targets:
+    kind: Any = known.kind
+    return Targets(sp.csr_matrix((0, known.n_outputs), dtype=np.float32), known.names, kind)
+
+
+def _encode_labels(y: Any, n_rows: int) -> tuple[_Known, Array | None]:
+    """Targets of a classifier: what is known of them, and numbers where some are unknown (NaN)."""
+    values = y.to_numpy() if hasattr(y, "columns") and hasattr(y, "to_numpy") else y
+    if (
+        isinstance(values, np.ndarray)
+        and values.ndim == 2
+        and values.shape[1] > 1
+        and values.dtype.kind == "f"
+        and np.isnan(values).any()
+    ):
+        known = values[~np.isnan(values)]
+        if values.shape[0] != n_rows:
+            raise ValueError(f"y: found {values.shape[0]} rows, wanted {n_rows}, one for each row of X.")
+        if not np.isin(known, (0, 1)).all():
+            raise ValueError("y: found numbers besides 0, 1 and NaN (unknown); wanted only these.")
+        names = np.array([str(name) for name in y.columns], object) if hasattr(y, "columns") else None
+        return _Known("multilabel-indicator", names, sp.csr_matrix(np.nan_to_num(values)), values.shape[1]), (
+            np.ascontiguousarray(values, np.float32)
+        )
+    targets = encode_targets(y, n_rows)
+    return _Known(targets.kind, targets.names, targets.matrix, targets.n_labels), None
