@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 _U8: TypeAlias = NDArray[np.uint8]
 _U16: TypeAlias = NDArray[np.uint16]
 _U32: TypeAlias = NDArray[np.uint32]
+_I8: TypeAlias = NDArray[np.int8]
 _I16: TypeAlias = NDArray[np.int16]
 _I32: TypeAlias = NDArray[np.int32]
 _I64: TypeAlias = NDArray[np.int64]
@@ -24,6 +25,37 @@ def find_cuts_csc(
 def bin_dense(X: _F32, offsets: _I64, cuts: _F32, out: _Bins, n_threads: int) -> None: ...
 def bin_csr(
     indptr: _I64, indices: _I32, data: _F32, offsets: _I64, cuts: _F32, out: _Bins, n_threads: int
+) -> None: ...
+
+# dense.cpp
+def dense_sketch(g: _F32, key: int, out: _F32, n_threads: int) -> float: ...
+def dense_project(g: _F32, signs: _F32, out: _F32, n_threads: int) -> float: ...
+def dense_select(g: _F32, outputs: _I32, weights: _F32, out: _F32, n_threads: int) -> float: ...
+def quantise_columns(
+    values: _F32,
+    from_column: int,
+    scale: _F32,
+    out: _I16,
+    to_column: int,
+    magnitude: _I64,
+    n_threads: int,
+) -> None: ...
+def leaf_sums(
+    values: _F32, scale: _F64, rows: _I32, starts: _I64, ends: _I64, out: _I64, n_threads: int
+) -> None: ...
+def leaf_quantiles(
+    targets: _F32,
+    scores: _F32,
+    weights: _F32,
+    share: float,
+    rows: _I32,
+    starts: _I64,
+    ends: _I64,
+    out: _F64,
+    n_threads: int,
+) -> None: ...
+def add_leaves(
+    scores: _F32, leaf_of_row: _I32, indptr: _I64, outputs: _U32, values: _F32, n_threads: int
 ) -> None: ...
 
 # exact.cpp
@@ -81,6 +113,22 @@ def leaf_vectors(
     n_threads: int,
 ) -> _Block: ...
 
+# losses.cpp
+def gradients(
+    loss: int,
+    parameter: float,
+    scores: _F32,
+    targets: _F32,
+    classes: _I32,
+    weights: _F32,
+    g: _F32,
+    h: _F32,
+    largest_g: _F32,
+    largest_h: _F32,
+    n_threads: int,
+) -> None: ...
+def softmax_hessians(g: _F32, classes: _I32, weights: _F32, out: _F32, n_threads: int) -> None: ...
+
 # partition.cpp
 def partition(
     bins: _Bins,
@@ -91,6 +139,8 @@ def partition(
     cut: _I32,
     missing_bin: _I32,
     missing_left: _U8,
+    set_of: _I32,
+    sets: _U8,
     middles: _I64,
     n_threads: int,
 ) -> None: ...
@@ -101,6 +151,8 @@ def route_binned(
     cut: _I32,
     missing_bin: _I32,
     missing_left: _U8,
+    set_of: _I32,
+    sets: _U8,
     child: _I32,
     leaf_of_row: _I32,
     n_threads: int,
@@ -119,6 +171,8 @@ class Predictor:
         leaf_labels: _U16 | _U32,
         leaf_values: _F32 | _I16,
         value_scale: _F32,
+        categorical: _U8,
+        sets: _U8,
         n_features: int,
         n_labels: int,
     ) -> None: ...
@@ -134,6 +188,28 @@ class Predictor:
         missing: bool,
         labels: _I32,
         scores: _F32,
+        n_threads: int,
+    ) -> None: ...
+    def dense(self, X: _F32, n_trees: int, missing: bool, out: _F32, n_threads: int) -> None: ...
+    def dense_csr(
+        self,
+        indptr: _I64,
+        indices: _I32,
+        data: _F32,
+        n_trees: int,
+        missing: bool,
+        out: _F32,
+        n_threads: int,
+    ) -> None: ...
+    def apply(self, X: _F32, n_trees: int, missing: bool, out: _I32, n_threads: int) -> None: ...
+    def apply_csr(
+        self,
+        indptr: _I64,
+        indices: _I32,
+        data: _F32,
+        n_trees: int,
+        missing: bool,
+        out: _I32,
         n_threads: int,
     ) -> None: ...
     def scores(self, X: _F32, n_trees: int, missing: bool, n_threads: int) -> tuple[_I64, _I32, _F32]: ...
@@ -212,14 +288,26 @@ def find_splits(
     slots: _I32,
     offsets: _I32,
     has_missing: _U8,
+    categorical: _U8,
     node_mask: _U8,
+    curvature: int,
+    weight: _F64,
+    lambda_: _F64,
+    step: _F64,
     l2: float,
+    top: int,
+    shared: bool,
+    directions: _I8,
+    low: _F64,
+    high: _F64,
     min_samples: int,
     out_feature: _I32,
     out_bin: _I32,
     out_gain: _F64,
     out_missing_left: _U8,
     out_left_count: _I32,
+    out_sets: _U8,
+    out_middle: _F64,
     n_threads: int,
 ) -> None: ...
 

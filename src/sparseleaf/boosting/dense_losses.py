@@ -159,9 +159,11 @@ class DenseLoss:
     def predict(self, scores: Array) -> Array:
         """What scores mean: probabilities, rates, or themselves."""
         if self.name == "logistic":
-            return expit(scores)  # type: ignore[no-any-return]
+            probabilities: Array = expit(scores)
+            return probabilities
         if self.name == "softmax":
-            return softmax(scores, axis=1)  # type: ignore[no-any-return]
+            shares: Array = softmax(scores, axis=1)
+            return shares
         return np.exp(scores) if self.name == "poisson" else scores
 
     def value(self, targets: DenseTargets, scores: Array) -> float:
@@ -174,16 +176,18 @@ class DenseLoss:
             return float(np.average(own, weights=weights[known, 0]))
         y = np.nan_to_num(targets.values.astype(np.float64))
         r = np.abs(y - z)
-        each = {
-            "mse": lambda: (y - z) ** 2,
-            "absolute": lambda: r,
-            "logistic": lambda: np.logaddexp(0, z) - y * z,
-            "poisson": lambda: np.exp(z) - y * z,
-            "huber": lambda: np.where(
-                r <= self.parameter, r**2 / 2, self.parameter * (r - self.parameter / 2)
-            ),
-            "quantile": lambda: np.maximum(self.parameter * (y - z), (self.parameter - 1) * (y - z)),
-        }[self.name]()
+        if self.name == "mse":
+            each = r**2
+        elif self.name == "absolute":
+            each = r
+        elif self.name == "logistic":
+            each = np.logaddexp(0, z) - y * z
+        elif self.name == "poisson":
+            each = np.exp(z) - y * z
+        elif self.name == "huber":
+            each = np.where(r <= self.parameter, r**2 / 2, self.parameter * (r - self.parameter / 2))
+        else:
+            each = np.maximum(self.parameter * (y - z), (self.parameter - 1) * (y - z))
         return float(np.average(each, weights=weights))
 
 
@@ -207,7 +211,9 @@ class CustomLoss:
         """See :class:`DenseLoss`."""
         found = self.function(targets.classes if len(targets.classes) else targets.values, scores.copy())
         if not isinstance(found, tuple | list) or len(found) != 2:
-            raise ValueError("loss: found a function that does not answer a pair; wanted (gradient, curvature).")
+            raise ValueError(
+                "loss: found a function that does not answer a pair; wanted (gradient, curvature)."
+            )
         known = ~np.isnan(targets.as_matrix())
         for name, into, values in (("gradient", g, found[0]), ("curvature", h, found[1])):
             array = np.asarray(values, np.float32)
@@ -237,8 +243,13 @@ class CustomLoss:
 
     def value(self, targets: DenseTargets, scores: Array) -> float:
         """Mean |gradient|: a function of gradients does not tell its value, but 0 is the best."""
-        found = np.asarray(self.function(targets.classes if len(targets.classes) else targets.values, scores)[0])
+        found = np.asarray(
+            self.function(targets.classes if len(targets.classes) else targets.values, scores)[0]
+        )
         return float(np.nanmean(np.abs(found)))
+
+
+Loss = DenseLoss | CustomLoss
 
 
 def _quantile(values: Array, weights: Array, share: float) -> float:
@@ -255,7 +266,7 @@ REGRESSION_LOSSES = ("mse", "absolute", "huber", "quantile", "poisson")
 CLASSIFICATION_LOSSES = ("logistic", "softmax")
 
 
-def dense_loss(loss: str | LossFunction) -> DenseLoss | CustomLoss:
+def dense_loss(loss: str | LossFunction) -> Loss:
     """The loss of that name, or around that function; ``"huber:2"`` and ``"quantile:0.9"`` carry their number."""
     if callable(loss):
         return CustomLoss(loss)

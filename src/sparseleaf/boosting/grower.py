@@ -12,6 +12,7 @@ from sparseleaf.boosting.splits import Family, NodeFeatures
 from sparseleaf.boosting.tree import SET_BYTES, FlatTree, GrowingTree, Node
 
 if TYPE_CHECKING:
+    from sparseleaf._arrays import Array
     from sparseleaf.binning import Cuts
     from sparseleaf.boosting.frontier import Frontier
     from sparseleaf.boosting.splits import SplitSearch
@@ -52,7 +53,8 @@ class Grower:
 
     def _apply(self, shards: Shards, nodes: list[Node]) -> None:
         splits = [node.split for node in nodes if node.split is not None]
-        set_of, sets = np.full(len(splits), -1, np.int32), []
+        set_of = np.full(len(splits), -1, np.int32)
+        sets: list[Array] = []
         for i, split in enumerate(splits):
             if split.left_set is not None:
                 set_of[i] = len(sets)

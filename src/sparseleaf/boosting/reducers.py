@@ -65,10 +65,9 @@ class _Signs:
 
     def fill_dense(self, gradients: Array, out: Array, n_jobs: int) -> float:
         rng = np.random.Generator(np.random.PCG64(self.key))
-        signs = rng.choice(np.array([-1, 1], np.float32), (gradients.shape[1], out.shape[1]))
-        return _kernels.dense_project(
-            gradients, signs / np.float32(np.sqrt(out.shape[1])), out, n_jobs
-        )
+        size = np.float32(1 / np.sqrt(out.shape[1]))
+        signs = rng.choice(np.array([-size, size], np.float32), (gradients.shape[1], out.shape[1]))
+        return _kernels.dense_project(gradients, signs, out, n_jobs)
 
 
 @dataclass(frozen=True)

@@ -196,7 +196,10 @@ class DenseGradients:
             curvatures = sums[:, -1:].astype(np.float64)  # rows
         if self._alone:
             own = slice(number % self._n_outputs, number % self._n_outputs + 1)
-            gradients, curvatures = gradients[:, own], curvatures[:, own] if curvatures.shape[1] > 1 else curvatures
+            gradients, curvatures = (
+                gradients[:, own],
+                curvatures[:, own] if curvatures.shape[1] > 1 else curvatures,
+            )
         values = None
         if self._rule.quantile is not None:
             values = shards.gather("leaf_quantiles", nodes, self._rule.quantile)[0]

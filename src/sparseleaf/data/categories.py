@@ -129,7 +129,7 @@ def _missing(column: Any) -> Array:
     if hasattr(column, "isna"):
         return np.asarray(column.isna(), bool)
     if column.dtype.kind == "f":
-        return np.isnan(column)
+        return np.asarray(np.isnan(column))
     return np.array([value is None or value != value for value in column.tolist()], bool)
 
 

@@ -11,7 +11,7 @@ from sparseleaf.engine.shard import Shard
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
-    from sparseleaf.boosting.dense_losses import DenseLoss, DenseTargets
+    from sparseleaf.boosting.dense_losses import DenseTargets, Loss
     from sparseleaf.boosting.reducers import Plan
     from sparseleaf.boosting.tree import LeafVectors
 
@@ -26,7 +26,7 @@ class DenseShard(Shard):
     targets : DenseTargets
     scores : float32 array, shape (n_rows, n_outputs)
         Where boosting starts; the shard changes it.
-    loss : DenseLoss
+    loss : Loss
     matrix : bool
         Whether the full matrix of curvatures is wanted, not its diagonal.
     """
@@ -37,7 +37,7 @@ class DenseShard(Shard):
         missing_bins: Array,
         targets: DenseTargets,
         scores: Array,
-        loss: DenseLoss,
+        loss: Loss,
         n_jobs: int,
         *,
         matrix: bool = False,
@@ -49,20 +49,20 @@ class DenseShard(Shard):
         self._loss = loss
         self._matrix = matrix
         self._g = np.empty((0, 0), np.float32)
-        self._h = np.empty((0, 0), np.float32)
+        self._diagonal = self._h = np.empty((0, 0), np.float32)
         self._columns = np.empty((0, 0), np.float32)
 
     def gradients(self) -> tuple[Array, Array]:
         """Gradients and curvatures at the scores so far; the largest of every column of both."""
-        if len(self._g) != self.n_rows:
+        if self._g.shape != self.scores.shape:
             self._g = np.empty_like(self.scores)
-            self._h = self._loss.curvature_room(self.targets, self.scores.shape)
-        largest = self._loss.gradients(self.targets, self.scores, self._g, self._h, self._n_jobs)
+            self._diagonal = self._loss.curvature_room(self.targets, self.scores.shape)
+        largest = self._loss.gradients(self.targets, self.scores, self._g, self._diagonal, self._n_jobs)
         if not self._matrix:
+            self._h = self._diagonal
             return largest
-        matrices = self._loss.matrices(self.targets, self.scores, self._g, self._n_jobs)
-        self._h = matrices
-        return largest[0], np.abs(matrices).max(axis=0, initial=0.0)
+        self._h = self._loss.matrices(self.targets, self.scores, self._g, self._n_jobs)
+        return largest[0], np.abs(self._h).max(axis=0, initial=0.0)
 
     def output_norms(self, scale: Array) -> Array:
         """Σ |gradient| · scale of every output, int64: how much an output still lacks."""
@@ -70,7 +70,8 @@ class DenseShard(Shard):
         sums = np.empty((1, self.scores.shape[1]), np.int64)
         rows = np.arange(self.n_rows, dtype=np.int32)
         _kernels.leaf_sums(np.abs(self._g), scale, rows, *everything, sums, self._n_jobs)
-        return sums[0]
+        total: Array = sums[0]
+        return total
 
     def quantise(self, g_scale: Array, h_scale: Array, first: int) -> Array:
         """Gradients of some outputs, and their curvatures, to integers; Σ of absolute values of every column."""

@@ -64,9 +64,7 @@ class Shard:
         """Rows without a value, of every feature, int64."""
         counts = np.zeros(self.bins.shape[1], np.int64)
         for begin in range(0, self.n_rows, BLOCK_ROWS):
-            counts += np.count_nonzero(
-                self.bins[begin : begin + BLOCK_ROWS] == self.missing_bins, axis=0
-            )
+            counts += np.count_nonzero(self.bins[begin : begin + BLOCK_ROWS] == self.missing_bins, axis=0)
         return counts
 
     def plant(self, share: float, *key: int) -> int:

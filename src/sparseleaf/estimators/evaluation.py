@@ -13,7 +13,7 @@ from sparseleaf.metrics import ndcg_at_k, precision_at_k
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
-    from sparseleaf.boosting.dense_losses import CustomLoss, DenseLoss, DenseTargets
+    from sparseleaf.boosting.dense_losses import DenseTargets, Loss
 
 REGRESSION_METRICS = ("loss", "rmse", "mae", "r2")
 CLASSIFICATION_METRICS = ("loss", "accuracy", *(f"{name}@{k}" for name in ("P", "nDCG") for k in (1, 3, 5)))
@@ -31,7 +31,7 @@ class Metric:
     measure: Callable[[DenseTargets, Array], float]
 
 
-def make_metric(metric: str | MetricFunction, loss: DenseLoss | CustomLoss, targets: DenseTargets) -> Metric:
+def make_metric(metric: str | MetricFunction, loss: Loss, targets: DenseTargets) -> Metric:
     """The metric of that name, or around that function; ``targets`` are those of the validation rows."""
     if callable(metric):
         return _custom(metric, loss, targets)
@@ -78,7 +78,7 @@ def _ranking(metric: str) -> Callable[[DenseTargets, Array], float]:
     return measure
 
 
-def _custom(metric: MetricFunction, loss: DenseLoss | CustomLoss, targets: DenseTargets) -> Metric:
+def _custom(metric: MetricFunction, loss: Loss, targets: DenseTargets) -> Metric:
     def ask(known: DenseTargets, scores: Array) -> tuple[str, float, bool]:
         found = metric(known.classes if len(known.classes) else known.values, loss.predict(scores))
         if not isinstance(found, tuple) or len(found) != 3:

@@ -10,51 +10,28 @@ import scipy.sparse as sp
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import check_array
-from sklearn.utils.validation import check_consistent_length
 
 from sparseleaf import memory
 from sparseleaf._arrays import effective_n_jobs
-from sparseleaf.binning import MAX_BINS, Cuts, bin_features, find_cuts
-from sparseleaf.boosting.columns import COUNT, DIAGONAL, MATRIX, SHARED
-from sparseleaf.boosting.dense_losses import (
-    CLASSIFICATION_LOSSES,
-    NO_CLASSES,
-    NO_VALUES,
-    REGRESSION_LOSSES,
-    CustomLoss,
-    DenseLoss,
-    DenseTargets,
-    dense_loss,
-)
+from sparseleaf.binning import MAX_BINS
+from sparseleaf.boosting.dense_losses import CLASSIFICATION_LOSSES, REGRESSION_LOSSES, dense_loss
 from sparseleaf.boosting.frontier import FRONTIERS
-from sparseleaf.boosting.grower import Grower
-from sparseleaf.boosting.histograms import HistogramSearch
-from sparseleaf.boosting.leaves import NewtonLeaves
-from sparseleaf.boosting.loop import Booster
-from sparseleaf.boosting.reducers import REDUCERS, make_reducer
-from sparseleaf.boosting.splits import SplitLimits
-from sparseleaf.boosting.statistics import DenseGradients
+from sparseleaf.boosting.reducers import REDUCERS
 from sparseleaf.callbacks import Callback, EarlyStopping, best_tree
 from sparseleaf.data.categories import encode_categories, find_categories
-from sparseleaf.data.targets import Targets, decode, encode_targets
-from sparseleaf.engine.dense import DenseShard
-from sparseleaf.engine.shards import LocalShards
+from sparseleaf.data.targets import decode
 from sparseleaf.estimators.base import CUSTOM, ONE_CLASS_A_ROW, ModelEstimator, encode_known
-from sparseleaf.estimators.evaluation import CLASSIFICATION_METRICS, REGRESSION_METRICS, Metric, make_metric
+from sparseleaf.estimators.evaluation import CLASSIFICATION_METRICS, REGRESSION_METRICS
+from sparseleaf.estimators.multi_targets import KnownTargets, encode_labels, encode_numbers, weighted
+from sparseleaf.estimators.multi_training import MultiTraining, SearchPlan
 from sparseleaf.estimators.parameters import Parameter, check_parameters
-from sparseleaf.estimators.training import TrainingRun
 from sparseleaf.metrics import precision_at_k
 from sparseleaf.model import Model, concatenate_trees, join_trees
 from sparseleaf.progress import say, training_progress
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
-    from sparseleaf.boosting.tree import FlatTree, LeafVectors
-
-MOST_FULL_OUTPUTS = 32
-"""``split="auto"`` searches all outputs up to this many, and a sketch of them above."""
-
-MOST_MATRIX_OUTPUTS = 32
+    from sparseleaf.boosting.dense_losses import DenseTargets, Loss
 
 SPLITS = ("auto", "full", "topk", "topk-shared", "reduced")
 REDUCERS_OF_MANY = tuple(name for name in REDUCERS if name != "none")
@@ -64,12 +41,18 @@ COMMON: dict[str, Parameter] = {
     "learning_rate": Parameter("float", "Every leaf is multiplied by it.", low=0, high=1, low_open=True),
     "loss": Parameter("name", "", symbol="l"),
     "leaf_outputs": Parameter(
-        "int", "Outputs a leaf keeps, those of largest G²/(H + l2); None keeps all.", low=1, none=True, symbol="k"
+        "int",
+        "Outputs a leaf keeps, those of largest G²/(H + l2); None keeps all.",
+        low=1,
+        none=True,
+        symbol="k",
     ),
     "leaf_min_gain": Parameter(
         "float", "Keep a leaf's entry only if it lowers the loss by this: G²/(H + l2).", low=0
     ),
-    "max_depth": Parameter("int", "Levels of a tree below its root; None for no limit.", low=1, none=True, symbol="h"),
+    "max_depth": Parameter(
+        "int", "Levels of a tree below its root; None for no limit.", low=1, none=True, symbol="h"
+    ),
     "max_leaves": Parameter("int", "Leaves of a tree; None for no limit.", low=2, none=True),
     "growth": Parameter(
         "name", "The node of highest gain next, or a level at a time.", choices=tuple(FRONTIERS)
@@ -85,21 +68,29 @@ COMMON: dict[str, Parameter] = {
     ),
     "split": Parameter(
         "name",
-        'Search cuts on all outputs (Algorithm 2), on the leaf_outputs best of each side (3) or of both (4), or on '
+        "Search cuts on all outputs (Algorithm 2), on the leaf_outputs best of each side (3) or of both (4), or on "
         'reduced gradients; "auto": reduced for more than 32 outputs, else topk-shared with leaf_outputs, else full.',
         choices=SPLITS,
     ),
-    "reducer": Parameter("name", 'How split="reduced" makes few columns of many outputs.', choices=REDUCERS_OF_MANY),
+    "reducer": Parameter(
+        "name", 'How split="reduced" makes few columns of many outputs.', choices=REDUCERS_OF_MANY
+    ),
     "sketch_dim": Parameter("int", "Columns of the reduced gradients.", low=1, high=4096),
     "tree_per_output": Parameter("flag", "A tree for each output in every round (GBDT-SO)."),
     "categorical_features": Parameter(
-        "list", 'Columns without order: names, numbers or a mask; "auto": those of a DataFrame that have no numbers.'
+        "list",
+        'Columns without order: names, numbers or a mask; "auto": those of a DataFrame that have no numbers.',
     ),
     "monotone_constraints": Parameter(
-        "list", "Per feature (and output) 1 to rise only, -1 to fall only, 0 for any; or by feature name or number."
+        "list",
+        "Per feature (and output) 1 to rise only, -1 to fall only, 0 for any; or by feature name or number.",
     ),
-    "subsample": Parameter("float", "Share of the rows that a tree is grown on.", low=0, high=1, low_open=True),
-    "colsample_bytree": Parameter("float", "Share of the features a tree may use.", low=0, high=1, low_open=True),
+    "subsample": Parameter(
+        "float", "Share of the rows that a tree is grown on.", low=0, high=1, low_open=True
+    ),
+    "colsample_bytree": Parameter(
+        "float", "Share of the features a tree may use.", low=0, high=1, low_open=True
+    ),
     "colsample_bynode": Parameter(
         "float", "Share of the tree's features a node may use.", low=0, high=1, low_open=True
     ),
@@ -109,7 +100,9 @@ COMMON: dict[str, Parameter] = {
     "eval_metric": Parameter("name", ""),
     "warm_start": Parameter("flag", "Go on from the trees of the last fit."),
     "histogram_mb": Parameter("int", "Memory for histograms, in MiB; past it they are rebuilt.", low=1),
-    "n_jobs": Parameter("int", "Threads; None or -1 for all cores. The model does not depend on it.", none=True),
+    "n_jobs": Parameter(
+        "int", "Threads; None or -1 for all cores. The model does not depend on it.", none=True
+    ),
     "random_state": Parameter("seed", "Seed of all random draws."),
     "verbose": Parameter("int", "0 silent, 1 a progress bar on a terminal, 2 a line a tree.", low=0),
 }
@@ -252,14 +245,14 @@ class MultiGBDT(ModelEstimator):
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         features, categories = self._training_features(X, before)
         known, targets = self._encode(y, features.shape[0], None)
-        targets = _weighted(targets, sample_weight)
+        targets = weighted(targets, sample_weight)
         loss = self._dense_loss(known.kind)
         self._check_targets(loss, targets)
         watched = None if eval_set is None else self._eval_rows(eval_set, known, loss, categories)
         if before is not None:
             _require_same(before, features, known)
         directions = self._directions(targets.n_outputs)
-        plan = _Plan(self, loss, targets, directions)
+        plan = SearchPlan(self, loss, targets, directions)
         estimated = self._estimate(features, targets.n_outputs, plan)
         memory.require(estimated, "Fewer rows or outputs, or less max_bins, need less.")
         say(
@@ -269,7 +262,7 @@ class MultiGBDT(ModelEstimator):
         )
         start = loss.base_score(targets) if before is None else before.base_score
         assert start is not None
-        training = _Training(self, plan, features, targets, categories, start, before, seed, n_jobs)
+        training = MultiTraining(self, plan, features, targets, categories, start, before, seed, n_jobs)
         metric = training.watch(*watched) if watched is not None else None
         stoppers = (
             []
@@ -321,9 +314,7 @@ class MultiGBDT(ModelEstimator):
                 projection=None,
                 label_names=known.names,
                 target_kind=known.kind,
-                label_counts=(targets.known_weights() > 0).sum(axis=0)
-                if known.matrix is None
-                else np.asarray(known.matrix.sum(axis=0)).ravel().astype(np.int64),
+                label_counts=known.counts,
                 n_train_rows=features.shape[0],
                 parameters=self._saved_parameters(seed),
                 history=history,
@@ -340,7 +331,7 @@ class MultiGBDT(ModelEstimator):
         probe = type(self)(categorical_features=self.categorical_features)
         features, _ = probe._training_features(X, None)
         known, targets = self._encode(y, features.shape[0], None)
-        plan = _Plan(self, self._dense_loss(known.kind), targets, None)
+        plan = SearchPlan(self, self._dense_loss(known.kind), targets, None)
         return self._estimate(features, targets.n_outputs, plan)
 
     # --- prediction
@@ -391,18 +382,20 @@ class MultiGBDT(ModelEstimator):
         values = self.get_params(deep=False)
         for name in ("loss", "eval_metric"):
             if isinstance(values[name], str) and values[name] == CUSTOM:
-                raise ValueError(f"{name}={CUSTOM!r} stands for a function that a model file cannot hold; give it again.")
+                raise ValueError(
+                    f"{name}={CUSTOM!r} stands for a function that a model file cannot hold; give it again."
+                )
         check_parameters(type(self).__name__, values, self.parameter_table)
         effective_n_jobs(self.n_jobs)
 
-    def _dense_loss(self, kind: str) -> DenseLoss | CustomLoss:
+    def _dense_loss(self, kind: str) -> Loss:
         raise NotImplementedError
 
-    def _check_targets(self, loss: DenseLoss | CustomLoss, targets: DenseTargets) -> None:
+    def _check_targets(self, loss: Loss, targets: DenseTargets) -> None:
         if loss.name == "poisson" and np.nanmin(targets.values, initial=0) < 0:
             raise ValueError("y: found a negative number; wanted 0 or more for loss='poisson'.")
 
-    def _encode(self, y: Any, n_rows: int, known: _Known | None) -> tuple[_Known, DenseTargets]:
+    def _encode(self, y: Any, n_rows: int, known: KnownTargets | None) -> tuple[KnownTargets, DenseTargets]:
         """Targets as numbers; ``known`` are those of training, which others must fit."""
         raise NotImplementedError
 
@@ -446,8 +439,8 @@ class MultiGBDT(ModelEstimator):
     def _eval_rows(
         self,
         eval_set: tuple[Any, Any],
-        known: _Known,
-        loss: DenseLoss | CustomLoss,
+        known: KnownTargets,
+        loss: Loss,
         categories: dict[int, list[Any]],
     ) -> tuple[Features, DenseTargets]:
         if not isinstance(eval_set, tuple | list) or len(eval_set) != 2:
@@ -489,7 +482,7 @@ class MultiGBDT(ModelEstimator):
             )
         return matrix.astype(np.int8) if matrix.any() else None
 
-    def _estimate(self, X: Features, n_outputs: int, plan: _Plan) -> memory.MemoryEstimate:
+    def _estimate(self, X: Features, n_outputs: int, plan: SearchPlan) -> memory.MemoryEstimate:
         return memory.estimate_dense(
             X.shape[0],
             X.shape[1],
@@ -511,254 +504,74 @@ class MultiGBDT(ModelEstimator):
         return min(by_rows, by_depth, self.max_leaves or by_rows)
 
 
-class _Known:
-    """What training knows of its targets: how they were given, and what outputs are called."""
-
-    def __init__(self, kind: str, names: Array | None, matrix: sp.csr_matrix | None, n_outputs: int) -> None:
-        self.kind = kind
-        self.names = names
-        self.matrix = matrix
-        self.n_outputs = n_outputs
-
-
-class _Plan:
-    """How the gradients of one training become histograms: which search, what curvature, how many columns."""
-
-    def __init__(
-        self,
-        params: MultiGBDT,
-        loss: DenseLoss | CustomLoss,
-        targets: DenseTargets,
-        directions: Array | None,
-    ) -> None:
-        d = targets.n_outputs
-        k = params.leaf_outputs
-        alone = params.tree_per_output
-        self.loss = loss
-        self.directions = directions
-        split = params.split
-        if split == "auto":
-            few = d <= max(MOST_FULL_OUTPUTS, params.sketch_dim)
-            split = "reduced" if not few and not alone else "full" if k is None or k >= d or alone else "topk-shared"
-            if directions is not None:
-                split = "full"
-        if split == "reduced" and params.sketch_dim >= d:
-            split = "full"  # the outputs are no more than a sketch of them would be
-        self.split = split
-        self.matrix = params.hessian == "exact" and d > 1
-        self.sketch = params.sketch_dim if split == "reduced" else 0
-        self._refuse(params, d)
-        if self.matrix:
-            self.curvature = MATRIX
-        elif loss.curved or targets.has_unknown or (len(targets.weights) and targets.weights.shape[1] > 1):
-            self.curvature = DIAGONAL
-        elif len(targets.weights):
-            self.curvature = SHARED if d > 1 else DIAGONAL
-        else:
-            self.curvature = COUNT
-        self.top = k if split.startswith("topk") and k is not None and k < d else 0
-        self.shared = split == "topk-shared"
-        self.all_outputs = (k is None or k >= d) and params.leaf_min_gain == 0 and not alone
-        if self.sketch:
-            self.width = self.sketch + bool(len(targets.weights))
-        else:
-            own = 1 if alone else d
-            self.width = own + (0, 1, own, own * (own + 1) // 2)[self.curvature]
-
-    def _refuse(self, params: MultiGBDT, d: int) -> None:
-        """Parameters that are each sound and together are not."""
-        if self.matrix:
-            if self.loss.name != "softmax":
-                raise ValueError(
-                    f"hessian='exact': loss {self.loss.name!r} has no curvature across outputs; wanted 'diagonal'."
-                )
-            if d > MOST_MATRIX_OUTPUTS:
-                raise ValueError(f"hessian='exact': found {d} outputs; wanted at most {MOST_MATRIX_OUTPUTS}.")
-            if self.split != "full" or params.tree_per_output or self.directions is not None:
-                raise ValueError(
-                    "hessian='exact' searches all outputs at once; wanted split='full', no tree_per_output,"
-                    " leaf_outputs or monotone_constraints."
-                )
-        if self.split.startswith("topk") and params.leaf_outputs is None:
-            raise ValueError(f"split={self.split!r} counts the leaf_outputs best outputs; wanted leaf_outputs=k.")
-        if params.tree_per_output and self.split != "full":
-            raise ValueError(f"tree_per_output: found split={self.split!r}; one output at a time wants 'full'.")
-        if self.directions is not None and (
-            self.split != "full" or params.leaf_outputs is not None or params.leaf_min_gain > 0
-        ):
-            raise ValueError(
-                "monotone_constraints hold for leaves that keep all outputs, searched in full; wanted split='full'"
-                " (or 'auto'), leaf_outputs=None and leaf_min_gain=0."
-            )
-        if self.directions is not None and self.loss.quantile is not None:
-            raise ValueError(f"monotone_constraints: not with loss={self.loss.name!r}.")
-
-
-class _Training:
-    """One run of :meth:`MultiGBDT.fit`: the parts put together."""
-
-    def __init__(
-        self,
-        estimator: MultiGBDT,
-        plan: _Plan,
-        X: Features,
-        targets: DenseTargets,
-        categories: dict[int, list[Any]],
-        base_score: Array,
-        before: Model | None,
-        seed: int,
-        n_jobs: int,
-    ) -> None:
-        self._estimator = estimator
-        self._plan = plan
-        self._base_score = base_score
-        self._before = before
-        self._n_jobs = n_jobs
-        self.cuts = _with_categories(find_cuts([X], estimator.max_bins, seed, n_jobs), categories)
-        self.categorical = np.zeros(X.shape[1], np.uint8)
-        self.categorical[list(categories)] = 1
-        shard = self._shard(X, targets)
-        shards = LocalShards(shard)
-        per_round = targets.n_outputs if estimator.tree_per_output else 1
-        self.run = TrainingRun(
-            self._make_booster(shards, targets, seed),
-            shard.n_entries,
-            first=0 if before is None else before.n_trees,
-            per_round=per_round,
-        )
-        self._per_round = per_round
-        self._seen = 0
-        self._watched: tuple[DenseShard, Metric] | None = None
-
-    def watch(self, X: Features, targets: DenseTargets) -> Metric:
-        """Measure on these rows after every round."""
-        metric = make_metric(self._estimator.eval_metric, self._plan.loss, targets)
-        self._watched = (self._shard(X, targets), metric)
-        return metric
-
-    def measure(self, tree: FlatTree, vectors: LeafVectors) -> dict[str, float] | None:
-        """The metric on the watched rows, with the new tree, when a round is complete."""
-        self._seen += 1
-        if self._watched is None:
-            return None
-        shard, metric = self._watched
-        shard.follow(tree, vectors)
-        if self._seen % self._per_round:
-            return None
-        return {f"valid {metric.name}": metric.measure(shard.targets, shard.scores)}
-
-    def _shard(self, X: Features, targets: DenseTargets) -> DenseShard:
-        bins = bin_features([X], self.cuts, np.uint8, self._n_jobs)
-        if self._before is not None:
-            scores = self._before.dense(X, None, self._n_jobs)
-        else:
-            scores = np.repeat(self._base_score[None, :], X.shape[0], axis=0)
-        return DenseShard(
-            bins,
-            self.cuts.missing_bins,
-            targets,
-            scores,
-            self._plan.loss,
-            self._n_jobs,
-            matrix=self._plan.matrix,
-        )
-
-    def _make_booster(self, shards: LocalShards, targets: DenseTargets, seed: int) -> Booster:
-        params, plan = self._estimator, self._plan
-        limits = SplitLimits(params.max_depth, params.min_samples_leaf, params.l2, params.min_gain)
-        has_missing = (shards.sum("missing_features") > 0).astype(np.uint8)
-        rule = NewtonLeaves(
-            params.leaf_outputs,
-            plan.shared,
-            params.leaf_min_gain,
-            params.l2,
-            params.learning_rate,
-            plan.loss.quantile,
-        )
-        statistics = DenseGradients(
-            targets.n_outputs,
-            plan.curvature,
-            rule,
-            make_reducer(params.reducer, plan.sketch, targets.n_outputs) if plan.sketch else None,
-            tree_per_output=params.tree_per_output,
-            n_rows=targets.n_rows,
-            seed=seed,
-        )
-        search = HistogramSearch(
-            np.diff(self.cuts.offsets) + 1 + has_missing,
-            has_missing,
-            plan.width,
-            params.histogram_mb << 20,
-            limits,
-            self._n_jobs,
-            params._most_leaves(targets.n_rows),
-            categorical=self.categorical,
-            directions=plan.directions,
-            top=plan.top,
-            shared=plan.shared,
-        )
-        return Booster(
-            shards=shards,
-            grower=Grower(search, FRONTIERS[params.growth], params.max_leaves, self.cuts),
-            statistics=statistics,
-            n_features=self.cuts.n_features,
-            subsample=params.subsample,
-            colsample_bytree=params.colsample_bytree,
-            colsample_bynode=params.colsample_bynode,
-            seed=seed,
-        )
-
-
-def _with_categories(cuts: Cuts, categories: dict[int, list[Any]]) -> Cuts:
-    """Cuts that give every category a bin of its own."""
-    if not categories:
-        return cuts
-    parts = [
-        np.arange(0.5, max(len(categories[f]) - 1, 0), dtype=np.float32)
-        if f in categories
-        else cuts.values[cuts.offsets[f] : cuts.offsets[f + 1]]
-        for f in range(cuts.n_features)
-    ]
-    return Cuts(np.cumsum([0, *map(len, parts)]).astype(np.int64), np.concatenate(parts).astype(np.float32))
-
-
-def _weighted(targets: DenseTargets, sample_weight: Any) -> DenseTargets:
-    if sample_weight is None:
-        return targets
-    if np.ndim(sample_weight) == 0:
-        sample_weight = np.full(targets.n_rows, sample_weight)
-    weights = check_array(
-        sample_weight, dtype=np.float32, ensure_2d=False, order="C", input_name="sample_weight"
-    )
-    weights = weights[:, None] if weights.ndim == 1 else weights
-    if weights.shape not in ((targets.n_rows, 1), (targets.n_rows, targets.n_outputs)):
-        raise ValueError(
-            f"sample_weight: found shape {np.shape(sample_weight)}; wanted ({targets.n_rows},) or"
-            f" ({targets.n_rows}, {targets.n_outputs})."
-        )
-    if weights.min() < 0 or not weights.any():
-        raise ValueError("sample_weight: wanted numbers of 0 or more, not all 0.")
-    return DenseTargets(targets.values, targets.classes, weights, targets.n_outputs)
-
-
-def _require_same(before: Model, X: Features, known: _Known) -> None:
-    """Refuse to go on from a model of other features or outputs."""
-    if before.n_features != X.shape[1] or before.n_labels != known.n_outputs:
-        raise ValueError(
-            f"init_model or warm_start: found {X.shape[1]} features and {known.n_outputs} outputs; the model has"
-            f" {before.n_features} and {before.n_labels}."
-        )
-    same = (before.label_names is None) == (known.names is None) and (
-        known.names is None or np.array_equal(before.label_names, known.names)
-    )
-    if before.target_kind != known.kind or not same:
-        raise ValueError("init_model or warm_start: found other classes or kind of targets than the model has.")
-
-
 class MultiGBDTRegressor(RegressorMixin, MultiGBDT):  # type: ignore[misc]
     """Gradient boosted trees for several numbers at once: one tree, whose leaves hold a value for every output.
 
-    PARAMETERS_DOC
+    Parameters
+    ----------
+    n_trees : int, default=100
+        Number of trees; rounds of trees with ``tree_per_output``.
+    learning_rate : float, default=0.1
+        Every leaf is multiplied by it.
+    loss : str or callable, default="auto"
+        "mse" (which "auto" is), "absolute", "huber", "quantile" or "poisson"; "huber:2" and "quantile:0.9" say where
+        Huber's loss turns linear, and which share is to lie below. Or a function of targets and scores that answers
+        gradient and curvature.
+    leaf_outputs : int or None, default=None
+        Outputs that a leaf keeps (k), those of largest G²/(H + l2); None keeps all.
+    leaf_min_gain : float, default=0.0
+        Keeps a leaf's entry only if it lowers the loss by this, G²/(H + l2).
+    max_depth : int or None, default=None
+        Levels of a tree below its root.
+    max_leaves : int or None, default=31
+        Leaves of a tree.
+    growth : {"best-first", "depth-wise"}, default="best-first"
+        Always the node of highest gain, or a level at a time.
+    min_samples_leaf : int, default=20
+        Rows a leaf must have.
+    l2 : float, default=1.0
+        Regularisation λ: a leaf's value is -G/(H + l2).
+    min_gain : float, default=0.0
+        A cut must raise Σ G²/(H + l2), over all outputs, by more than this.
+    max_bins : int, default=255
+        Bins of a feature, at most 255.
+    hessian : {"diagonal", "exact"}, default="diagonal"
+        Curvatures of each output alone, or the full matrix (softmax, at most 32 classes).
+    split : {"auto", "full", "topk", "topk-shared", "reduced"}, default="auto"
+        Where cuts are searched: on all outputs, on the ``leaf_outputs`` best of each side, on those best for both, or
+        on reduced gradients. "auto" reduces more than 32 outputs; else it is "topk-shared" with ``leaf_outputs``,
+        "full" without.
+    reducer : str, default="random-projection"
+        How ``split="reduced"`` makes few columns: also "count-sketch", "top-outputs", "sampling".
+    sketch_dim : int, default=32
+        Columns of the reduced gradients.
+    tree_per_output : bool, default=False
+        Grows a tree for each output in every round, as other libraries do.
+    categorical_features : "auto", sequence or None, default="auto"
+        Features whose values have no order: column names, positions or a mask; "auto" takes the categorical and text
+        columns of a DataFrame. At most 255 categories each; unknown ones are treated as missing.
+    monotone_constraints : array-like or dict, optional
+        1 where an output may only rise with a feature, -1 where it may only fall: (n_features,), or (n_features,
+        n_outputs), or by feature name or position.
+    subsample : float, default=1.0
+        Share of the rows that a tree is grown on.
+    colsample_bytree, colsample_bynode : float, default=1.0
+        Share of the features that a tree, and every node of it, may use.
+    early_stopping_rounds : int or None, default=None
+        Stops when ``eval_metric`` on the validation set has not become better for so many trees.
+    eval_metric : str or callable, default="loss"
+        "loss", "rmse", "mae" or "r2", or a function of targets and predictions that answers (name, value, whether
+        higher is better).
+    warm_start : bool, default=False
+        Goes on from the trees of the last fit, up to ``n_trees`` of them.
+    histogram_mb : int, default=512
+        Memory for histograms, in MiB.
+    n_jobs : int or None, default=None
+        Threads; None for all cores. The model is the same, to the byte, for any number.
+    random_state : int, RandomState or None, default=0
+        Seed of all random draws.
+    verbose : int, default=0
+        0 is silent, 1 shows a progress bar on a terminal, 2 prints a line a tree.
 
     Attributes
     ----------
@@ -795,38 +608,15 @@ class MultiGBDTRegressor(RegressorMixin, MultiGBDT):  # type: ignore[misc]
         super()._adopt(model)
         self.output_names_ = model.label_names
 
-    def _dense_loss(self, kind: str) -> DenseLoss | CustomLoss:
+    def _dense_loss(self, kind: str) -> Loss:
         return dense_loss(self.loss) if callable(self.loss) else self._named_loss(self.loss)
 
     @staticmethod
-    def _named_loss(name: str) -> DenseLoss | CustomLoss:
+    def _named_loss(name: str) -> Loss:
         return dense_loss("mse" if name == "auto" else name)
 
-    def _encode(self, y: Any, n_rows: int, known: _Known | None) -> tuple[_Known, DenseTargets]:
-        names = [str(name) for name in y.columns] if hasattr(y, "columns") else None
-        if sp.issparse(y):
-            y = y.toarray()
-        values = check_array(
-            y, dtype=np.float64, ensure_2d=False, ensure_all_finite="allow-nan", input_name="y"
-        )
-        if values.ndim not in (1, 2) or values.shape[0] != n_rows:
-            check_consistent_length(np.empty(n_rows), values)
-            raise ValueError(f"y: found {values.ndim} dimensions; wanted (n_rows,) or (n_rows, n_outputs).")
-        column = values.ndim == 1
-        values = np.ascontiguousarray(values[:, None] if column else values, np.float32)
-        if np.isinf(values).any():
-            raise ValueError("y: found a number beyond float32; wanted smaller ones.")
-        if known is not None and values.shape[1] != known.n_outputs:
-            raise ValueError(f"y: found {values.shape[1]} outputs; wanted {known.n_outputs}, as in training.")
-        if known is None and not (~np.isnan(values)).any(axis=0).all():
-            raise ValueError("y: found an output that is NaN in every row; wanted at least one number.")
-        found = _Known(
-            "regression-column" if column else "regression",
-            None if names is None else np.array(names, object),
-            None,
-            values.shape[1],
-        )
-        return found, DenseTargets(values, NO_CLASSES, NO_VALUES, values.shape[1])
+    def _encode(self, y: Any, n_rows: int, known: KnownTargets | None) -> tuple[KnownTargets, DenseTargets]:
+        return encode_numbers(y, n_rows, known)
 
 
 class MultiGBDTClassifier(ClassifierMixin, MultiGBDT):  # type: ignore[misc]
@@ -834,7 +624,70 @@ class MultiGBDTClassifier(ClassifierMixin, MultiGBDT):  # type: ignore[misc]
 
     One class a row is fitted with the softmax cross-entropy, several labels a row with the logistic loss of each.
 
-    PARAMETERS_DOC
+    Parameters
+    ----------
+    n_trees : int, default=100
+        Number of trees; rounds of trees with ``tree_per_output``.
+    learning_rate : float, default=0.1
+        Every leaf is multiplied by it.
+    loss : str or callable, default="auto"
+        "softmax" for one class a row, "logistic" for several labels; "auto" chooses from y. Or a function of targets
+        and scores that answers gradient and curvature.
+    leaf_outputs : int or None, default=None
+        Outputs that a leaf keeps (k), those of largest G²/(H + l2); None keeps all.
+    leaf_min_gain : float, default=0.0
+        Keeps a leaf's entry only if it lowers the loss by this, G²/(H + l2).
+    max_depth : int or None, default=None
+        Levels of a tree below its root.
+    max_leaves : int or None, default=31
+        Leaves of a tree.
+    growth : {"best-first", "depth-wise"}, default="best-first"
+        Always the node of highest gain, or a level at a time.
+    min_samples_leaf : int, default=20
+        Rows a leaf must have.
+    l2 : float, default=1.0
+        Regularisation λ: a leaf's value is -G/(H + l2).
+    min_gain : float, default=0.0
+        A cut must raise Σ G²/(H + l2), over all outputs, by more than this.
+    max_bins : int, default=255
+        Bins of a feature, at most 255.
+    hessian : {"diagonal", "exact"}, default="diagonal"
+        Curvatures of each output alone, or the full matrix (softmax, at most 32 classes).
+    split : {"auto", "full", "topk", "topk-shared", "reduced"}, default="auto"
+        Where cuts are searched: on all outputs, on the ``leaf_outputs`` best of each side, on those best for both, or
+        on reduced gradients. "auto" reduces more than 32 outputs; else it is "topk-shared" with ``leaf_outputs``,
+        "full" without.
+    reducer : str, default="random-projection"
+        How ``split="reduced"`` makes few columns: also "count-sketch", "top-outputs", "sampling".
+    sketch_dim : int, default=32
+        Columns of the reduced gradients.
+    tree_per_output : bool, default=False
+        Grows a tree for each output in every round, as other libraries do.
+    categorical_features : "auto", sequence or None, default="auto"
+        Features whose values have no order: column names, positions or a mask; "auto" takes the categorical and text
+        columns of a DataFrame. At most 255 categories each; unknown ones are treated as missing.
+    monotone_constraints : array-like or dict, optional
+        1 where an output may only rise with a feature, -1 where it may only fall: (n_features,), or (n_features,
+        n_outputs), or by feature name or position.
+    subsample : float, default=1.0
+        Share of the rows that a tree is grown on.
+    colsample_bytree, colsample_bynode : float, default=1.0
+        Share of the features that a tree, and every node of it, may use.
+    early_stopping_rounds : int or None, default=None
+        Stops when ``eval_metric`` on the validation set has not become better for so many trees.
+    eval_metric : str or callable, default="loss"
+        "loss", "accuracy", "P@k" or "nDCG@k" (k of 1, 3, 5), or a function of targets and predictions that answers
+        (name, value, whether higher is better).
+    warm_start : bool, default=False
+        Goes on from the trees of the last fit, up to ``n_trees`` of them.
+    histogram_mb : int, default=512
+        Memory for histograms, in MiB.
+    n_jobs : int or None, default=None
+        Threads; None for all cores. The model is the same, to the byte, for any number.
+    random_state : int, RandomState or None, default=0
+        Seed of all random draws.
+    verbose : int, default=0
+        0 is silent, 1 shows a progress bar on a terminal, 2 prints a line a tree.
 
     Attributes
     ----------
@@ -954,63 +807,30 @@ class MultiGBDTClassifier(ClassifierMixin, MultiGBDT):  # type: ignore[misc]
         indicator = chosen.astype(np.int64)
         return indicator if kind == "multilabel-indicator" else sp.csr_matrix(indicator)
 
-    def _dense_loss(self, kind: str) -> DenseLoss | CustomLoss:
+    def _dense_loss(self, kind: str) -> Loss:
         name = self.loss
         if isinstance(name, str) and name == "auto":
             name = "softmax" if kind in ONE_CLASS_A_ROW else "logistic"
         if isinstance(name, str) and name == "softmax" and kind not in ONE_CLASS_A_ROW:
-            raise ValueError("loss='softmax' wants one class a row; found several labels a row: take 'logistic'.")
+            raise ValueError(
+                "loss='softmax' wants one class a row; found several labels a row: take 'logistic'."
+            )
         return dense_loss(name)
 
-    def _encode(self, y: Any, n_rows: int, known: _Known | None) -> tuple[_Known, DenseTargets]:
-        if known is None:
-            found = _encode_labels(y, n_rows)
-        else:
-            found = _encode_labels(y, n_rows) if known.kind == "multilabel-indicator" else None
-            if found is None or found[0].names is not None:
-                matrix = encode_known(y, n_rows, _as_targets(known))
-                if matrix.shape[1] > known.n_outputs:
-                    raise ValueError("y: found a class or label that training did not have.")
-                found = _Known(known.kind, known.names, matrix, known.n_outputs), None
-            elif found[0].n_outputs != known.n_outputs:
-                raise ValueError(f"y: found {found[0].n_outputs} labels; wanted {known.n_outputs}, as in training.")
-        own, values = found
-        n_outputs = own.n_outputs
-        if values is None:
-            assert own.matrix is not None
-            if own.kind in ONE_CLASS_A_ROW and self._wants_classes():
-                classes = own.matrix.indices.astype(np.int32)
-                return own, DenseTargets(NO_VALUES, classes, NO_VALUES, n_outputs)
-            values = own.matrix.toarray().astype(np.float32)
-        return own, DenseTargets(values, NO_CLASSES, NO_VALUES, n_outputs)
-
-    def _wants_classes(self) -> bool:
-        return callable(self.loss) or self.loss in ("auto", "softmax")
+    def _encode(self, y: Any, n_rows: int, known: KnownTargets | None) -> tuple[KnownTargets, DenseTargets]:
+        by_class = callable(self.loss) or self.loss in ("auto", "softmax")
+        return encode_labels(y, n_rows, known, by_class=by_class)
 
 
-def _as_targets(known: _Known) -> Targets:
-    kind: Any = known.kind
-    return Targets(sp.csr_matrix((0, known.n_outputs), dtype=np.float32), known.names, kind)
-
-
-def _encode_labels(y: Any, n_rows: int) -> tuple[_Known, Array | None]:
-    """Targets of a classifier: what is known of them, and numbers where some are unknown (NaN)."""
-    values = y.to_numpy() if hasattr(y, "columns") and hasattr(y, "to_numpy") else y
-    if (
-        isinstance(values, np.ndarray)
-        and values.ndim == 2
-        and values.shape[1] > 1
-        and values.dtype.kind == "f"
-        and np.isnan(values).any()
-    ):
-        known = values[~np.isnan(values)]
-        if values.shape[0] != n_rows:
-            raise ValueError(f"y: found {values.shape[0]} rows, wanted {n_rows}, one for each row of X.")
-        if not np.isin(known, (0, 1)).all():
-            raise ValueError("y: found numbers besides 0, 1 and NaN (unknown); wanted only these.")
-        names = np.array([str(name) for name in y.columns], object) if hasattr(y, "columns") else None
-        return _Known("multilabel-indicator", names, sp.csr_matrix(np.nan_to_num(values)), values.shape[1]), (
-            np.ascontiguousarray(values, np.float32)
+def _require_same(before: Model, X: Features, known: KnownTargets) -> None:
+    """Refuse to go on from a model of other features or outputs."""
+    if before.n_features != X.shape[1] or before.n_labels != known.n_outputs:
+        raise ValueError(
+            f"init_model or warm_start: found {X.shape[1]} features and {known.n_outputs} outputs; the model has"
+            f" {before.n_features} and {before.n_labels}."
         )
-    targets = encode_targets(y, n_rows)
-    return _Known(targets.kind, targets.names, targets.matrix, targets.n_labels), None
+    names = [None if found is None else found.tolist() for found in (before.label_names, known.names)]
+    if before.target_kind != known.kind or names[0] != names[1]:
+        raise ValueError(
+            "init_model or warm_start: found other classes or kind of targets than the model has."
+        )

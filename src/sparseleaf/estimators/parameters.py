@@ -63,7 +63,9 @@ class Parameter:
         if self.choices:
             flags = ("True", "False") if self.kind == "flag" else ()
             words = ", ".join((*flags, *(repr(choice) for choice in self.choices)))
-            words += "".join(f" ({name + ':number'!r} too)" for name in self.with_number if name in self.choices)
+            words += "".join(
+                f" ({name + ':number'!r} too)" for name in self.with_number if name in self.choices
+            )
             words += " or a function" if self.function else ""
         else:
             words = {"int": "an int", "float": "a number", "number": "a share below 1 or a whole number"}[

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+
 from sparseleaf import memory
 from sparseleaf._arrays import effective_n_jobs, has_nan
 from sparseleaf.binning import EXACT_BINS, MAX_BINS, bin_features, find_cuts

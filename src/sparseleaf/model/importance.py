@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy.sparse as sp
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
@@ -40,10 +42,8 @@ def output_importances(model: Model) -> Array:
     return share
 
 
-def _leaf_values(model: Model):  # type: ignore[no-untyped-def]
+def _leaf_values(model: Model) -> Callable[[Array], Array]:
     """A function from leaf numbers to dense rows of values."""
-    import scipy.sparse as sp
-
     trees = model.trees
     n_leaves = len(trees.leaf_indptr) - 1
     values = trees.leaf_values.astype(np.float64)

@@ -145,7 +145,9 @@ def concatenate_trees(
 def join_trees(first: Trees, more: Trees) -> Trees:
     """The trees of one model followed by those of another, which has the same features and labels."""
     if len(first.value_scale) or len(more.value_scale):
-        raise ValueError("init_model: its leaf values are kept in 16 bits; wanted one saved with compact=False.")
+        raise ValueError(
+            "init_model: its leaf values are kept in 16 bits; wanted one saved with compact=False."
+        )
     first, more = _with_labels(first, more), _with_labels(more, first)
     n_leaves = len(first.leaf_indptr) - 1
     categorical = first.categorical if len(first.categorical) else more.categorical

@@ -1,0 +1,133 @@
+"""Targets of dense losses as a user has them: numbers, classes, labels, with what is unknown, and their weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_consistent_length
+
+from sparseleaf.boosting.dense_losses import NO_CLASSES, NO_VALUES, DenseTargets
+from sparseleaf.data.targets import Targets, encode_targets
+from sparseleaf.estimators.base import ONE_CLASS_A_ROW, encode_known
+
+if TYPE_CHECKING:
+    from sparseleaf._arrays import Array
+
+
+@dataclass(frozen=True)
+class KnownTargets:
+    """What training knows of its targets.
+
+    Attributes
+    ----------
+    kind : str
+        How they were given: see :mod:`sparseleaf.data.targets`.
+    names : array or None
+        What outputs are called.
+    counts : int64 array
+        Rows of every label, or rows in which an output is known.
+    """
+
+    kind: str
+    names: Array | None
+    counts: Array
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs."""
+        return len(self.counts)
+
+
+def encode_numbers(y: Any, n_rows: int, known: KnownTargets | None) -> tuple[KnownTargets, DenseTargets]:
+    """Numbers to predict; ``known`` are those of training, which others must fit."""
+    names = [str(name) for name in y.columns] if hasattr(y, "columns") else None
+    if sp.issparse(y):
+        y = y.toarray()
+    values = check_array(y, dtype=np.float64, ensure_2d=False, ensure_all_finite="allow-nan", input_name="y")
+    check_consistent_length(np.empty(n_rows), values)
+    if values.ndim > 2:
+        raise ValueError(f"y: found {values.ndim} dimensions; wanted (n_rows,) or (n_rows, n_outputs).")
+    column = values.ndim == 1
+    with np.errstate(over="ignore"):
+        values = np.ascontiguousarray(values[:, None] if column else values, np.float32)
+    if np.isinf(values).any():
+        raise ValueError("y: found a number beyond float32; wanted smaller ones.")
+    if known is not None and values.shape[1] != known.n_outputs:
+        raise ValueError(f"y: found {values.shape[1]} outputs; wanted {known.n_outputs}, as in training.")
+    counts = (~np.isnan(values)).sum(axis=0)
+    if known is None and not counts.all():
+        raise ValueError("y: found an output that is NaN in every row; wanted at least one number.")
+    kind = "regression-column" if column else "regression"
+    found = KnownTargets(kind, None if names is None else np.array(names, object), counts)
+    return found, DenseTargets(values, NO_CLASSES, NO_VALUES, values.shape[1])
+
+
+def encode_labels(
+    y: Any, n_rows: int, known: KnownTargets | None, *, by_class: bool
+) -> tuple[KnownTargets, DenseTargets]:
+    """Classes or labels to predict; ``by_class`` keeps one class a row as its number."""
+    partly = _partly_known(y, n_rows)
+    if partly is not None:
+        if known is not None and partly[0].n_outputs != known.n_outputs:
+            raise ValueError(
+                f"y: found {partly[0].n_outputs} labels; wanted {known.n_outputs}, as in training."
+            )
+        return partly
+    if known is None:
+        targets = encode_targets(y, n_rows)
+        matrix = targets.matrix
+        known = KnownTargets(
+            targets.kind, targets.names, np.bincount(matrix.indices, minlength=matrix.shape[1])
+        )
+    else:
+        kind: Any = known.kind
+        blank = sp.csr_matrix((0, known.n_outputs), dtype=np.float32)
+        matrix = encode_known(y, n_rows, Targets(blank, known.names, kind))
+        if matrix.shape[1] > known.n_outputs:
+            raise ValueError("y: found a class or label that training did not have.")
+    if known.kind in ONE_CLASS_A_ROW and by_class:
+        classes = matrix.indices.astype(np.int32)
+        return known, DenseTargets(NO_VALUES, classes, NO_VALUES, known.n_outputs)
+    values = matrix.toarray().astype(np.float32)
+    return known, DenseTargets(values, NO_CLASSES, NO_VALUES, known.n_outputs)
+
+
+def _partly_known(y: Any, n_rows: int) -> tuple[KnownTargets, DenseTargets] | None:
+    """A 0/1 matrix in which NaN marks what is unknown; None where y is something else."""
+    values = y.to_numpy() if hasattr(y, "columns") and hasattr(y, "to_numpy") else y
+    if not (isinstance(values, np.ndarray) and values.ndim == 2 and values.shape[1] > 1):
+        return None
+    if values.dtype.kind != "f" or not np.isnan(values).any():
+        return None
+    if values.shape[0] != n_rows:
+        raise ValueError(f"y: found {values.shape[0]} rows, wanted {n_rows}, one for each row of X.")
+    if not np.isin(values[~np.isnan(values)], (0, 1)).all():
+        raise ValueError("y: found numbers besides 0, 1 and NaN (unknown); wanted only these.")
+    names = np.array([str(name) for name in y.columns], object) if hasattr(y, "columns") else None
+    known = KnownTargets("multilabel-indicator", names, np.nansum(values, axis=0).astype(np.int64))
+    values = np.ascontiguousarray(values, np.float32)
+    return known, DenseTargets(values, NO_CLASSES, NO_VALUES, values.shape[1])
+
+
+def weighted(targets: DenseTargets, sample_weight: Any) -> DenseTargets:
+    """The targets with weights of rows, or of (row, output) pairs."""
+    if sample_weight is None:
+        return targets
+    if np.ndim(sample_weight) == 0:
+        sample_weight = np.full(targets.n_rows, sample_weight)
+    weights = check_array(
+        sample_weight, dtype=np.float32, ensure_2d=False, order="C", input_name="sample_weight"
+    )
+    weights = weights[:, None] if weights.ndim == 1 else weights
+    if weights.shape not in ((targets.n_rows, 1), (targets.n_rows, targets.n_outputs)):
+        raise ValueError(
+            f"sample_weight: found shape {np.shape(sample_weight)}; wanted ({targets.n_rows},) or"
+            f" ({targets.n_rows}, {targets.n_outputs})."
+        )
+    if weights.min() < 0 or not weights.any():
+        raise ValueError("sample_weight: wanted numbers of 0 or more, not all 0.")
+    return DenseTargets(targets.values, targets.classes, weights, targets.n_outputs)

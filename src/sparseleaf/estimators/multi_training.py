@@ -1,0 +1,263 @@
+"""How GBDT-MO trains: which search and curvature its parameters ask for, and the parts put together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sparseleaf.binning import Cuts, bin_features, find_cuts
+from sparseleaf.boosting.columns import COUNT, DIAGONAL, MATRIX, SHARED
+from sparseleaf.boosting.frontier import FRONTIERS
+from sparseleaf.boosting.grower import Grower
+from sparseleaf.boosting.histograms import HistogramSearch
+from sparseleaf.boosting.leaves import NewtonLeaves
+from sparseleaf.boosting.loop import Booster
+from sparseleaf.boosting.reducers import make_reducer
+from sparseleaf.boosting.splits import SplitLimits
+from sparseleaf.boosting.statistics import DenseGradients
+from sparseleaf.engine.dense import DenseShard
+from sparseleaf.engine.shards import LocalShards
+from sparseleaf.estimators.evaluation import Metric, make_metric
+from sparseleaf.estimators.training import TrainingRun
+
+if TYPE_CHECKING:
+    from sparseleaf._arrays import Array, Features
+    from sparseleaf.boosting.dense_losses import DenseTargets, Loss
+    from sparseleaf.boosting.tree import FlatTree, LeafVectors
+    from sparseleaf.estimators.multi import MultiGBDT
+    from sparseleaf.model import Model
+
+MOST_FULL_OUTPUTS = 32
+"""``split="auto"`` searches all outputs up to this many, and a sketch of them above."""
+
+MOST_MATRIX_OUTPUTS = 32
+
+
+class SearchPlan:
+    """How the gradients of one training become histograms.
+
+    Attributes
+    ----------
+    split : str
+        The search, "auto" resolved.
+    curvature : int
+        See :mod:`sparseleaf.boosting.columns`.
+    matrix : bool
+        Whether the full matrix of curvatures is used.
+    sketch : int
+        Columns of reduced gradients, 0 for none.
+    width : int
+        Columns of a histogram.
+    top : int
+        Outputs of a side that count, 0 for all; ``shared``: the same ones of both.
+    all_outputs : bool
+        Whether every leaf has a value for each output.
+    """
+
+    def __init__(
+        self,
+        params: MultiGBDT,
+        loss: Loss,
+        targets: DenseTargets,
+        directions: Array | None,
+    ) -> None:
+        d = targets.n_outputs
+        k = params.leaf_outputs
+        alone = params.tree_per_output
+        self.loss = loss
+        self.directions = directions
+        split = params.split
+        if split == "auto":
+            few = d <= max(MOST_FULL_OUTPUTS, params.sketch_dim)
+            split = (
+                "reduced"
+                if not few and not alone
+                else "full"
+                if k is None or k >= d or alone
+                else "topk-shared"
+            )
+            if directions is not None:
+                split = "full"
+        if split == "reduced" and params.sketch_dim >= d:
+            split = "full"  # the outputs are no more than a sketch of them would be
+        self.split = split
+        self.matrix = params.hessian == "exact" and d > 1
+        self.sketch = params.sketch_dim if split == "reduced" else 0
+        self._refuse(params, d)
+        if self.matrix:
+            self.curvature = MATRIX
+        elif loss.curved or targets.has_unknown or (len(targets.weights) and targets.weights.shape[1] > 1):
+            self.curvature = DIAGONAL
+        elif len(targets.weights):
+            self.curvature = SHARED if d > 1 else DIAGONAL
+        else:
+            self.curvature = COUNT
+        self.top = k if split.startswith("topk") and k is not None and k < d else 0
+        self.shared = split == "topk-shared"
+        self.all_outputs = (k is None or k >= d) and params.leaf_min_gain == 0 and not alone
+        if self.sketch:
+            self.width = self.sketch + bool(len(targets.weights))
+        else:
+            own = 1 if alone else d
+            self.width = own + (0, 1, own, own * (own + 1) // 2)[self.curvature]
+
+    def _refuse(self, params: MultiGBDT, d: int) -> None:
+        """Parameters that are each sound and together are not."""
+        if self.matrix:
+            if self.loss.name != "softmax":
+                raise ValueError(
+                    f"hessian='exact': loss {self.loss.name!r} has no curvature across outputs; wanted 'diagonal'."
+                )
+            if d > MOST_MATRIX_OUTPUTS:
+                raise ValueError(f"hessian='exact': found {d} outputs; wanted at most {MOST_MATRIX_OUTPUTS}.")
+            if self.split != "full" or params.tree_per_output or self.directions is not None:
+                raise ValueError(
+                    "hessian='exact' searches all outputs at once; wanted split='full', no tree_per_output,"
+                    " leaf_outputs or monotone_constraints."
+                )
+        if self.split.startswith("topk") and params.leaf_outputs is None:
+            raise ValueError(
+                f"split={self.split!r} counts the leaf_outputs best outputs; wanted leaf_outputs=k."
+            )
+        if params.tree_per_output and self.split != "full":
+            raise ValueError(
+                f"tree_per_output: found split={self.split!r}; one output at a time wants 'full'."
+            )
+        if self.directions is not None and (
+            self.split != "full" or params.leaf_outputs is not None or params.leaf_min_gain > 0
+        ):
+            raise ValueError(
+                "monotone_constraints hold for leaves that keep all outputs, searched in full; wanted split='full'"
+                " (or 'auto'), leaf_outputs=None and leaf_min_gain=0."
+            )
+        if self.directions is not None and self.loss.quantile is not None:
+            raise ValueError(f"monotone_constraints: not with loss={self.loss.name!r}.")
+
+
+class MultiTraining:
+    """One run of :meth:`MultiGBDT.fit`: the parts put together."""
+
+    def __init__(
+        self,
+        estimator: MultiGBDT,
+        plan: SearchPlan,
+        X: Features,
+        targets: DenseTargets,
+        categories: dict[int, list[Any]],
+        base_score: Array,
+        before: Model | None,
+        seed: int,
+        n_jobs: int,
+    ) -> None:
+        self._estimator = estimator
+        self._plan = plan
+        self._base_score = base_score
+        self._before = before
+        self._n_jobs = n_jobs
+        self.cuts = _with_categories(find_cuts([X], estimator.max_bins, seed, n_jobs), categories)
+        self.categorical = np.zeros(X.shape[1], np.uint8)
+        self.categorical[list(categories)] = 1
+        shard = self._shard(X, targets)
+        shards = LocalShards(shard)
+        per_round = targets.n_outputs if estimator.tree_per_output else 1
+        self.run = TrainingRun(
+            self._make_booster(shards, targets, seed),
+            shard.n_entries,
+            first=0 if before is None else before.n_trees,
+            per_round=per_round,
+        )
+        self._per_round = per_round
+        self._seen = 0
+        self._watched: tuple[DenseShard, Metric] | None = None
+
+    def watch(self, X: Features, targets: DenseTargets) -> Metric:
+        """Measure on these rows after every round."""
+        metric = make_metric(self._estimator.eval_metric, self._plan.loss, targets)
+        self._watched = (self._shard(X, targets), metric)
+        return metric
+
+    def measure(self, tree: FlatTree, vectors: LeafVectors) -> dict[str, float] | None:
+        """The metric on the watched rows, with the new tree, when a round is complete."""
+        self._seen += 1
+        if self._watched is None:
+            return None
+        shard, metric = self._watched
+        shard.follow(tree, vectors)
+        if self._seen % self._per_round:
+            return None
+        return {f"valid {metric.name}": metric.measure(shard.targets, shard.scores)}
+
+    def _shard(self, X: Features, targets: DenseTargets) -> DenseShard:
+        bins = bin_features([X], self.cuts, np.uint8, self._n_jobs)
+        if self._before is not None:
+            scores = self._before.dense(X, None, self._n_jobs)
+        else:
+            scores = np.repeat(self._base_score[None, :], X.shape[0], axis=0)
+        return DenseShard(
+            bins,
+            self.cuts.missing_bins,
+            targets,
+            scores,
+            self._plan.loss,
+            self._n_jobs,
+            matrix=self._plan.matrix,
+        )
+
+    def _make_booster(self, shards: LocalShards, targets: DenseTargets, seed: int) -> Booster:
+        params, plan = self._estimator, self._plan
+        limits = SplitLimits(params.max_depth, params.min_samples_leaf, params.l2, params.min_gain)
+        has_missing = (shards.sum("missing_features") > 0).astype(np.uint8)
+        rule = NewtonLeaves(
+            params.leaf_outputs,
+            plan.shared,
+            params.leaf_min_gain,
+            params.l2,
+            params.learning_rate,
+            plan.loss.quantile,
+        )
+        statistics = DenseGradients(
+            targets.n_outputs,
+            plan.curvature,
+            rule,
+            make_reducer(params.reducer, plan.sketch, targets.n_outputs) if plan.sketch else None,
+            tree_per_output=params.tree_per_output,
+            n_rows=targets.n_rows,
+            seed=seed,
+        )
+        search = HistogramSearch(
+            np.diff(self.cuts.offsets) + 1 + has_missing,
+            has_missing,
+            plan.width,
+            params.histogram_mb << 20,
+            limits,
+            self._n_jobs,
+            params._most_leaves(targets.n_rows),
+            categorical=self.categorical,
+            directions=plan.directions,
+            top=plan.top,
+            shared=plan.shared,
+        )
+        return Booster(
+            shards=shards,
+            grower=Grower(search, FRONTIERS[params.growth], params.max_leaves, self.cuts),
+            statistics=statistics,
+            n_features=self.cuts.n_features,
+            subsample=params.subsample,
+            colsample_bytree=params.colsample_bytree,
+            colsample_bynode=params.colsample_bynode,
+            seed=seed,
+        )
+
+
+def _with_categories(cuts: Cuts, categories: dict[int, list[Any]]) -> Cuts:
+    """Cuts that give every category a bin of its own."""
+    if not categories:
+        return cuts
+    parts = [
+        np.arange(0.5, max(len(categories[f]) - 1, 0), dtype=np.float32)
+        if f in categories
+        else cuts.values[cuts.offsets[f] : cuts.offsets[f + 1]]
+        for f in range(cuts.n_features)
+    ]
+    return Cuts(np.cumsum([0, *map(len, parts)]).astype(np.int64), np.concatenate(parts).astype(np.float32))
