@@ -48,6 +48,7 @@ class Shard:
         if bins.dtype == np.uint8:
             self._uncommon = _kernels.uncommon_bins(bins, self._common, n_jobs)
         self._residuals = np.empty((0, 0), np.int16)
+        self._count_column = -1
         self._rows = np.empty(0, np.int32)
         self._unsampled = np.empty(0, np.int32)
         self._starts: list[int] = []
@@ -56,9 +57,13 @@ class Shard:
     def make_columns(self, width: int) -> None:
         """Room for the integer columns of the histograms."""
         padded = padded_width(width)
-        if self._residuals.shape[1] != padded:
-            self._residuals = empty_aligned((self.n_rows, padded), np.int16)
-            self._residuals[:] = 0
+        if self._residuals.shape[1] == padded:
+            return
+        self._residuals = empty_aligned((self.n_rows, padded), np.int16)
+        self._residuals[:] = 0
+        if width < padded:  # padding leaves a column: rows are counted in it
+            self._count_column = padded - 1
+            self._residuals[:, -1] = 1
 
     def missing_features(self) -> Array:
         """Rows without a value, of every feature, int64."""
@@ -93,6 +98,7 @@ class Shard:
             pool.features,
             pool.offsets,
             (self._common[pool.features] >= 0).astype(np.uint8),
+            self._count_column,
             pool.sums,
             pool.counts,
             self._n_jobs,
@@ -107,6 +113,7 @@ class Shard:
             at,
             pool.features,
             pool.offsets,
+            self._count_column,
             pool.sums,
             pool.counts,
             self._n_jobs,
