@@ -9,6 +9,7 @@ void bind_leaves(nb::module_& m);
 void bind_losses(nb::module_& m);
 void bind_partition(nb::module_& m);
 void bind_predict(nb::module_& m);
+void bind_ranking(nb::module_& m);
 void bind_scores(nb::module_& m);
 void bind_sketch(nb::module_& m);
 void bind_sparse(nb::module_& m);
@@ -26,6 +27,7 @@ NB_MODULE(_kernels, m) {
     bind_losses(m);
     bind_partition(m);
     bind_predict(m);
+    bind_ranking(m);
     bind_scores(m);
     bind_sketch(m);
     bind_sparse(m);

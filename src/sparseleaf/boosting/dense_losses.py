@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from scipy.special import expit, log_softmax, softmax
@@ -73,6 +73,45 @@ class DenseTargets:
         return np.broadcast_to(known * weights.astype(np.float64), shape)
 
 
+class Loss(Protocol):
+    """A loss with a gradient for every (row, output) pair."""
+
+    @property
+    def name(self) -> str:
+        """What users write."""
+
+    @property
+    def curved(self) -> bool:
+        """Whether the curvature differs from 1."""
+
+    @property
+    def quantile(self) -> float | None:
+        """The quantile of its residuals that is a leaf's best value, for losses whose curvature says nothing."""
+
+    def at(self, round_number: int) -> Loss:
+        """The loss as it is in a round."""
+
+    def curvature_room(self, targets: DenseTargets, shape: tuple[int, ...]) -> Array:
+        """Room for curvatures: as the scores, one column of weights, or none where all are 1."""
+
+    def gradients(
+        self, targets: DenseTargets, scores: Array, g: Array, h: Array, n_jobs: int
+    ) -> tuple[Array, Array]:
+        """Fill g, and h where it differs from row to row; the largest absolute value of every column."""
+
+    def matrices(self, targets: DenseTargets, scores: Array, g: Array, n_jobs: int) -> Array:
+        """The packed lower triangle of every row's matrix of curvatures, float32."""
+
+    def base_score(self, targets: DenseTargets) -> Array:
+        """The best score that is the same for all rows, float32 (n_outputs,)."""
+
+    def predict(self, scores: Array) -> Array:
+        """What scores mean."""
+
+    def value(self, targets: DenseTargets, scores: Array) -> float:
+        """Mean loss."""
+
+
 @dataclass(frozen=True)
 class DenseLoss:
     """A loss that the kernels know by its code.
@@ -99,6 +138,10 @@ class DenseLoss:
     def quantile(self) -> float | None:
         """The quantile of its residuals that is a leaf's best value, for losses whose h says nothing."""
         return {"absolute": 0.5, "quantile": self.parameter}.get(self.name)
+
+    def at(self, round_number: int) -> Loss:
+        """The loss as it is in a round: the same in each."""
+        return self
 
     def curvature_room(self, targets: DenseTargets, shape: tuple[int, ...]) -> Array:
         """Room for curvatures: as the scores, one column of weights, or none where all are 1."""
@@ -201,6 +244,10 @@ class CustomLoss:
     by_class: bool = False
     quantile: float | None = None
 
+    def at(self, round_number: int) -> Loss:
+        """See :class:`DenseLoss`."""
+        return self
+
     def curvature_room(self, targets: DenseTargets, shape: tuple[int, ...]) -> Array:
         """See :class:`DenseLoss`."""
         return np.empty(shape, np.float32)
@@ -247,9 +294,6 @@ class CustomLoss:
             self.function(targets.classes if len(targets.classes) else targets.values, scores)[0]
         )
         return float(np.nanmean(np.abs(found)))
-
-
-Loss = DenseLoss | CustomLoss
 
 
 def _quantile(values: Array, weights: Array, share: float) -> float:

@@ -131,7 +131,7 @@ class DenseGradients:
     def fill(self, shards: Shards, tree: int) -> Columns:
         """See :class:`Statistics`."""
         if not self._alone or tree % self._n_outputs == 0:
-            found = shards.gather("gradients")
+            found = shards.gather("gradients", tree // self._n_outputs if self._alone else tree)
             self._largest_g = np.max([g for g, _ in found], axis=0)
             self._largest_h = np.max([h for _, h in found], axis=0)
         if self._reducer is not None:

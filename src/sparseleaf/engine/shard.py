@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sparseleaf import _kernels
-from sparseleaf._arrays import empty_aligned, hash_rows
+from sparseleaf._arrays import empty_aligned, hash_numbers
 from sparseleaf.binning import common_bins
 from sparseleaf.boosting.columns import padded_width
 
@@ -35,14 +35,24 @@ class Shard:
         Threads.
     first_row : int
         Global number of the first row: random draws depend on it, not on the shard.
+    draws : int64 array, shape (n_rows,), optional
+        Numbers to draw rows by, in place of their global ones: those with the same are drawn together.
     """
 
-    def __init__(self, bins: Array, missing_bins: Array, n_jobs: int, *, first_row: int = 0) -> None:
+    def __init__(
+        self,
+        bins: Array,
+        missing_bins: Array,
+        n_jobs: int,
+        *,
+        first_row: int = 0,
+        draws: Array | None = None,
+    ) -> None:
         self.bins = bins
         self.missing_bins = missing_bins
         self.n_rows: int = bins.shape[0]
         self._n_jobs = n_jobs
-        self._first_row = first_row
+        self._draws = np.arange(first_row, first_row + self.n_rows) if draws is None else draws
         # features with one common bin are also kept as the rows that have another
         self._common = common_bins(bins)
         if bins.dtype == np.uint8:
@@ -78,7 +88,7 @@ class Shard:
             self._rows = np.arange(self.n_rows, dtype=np.int32)
             self._unsampled = np.empty(0, np.int32)
         else:
-            sampled = hash_rows(self.n_rows, *key, first=self._first_row) < np.uint64(int(share * 2.0**64))
+            sampled = hash_numbers(self._draws, *key) < np.uint64(int(share * 2.0**64))
             self._rows = np.flatnonzero(sampled).astype(np.int32)
             self._unsampled = np.flatnonzero(~sampled).astype(np.int32)
         self._starts, self._ends = [0], [len(self._rows)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -21,12 +22,12 @@ from sparseleaf.callbacks import Callback, EarlyStopping, best_tree
 from sparseleaf.data.categories import encode_categories, find_categories
 from sparseleaf.data.targets import decode
 from sparseleaf.estimators.base import CUSTOM, ONE_CLASS_A_ROW, ModelEstimator, encode_known
-from sparseleaf.estimators.evaluation import CLASSIFICATION_METRICS, REGRESSION_METRICS
+from sparseleaf.estimators.evaluation import CLASSIFICATION_METRICS, REGRESSION_METRICS, make_metric
 from sparseleaf.estimators.multi_targets import KnownTargets, encode_labels, encode_numbers, weighted
-from sparseleaf.estimators.multi_training import MultiTraining, SearchPlan
+from sparseleaf.estimators.multi_training import MultiTraining, Problem, SearchPlan, Watched
 from sparseleaf.estimators.parameters import Parameter, check_parameters
 from sparseleaf.metrics import precision_at_k
-from sparseleaf.model import Model, concatenate_trees, join_trees
+from sparseleaf.model import Model, concatenate_trees, join_trees, with_float_values
 from sparseleaf.progress import say, training_progress
 
 if TYPE_CHECKING:
@@ -240,7 +241,6 @@ class MultiGBDT(ModelEstimator):
                 f"early_stopping_rounds={self.early_stopping_rounds} needs rows to measure on; wanted eval_set=(X, y)."
             )
         before = self._before(init_model)
-        n_jobs, seed = effective_n_jobs(self.n_jobs), self._seed()
         if y is None:  # in scikit-learn's words
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         features, categories = self._training_features(X, before)
@@ -248,7 +248,17 @@ class MultiGBDT(ModelEstimator):
         targets = weighted(targets, sample_weight)
         loss = self._dense_loss(known.kind)
         self._check_targets(loss, targets)
-        watched = None if eval_set is None else self._eval_rows(eval_set, known, loss, categories)
+        problem = Problem(features, categories, known, targets, loss)
+        if eval_set is not None:
+            problem = replace(problem, watched=self._eval_rows(eval_set, problem))
+        return self._train(problem, callbacks, before, counts_before=init_model is None)
+
+    def _train(
+        self, problem: Problem, callbacks: Sequence[Callback], before: Model | None, *, counts_before: bool
+    ) -> Self:
+        """Grow the trees; ``counts_before``: those that are there are among the ``n_trees``."""
+        features, targets, loss, known = problem.features, problem.targets, problem.loss, problem.known
+        n_jobs, seed = effective_n_jobs(self.n_jobs), self._seed()
         if before is not None:
             _require_same(before, features, known)
         directions = self._directions(targets.n_outputs)
@@ -262,8 +272,8 @@ class MultiGBDT(ModelEstimator):
         )
         start = loss.base_score(targets) if before is None else before.base_score
         assert start is not None
-        training = MultiTraining(self, plan, features, targets, categories, start, before, seed, n_jobs)
-        metric = training.watch(*watched) if watched is not None else None
+        training = MultiTraining(self, plan, problem, start, before, seed, n_jobs)
+        metric = None if problem.watched is None else problem.watched.metric
         stoppers = (
             []
             if self.early_stopping_rounds is None or metric is None
@@ -277,7 +287,7 @@ class MultiGBDT(ModelEstimator):
         )
         per_round = targets.n_outputs if self.tree_per_output else 1
         n_rounds = self.n_trees
-        if before is not None and init_model is None:  # a warm start counts the trees that are there
+        if before is not None and counts_before:
             n_rounds -= before.n_trees // per_round
             if n_rounds < 0:
                 raise ValueError(
@@ -320,7 +330,7 @@ class MultiGBDT(ModelEstimator):
                 history=history,
                 base_score=start,
                 feature_names=list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None,
-                categories=categories,
+                categories=problem.categories,
             )
         )
         return self
@@ -404,9 +414,9 @@ class MultiGBDT(ModelEstimator):
             model = init_model if isinstance(init_model, Model) else init_model._model()
             if model.base_score is None:
                 raise ValueError(f"init_model: found one of {model.method!r}; wanted one with dense scores.")
-            return model
+            return replace(model, trees=with_float_values(model.trees))
         if self.warm_start and hasattr(self, "model_"):
-            return self.model_
+            return replace(self.model_, trees=with_float_values(self.model_.trees))
         return None
 
     def _training_features(self, X: Any, before: Model | None) -> tuple[Features, dict[int, list[Any]]]:
@@ -436,25 +446,20 @@ class MultiGBDT(ModelEstimator):
     def _features(self, X: Any) -> Features:
         return self._validate_features(X, reset=False) if self.model_.categories else super()._features(X)
 
-    def _eval_rows(
-        self,
-        eval_set: tuple[Any, Any],
-        known: KnownTargets,
-        loss: Loss,
-        categories: dict[int, list[Any]],
-    ) -> tuple[Features, DenseTargets]:
+    def _eval_rows(self, eval_set: tuple[Any, Any], problem: Problem) -> Watched:
         if not isinstance(eval_set, tuple | list) or len(eval_set) != 2:
             raise ValueError(f"eval_set: found {type(eval_set).__name__}; wanted a pair (X, y).")
         try:
-            X = eval_set[0]
-            X = ModelEstimator._validate_features(
-                self, encode_categories(X, categories) if categories else X, reset=False
-            )
-            _, targets = self._encode(eval_set[1], X.shape[0], known)
-            self._check_targets(loss, targets)
-            return X, targets
+            X = self._eval_features(eval_set[0], problem.categories)
+            _, targets = self._encode(eval_set[1], X.shape[0], problem.known)
+            self._check_targets(problem.loss, targets)
+            return Watched(X, targets, make_metric(self.eval_metric, problem.loss, targets))
         except ValueError as error:
             raise ValueError(f"eval_set: {error}") from error
+
+    def _eval_features(self, X: Any, categories: dict[int, list[Any]]) -> Features:
+        encoded = encode_categories(X, categories) if categories else X
+        return ModelEstimator._validate_features(self, encoded, reset=False)
 
     def _directions(self, n_outputs: int) -> Array | None:
         """Constraints as an int8 array (n_features, n_outputs); None where there are none."""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
+from sparseleaf.model.model import with_float_values
+
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
     from sparseleaf.model.model import Model
@@ -44,12 +46,9 @@ def output_importances(model: Model) -> Array:
 
 def _leaf_values(model: Model) -> Callable[[Array], Array]:
     """A function from leaf numbers to dense rows of values."""
-    trees = model.trees
+    trees = with_float_values(model.trees)
     n_leaves = len(trees.leaf_indptr) - 1
     values = trees.leaf_values.astype(np.float64)
-    if len(trees.value_scale):
-        first = np.concatenate(([0], np.cumsum(trees.feature < 0)))[trees.tree_offsets]
-        values *= np.repeat(trees.value_scale, np.diff(trees.leaf_indptr[first]))
     if not len(trees.leaf_labels):
         dense = values.reshape(n_leaves, model.n_labels)
         return lambda numbers: dense[numbers]

@@ -144,10 +144,6 @@ def concatenate_trees(
 
 def join_trees(first: Trees, more: Trees) -> Trees:
     """The trees of one model followed by those of another, which has the same features and labels."""
-    if len(first.value_scale) or len(more.value_scale):
-        raise ValueError(
-            "init_model: its leaf values are kept in 16 bits; wanted one saved with compact=False."
-        )
     first, more = _with_labels(first, more), _with_labels(more, first)
     n_leaves = len(first.leaf_indptr) - 1
     categorical = first.categorical if len(first.categorical) else more.categorical
@@ -175,6 +171,17 @@ def join_trees(first: Trees, more: Trees) -> Trees:
         np.concatenate((first.cover, more.cover)),
         categorical,
         np.concatenate((first.sets, more.sets)),
+    )
+
+
+def with_float_values(trees: Trees) -> Trees:
+    """The same trees with leaf values as float32, where a compact file has them in 16 bits."""
+    if not len(trees.value_scale):
+        return trees
+    first = np.concatenate(([0], np.cumsum(trees.feature < 0)))[trees.tree_offsets]
+    scale = np.repeat(trees.value_scale, np.diff(trees.leaf_indptr[first]))
+    return replace(
+        trees, leaf_values=scale * trees.leaf_values.astype(np.float32), value_scale=np.empty(0, np.float32)
     )
 
 
