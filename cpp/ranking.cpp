@@ -28,11 +28,14 @@ struct Query {
             gain[i] = std::exp2(grade[i]) - 1.0;
         }
         std::iota(ranked.begin(), ranked.end(), 0);
-        std::stable_sort(ranked.begin(), ranked.end(), [&](int32_t a, int32_t b) { return score[a] > score[b]; });
+        std::stable_sort(ranked.begin(), ranked.end(),
+                         [&](int32_t a, int32_t b) { return score[a] > score[b]; });
     }
 };
 
-double discount(int64_t rank) { return 1.0 / std::log2(static_cast<double>(rank) + 2.0); }
+double discount(int64_t rank) {
+    return 1.0 / std::log2(static_cast<double>(rank) + 2.0);
+}
 
 // The best DCG among the first k places.
 double ideal_dcg(const std::vector<double>& gain, int64_t k) {
@@ -48,17 +51,18 @@ enum Change : int { kNdcg = 0, kMap, kPairwise };
 
 // |change of average precision| if the documents at ranks a < b change places, one being relevant.
 // hits[r]: relevant documents among the first r; harmonic[r]: Σ 1/rank over them.
-double map_change(const std::vector<double>& hits, const std::vector<double>& harmonic, int64_t a, int64_t b) {
-    // the relevant one at a has (hits before a, and itself)/rank, at b (hits before b, and itself)/rank; those in
-    // between have one hit more in the first case
+double map_change(const std::vector<double>& hits, const std::vector<double>& harmonic, int64_t a,
+                  int64_t b) {
+    // the relevant one at a has (hits before a, and itself)/rank, at b (hits before b, and itself)/rank;
+    // those in between have one hit more in the first case
     const double between = hits[b] - hits[a + 1];
     const double first = (hits[a] + 1.0) / static_cast<double>(a + 1) + (harmonic[b] - harmonic[a + 1]);
     const double last = (hits[a] + between + 1.0) / static_cast<double>(b + 1);
     return std::fabs(first - last) / hits.back();
 }
 
-// LambdaMART: for every pair of different grades whose better-ranked document is among the first `places`, the
-// RankNet gradient times what exchanging the two would change.
+// LambdaMART: for every pair of different grades whose better-ranked document is among the first `places`,
+// the RankNet gradient times what exchanging the two would change.
 void lambdas(Query& query, int change, int64_t places, bool normalise, double sigma, double* g, double* h) {
     const int64_t n = query.n;
     std::fill(g, g + n, 0.0);
@@ -123,16 +127,27 @@ void gbrank(const Query& query, double margin, double* g, double* h) {
         }
 }
 
-// SmoothDCG: A = Σ_j D(j) Σ_i G(i) h_ij / ideal, h_ij ∝ exp(−(f_i − f_d(j))²/σ) over i; g is −dA/df. The loss has
-// no useful second derivative: h is the gradient's size over half the width of the smoothing, which bounds a step.
-double smooth_dcg(const Query& query, double sigma, double* g, double* h) {
+// SmoothDCG: A = Σ_j D(j) Σ_i G(i) h_ij / ideal, h_ij ∝ exp(−(f_i − f_d(j))²/σ) over i; g is −dA/df. The loss
+// has no useful second derivative: h is the gradient's size over half the width of the smoothing, which
+// bounds a step.
+void smooth_dcg(const Query& query, double sigma, double* g, double* h) {
     const int64_t n = query.n;
     std::fill(g, g + n, 0.0);
     std::fill(h, h + n, 0.0);
     const double ideal = ideal_dcg(query.gain, n);
-    if (n < 1 || ideal <= 0.0) return 0.0;
+    if (n < 1 || ideal <= 0.0) return;
+    if (query.score[query.ranked[0]] == query.score[query.ranked[n - 1]]) {
+        // where all scores are equal A has no slope: start with the squared error of the gains
+        const double most = *std::max_element(query.gain.begin(), query.gain.end());
+        const double mean =
+            std::accumulate(query.gain.begin(), query.gain.end(), 0.0) / static_cast<double>(n);
+        for (int64_t i = 0; i < n; ++i) {
+            g[i] = (mean - query.gain[i]) / most;
+            h[i] = 1.0;
+        }
+        return;
+    }
     std::vector<double> share(static_cast<size_t>(n));
-    double value = 0.0;
     for (int64_t place = 0; place < n; ++place) {
         const int32_t at = query.ranked[place];
         double total = 0.0;
@@ -147,7 +162,6 @@ double smooth_dcg(const Query& query, double sigma, double* g, double* h) {
             mean += query.gain[i] * share[i];
         }
         const double weight = discount(place) / ideal;
-        value += weight * mean;
         // dA/df_i = weight · h_i (G_i − mean) · (−2 (f_i − f_at)/σ), and the opposite for f_at
         for (int64_t i = 0; i < n; ++i) {
             const double slope = weight * share[i] * (query.gain[i] - mean) * (-2.0) *
@@ -158,7 +172,6 @@ double smooth_dcg(const Query& query, double sigma, double* g, double* h) {
     }
     const double half = 0.5 * std::sqrt(sigma);
     for (int64_t i = 0; i < n; ++i) h[i] = std::fabs(g[i]) / half;
-    return value;
 }
 
 enum Loss : int { kLambdaMart = 0, kGbRank, kSmoothDcg };

@@ -218,6 +218,24 @@ class Predictor:
         self, indptr: _I64, indices: _I32, data: _F32, n_trees: int, missing: bool, n_threads: int
     ) -> tuple[_I64, _I32, _F32]: ...
 
+# ranking.cpp
+def rank_gradients(
+    loss: int,
+    change: int,
+    places: int,
+    normalise: bool,
+    parameter: float,
+    factor: float,
+    scores: _F32,
+    grades: _F32,
+    order: _I32,
+    indptr: _I64,
+    weights: _F32,
+    g: _F32,
+    h: _F32,
+    n_threads: int,
+) -> None: ...
+
 # scores.cpp
 def merged_indptr(
     indptr: _I64,
@@ -303,6 +321,7 @@ def find_splits(
     low: _F64,
     high: _F64,
     min_samples: int,
+    min_curvature: float,
     out_feature: _I32,
     out_bin: _I32,
     out_gain: _F64,

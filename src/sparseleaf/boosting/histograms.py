@@ -199,6 +199,7 @@ class HistogramSearch:
             low,
             high,
             self._limits.min_samples_leaf,
+            self._limits.min_curvature,
             feature,
             bin_,
             gain,

@@ -59,6 +59,7 @@ COMMON: dict[str, Parameter] = {
         "name", "The node of highest gain next, or a level at a time.", choices=tuple(FRONTIERS)
     ),
     "min_samples_leaf": Parameter("int", "Rows a leaf must have.", low=1),
+    "min_curvature_leaf": Parameter("float", "Σ of the curvatures H that a leaf must have.", low=0),
     "l2": Parameter("float", "Leaf value is -G/(H + l2).", low=0, symbol="λ"),
     "min_gain": Parameter("float", "A cut must raise Σ G²/(H + l2) by more than this.", low=0, symbol="γ"),
     "max_bins": Parameter("int", "Bins of a feature.", low=2, high=MAX_BINS, symbol="b"),
@@ -143,6 +144,7 @@ class MultiGBDT(ModelEstimator):
         max_leaves: int | None = 31,
         growth: str = "best-first",
         min_samples_leaf: int = 20,
+        min_curvature_leaf: float = 0.0,
         l2: float = 1.0,
         min_gain: float = 0.0,
         max_bins: int = 255,
@@ -173,6 +175,7 @@ class MultiGBDT(ModelEstimator):
         self.max_leaves = max_leaves
         self.growth = growth
         self.min_samples_leaf = min_samples_leaf
+        self.min_curvature_leaf = min_curvature_leaf
         self.l2 = l2
         self.min_gain = min_gain
         self.max_bins = max_bins
@@ -534,6 +537,8 @@ class MultiGBDTRegressor(RegressorMixin, MultiGBDT):  # type: ignore[misc]
         Always the node of highest gain, or a level at a time.
     min_samples_leaf : int, default=20
         Rows a leaf must have.
+    min_curvature_leaf : float, default=0.0
+        Curvature Σ H, over rows and outputs, that a leaf must have.
     l2 : float, default=1.0
         Regularisation λ: a leaf's value is -G/(H + l2).
     min_gain : float, default=0.0
@@ -650,6 +655,8 @@ class MultiGBDTClassifier(ClassifierMixin, MultiGBDT):  # type: ignore[misc]
         Always the node of highest gain, or a level at a time.
     min_samples_leaf : int, default=20
         Rows a leaf must have.
+    min_curvature_leaf : float, default=0.0
+        Curvature Σ H, over rows and outputs, that a leaf must have.
     l2 : float, default=1.0
         Regularisation λ: a leaf's value is -G/(H + l2).
     min_gain : float, default=0.0

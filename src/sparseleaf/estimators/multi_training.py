@@ -241,7 +241,13 @@ class MultiTraining:
 
     def _make_booster(self, shards: LocalShards, targets: DenseTargets, seed: int) -> Booster:
         params, plan = self._estimator, self._plan
-        limits = SplitLimits(params.max_depth, params.min_samples_leaf, params.l2, params.min_gain)
+        limits = SplitLimits(
+            params.max_depth,
+            params.min_samples_leaf,
+            params.l2,
+            params.min_gain,
+            params.min_curvature_leaf,
+        )
         has_missing = (shards.sum("missing_features") > 0).astype(np.uint8)
         rule = NewtonLeaves(
             params.leaf_outputs,
