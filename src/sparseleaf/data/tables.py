@@ -45,6 +45,8 @@ _MORE_NULLS = ["?"]
 """What stands for a missing value beside empty, NA, NaN, null and their kin, which pyarrow knows."""
 _INK = re.compile(rb"\S")
 _LINE = re.compile(rb"[^\r\n]*")
+_RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
+"""What pyarrow says of a ragged row; its own hook for such rows fails where they are not UTF-8."""
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+(,\d+)?")
 
 
@@ -236,36 +238,26 @@ def _read_csv(path: Path, texts: list[str]) -> Any:
     parse = {"delimiter": delimiter.decode(), "ignore_empty_lines": delimiter in header}
     convert = csv.ConvertOptions(strings_can_be_null=True, column_types=dict.fromkeys(texts, pa.string()))
     convert.null_values = [*convert.null_values, *_MORE_NULLS]
-    ragged: list[Any] = []
-
-    def note(row: Any) -> str:
-        ragged.append(row)
-        return "error"
-
+    options = csv.ParseOptions(**parse, newlines_in_values=b'"' in text)
     reason = ""
     for threads in (True, False):  # one thread only where something is wrong: it alone counts rows
-        ragged.clear()
+        # a block has to hold whole rows, however wide
+        reading = csv.ReadOptions(
+            use_threads=threads, block_size=max(1 << 20, min(64 * len(header), 1 << 30))
+        )
         try:
-            table = csv.read_csv(
-                pa.BufferReader(text),
-                # a block has to hold whole rows, however wide
-                csv.ReadOptions(use_threads=threads, block_size=max(1 << 20, min(64 * len(header), 1 << 30))),
-                csv.ParseOptions(**parse, newlines_in_values=b'"' in text, invalid_row_handler=note),
-                convert,
-            )
-            names = table.column_names
+            table = csv.read_csv(pa.BufferReader(text), reading, options, convert)
+            _check_header(path, table.column_names)
+            return table
         except UnicodeDecodeError:
             raise ValueError(f"{path}: found column names that are not UTF-8") from None
         except pa.ArrowInvalid as error:
             reason = str(error)
-        else:
-            _check_header(path, names)
-            return table
+    ragged = _RAGGED.search(reason)
     if ragged:
-        row = ragged[0]
+        number, wanted, found = map(int, ragged.groups())
         raise ValueError(
-            f"{path}: row {row.number - 1} below the column names: found {row.actual_columns} values in"
-            f" {row.text[:60]!r}, wanted {row.expected_columns}"
+            f"{path}: row {number - 1} below the column names: found {found} values, wanted {wanted}"
         )
     raise ValueError(f"{path}: found no sound CSV ({reason})")
 
