@@ -94,7 +94,7 @@ def _user_error(error: Exception) -> str | None:
         return f"{error.format_message()}{hint}"
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return f"{error.filename}: {error.strerror}"
-    if isinstance(error, ValueError | OSError | MemoryError):
+    if isinstance(error, ValueError | OSError | MemoryError | ImportError):
         return str(error) or type(error).__name__
     return None
 

@@ -1,4 +1,4 @@
-"""``sparseleaf train``: XC files in, a model file out."""
+"""``sparseleaf train``: data files in, a model file out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from sparseleaf.cli._common import Data, Jobs, check_output, read_rows, readable_bytes
+from sparseleaf.cli._common import (
+    Columns,
+    Data,
+    DataFormat,
+    Format,
+    Jobs,
+    Reading,
+    Target,
+    check_output,
+    read_rows,
+    readable_bytes,
+)
 
 if TYPE_CHECKING:
     from sparseleaf.estimators import SparseGBDTClassifier
@@ -28,6 +39,8 @@ def train(
             "--set", "-s", metavar="NAME=VALUE", help="Set a parameter, e.g. n_trees=200; may be repeated."
         ),
     ] = None,
+    target: Target = None,
+    format_: DataFormat = Format.AUTO,
     valid: Annotated[Path | None, typer.Option(help="Rows to measure on after every tree.")] = None,
     jobs: Jobs = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of all random draws.")] = None,
@@ -45,10 +58,9 @@ def train(
         )
     check_output(model, "--model", [*data, *([valid] if valid else [])])
 
-    from sparseleaf.data import load_xc
-
-    X, Y = load_xc(data, n_jobs=jobs)
-    eval_set = read_rows([valid], X.shape[1], jobs) if valid else None
+    how = Reading.of(format_, target, jobs)
+    X, Y = read_rows(estimator, data, how)
+    eval_set = read_rows(estimator, [valid], how, Columns.of_rows(X)) if valid else None
     began = time.perf_counter()
     interrupted = _fit(estimator, X, Y, eval_set)
     seconds = time.perf_counter() - began
