@@ -49,6 +49,10 @@ Target = Annotated[
         help="Column to predict, for CSV and Parquet; a,b or repeated for several.",
     ),
 ]
+Qid = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="Column with the query of every row, for ranking CSV and Parquet."),
+]
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Threads; all cores by default.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
@@ -60,12 +64,33 @@ class Reading:
     format: Format
     target: list[str]
     n_jobs: int | None
+    qid: str | None = None
 
     @classmethod
-    def of(cls, format_: Format, target: list[str] | None, n_jobs: int | None) -> Reading:
+    def of(
+        cls, format_: Format, target: list[str] | None, n_jobs: int | None, qid: str | None = None
+    ) -> Reading:
         """From the options; ``a,b`` are two columns, ``"a,b"`` in quotes is one."""
         names = [name for text in target or [] for name in next(csv.reader([text]), [])]
-        return cls(format_, names, n_jobs)
+        return cls(format_, names, n_jobs, qid)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What data files hold, as estimators take it.
+
+    Attributes
+    ----------
+    X : CSR matrix or pandas.DataFrame
+    Y : CSR matrix, array, list of lists, DataFrame or None
+        Several targets are a DataFrame, for the sake of their names; None where a table is without targets.
+    qid : array or None
+        The query of every row, where the files tell.
+    """
+
+    X: Any
+    Y: Any
+    qid: Any = None
 
 
 @dataclass(frozen=True)
@@ -93,18 +118,12 @@ def read_rows(
     columns: Columns | None = None,
     *,
     labelled: bool = True,
-) -> tuple[Any, Any]:
-    """X and Y of several files, as an estimator takes them.
+) -> Rows:
+    """The rows of several files, as an estimator takes them.
 
     Sparse files may know fewer features than ``columns`` has; a table's columns are brought into its order
-    where it has names. Text columns are refused for an estimator that does not take categories.
-
-    Returns
-    -------
-    X : CSR matrix or pandas.DataFrame
-    Y : CSR matrix, array, list of lists, or DataFrame
-        None where ``labelled`` is false and a table is without targets; else targets must be there. Several
-        targets are a DataFrame, for the sake of their names.
+    where it has names. Text columns are refused for an estimator that does not take categories. Where
+    ``labelled`` is false a table may be without targets.
     """
     if sum(str(path) == "-" for path in paths) > 1:
         raise ValueError("-: standard input is given twice; wanted once.")
@@ -120,8 +139,10 @@ def read_rows(
             f"--target {how.target[0]}: {paths[0]} is read as {formats[0]}, whose rows hold their labels;"
             " wanted CSV or Parquet (see --format)."
         )
+    if how.qid is not None and formats[0] not in (Format.CSV, Format.PARQUET):
+        raise ValueError(f"--qid {how.qid}: {paths[0]} is read as {formats[0]}, which has no such columns.")
     if formats[0] == Format.XC:
-        return _read_xc(paths, how, columns)
+        return Rows(*_read_xc(paths, how, columns))
     return _read_table(estimator, paths, formats[0], how, columns, labelled)
 
 
@@ -177,8 +198,9 @@ def _read_table(
     how: Reading,
     columns: Columns | None,
     labelled: bool,
-) -> tuple[Any, Any]:
-    from sparseleaf.data.tables import MAX_CATEGORIES, load_table
+) -> Rows:
+    from sparseleaf.data.categories import MAX_CATEGORIES
+    from sparseleaf.data.tables import load_table
 
     files = ", ".join(map(str, paths))
     if labelled and not how.target and format_ is not Format.SVMLIGHT:
@@ -190,9 +212,11 @@ def _read_table(
         require_target=labelled,
         max_categories=MAX_CATEGORIES if columns is None else None,  # new rows may hold levels of their own
     )
-    X, Y = table.X, table.y
+    X, Y, qid = table.X, table.y, table.qid
     if format_ is Format.SVMLIGHT:
-        return X if columns is None else _resized(X, columns.count, files), Y
+        return Rows(X if columns is None else _resized(X, columns.count, files), Y, qid)
+    if how.qid is not None:
+        X, qid = _without_queries(X, how.qid, files)
     if columns is not None:
         X = _in_order(X, columns, files)
     _refuse_text(estimator, X, files)
@@ -200,7 +224,18 @@ def _read_table(
         import pandas as pd
 
         Y = pd.DataFrame(Y, columns=list(table.target_names))
-    return X, Y
+    return Rows(X, Y, qid)
+
+
+def _without_queries(X: Any, name: str, files: str) -> tuple[Any, Any]:
+    """Features without the column of queries, and that."""
+    if name not in X.columns:
+        raise ValueError(f"--qid {name}: {files} has no such column.")
+    column = X[name]
+    if column.isna().any():
+        raise ValueError(f"--qid {name}: {files} has rows without a query.")
+    values = column.astype(str) if hasattr(column, "cat") else column
+    return X.drop(columns=name), values.to_numpy()
 
 
 def _resized(X: sparse.csr_matrix, n_features: int, files: str) -> sparse.csr_matrix:
@@ -245,17 +280,8 @@ def _refuse_text(estimator: Any, X: Any, files: str) -> None:
 
 def topk_ids(estimator: Any, X: Any, k: int, n_jobs: int | None) -> tuple[Any, Any]:
     """Label ids and scores of the k best labels, for models with label names too."""
-    import numpy as np
-
-    from sparseleaf._arrays import effective_n_jobs
-    from sparseleaf.estimators.base import refuse_nan
-
-    model = estimator.model_
-    if hasattr(X, "columns"):
-        X = np.ascontiguousarray(X.to_numpy(np.float32))
-    if model.projection is not None:
-        refuse_nan(X)
-    return model.topk(X, k, None, effective_n_jobs(n_jobs))  # type: ignore[no-any-return]
+    estimator.n_jobs = n_jobs
+    return estimator._topk_ids(X, k, None)  # type: ignore[no-any-return]
 
 
 def check_output(path: Path, option: str, inputs: Iterable[Path] = ()) -> None:

@@ -68,7 +68,7 @@ def describe(path: Path) -> dict[str, Any]:
         "n_leaves": n_leaves,
         "depth_max": int(deepest.max(initial=0)),
         "depth_mean": float(deepest.mean()) if len(deepest) else 0.0,
-        "labels_per_leaf": len(trees.leaf_labels) / n_leaves if n_leaves else 0.0,
+        "labels_per_leaf": len(trees.leaf_values) / n_leaves if n_leaves else 0.0,
         "projection_shape": None if model.projection is None else list(model.projection.components.shape),
         "keep_raw": model.projection is not None and model.projection.keep_raw,
         "top_features": [

@@ -20,6 +20,7 @@ from sparseleaf.cli._common import (
     Format,
     Jobs,
     Model,
+    Qid,
     Reading,
     Target,
     check_output,
@@ -41,6 +42,7 @@ def predict(
     ] = None,
     target: Target = None,
     format_: DataFormat = Format.AUTO,
+    qid: Qid = None,
     as_json: Annotated[bool, typer.Option("--json", help="A JSON object a row.")] = False,
     jobs: Jobs = None,
 ) -> None:
@@ -57,12 +59,12 @@ def predict(
     import sparseleaf
 
     estimator = sparseleaf.load(model)
-    how = Reading.of(format_, target, jobs)
-    X, _ = read_rows(estimator, data, how, Columns.of_model(estimator), labelled=False)
+    how = Reading.of(format_, target, jobs, qid)
+    rows = read_rows(estimator, data, how, Columns.of_model(estimator), labelled=False)
     lines = (
-        topk_lines(estimator, X, k, as_json, jobs)
+        topk_lines(estimator, rows.X, k, as_json, jobs)
         if hasattr(estimator, "predict_topk")
-        else output_lines(estimator, X, as_json)
+        else output_lines(estimator, rows.X, as_json)
     )
     with _opened(output if to_file else None) as file:
         for some in lines:

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparseleaf._files import read_bytes
+from sparseleaf.data.categories import MAX_CATEGORIES
 from sparseleaf.data.svmlight import load_svmlight
 from sparseleaf.data.xc import load_xc
 
@@ -38,9 +39,6 @@ SUFFIXES = {
     ".libsvm": "svmlight",
     ".txt": "xc",
 }
-MAX_CATEGORIES = 254
-"""Levels that a text column may have: with a missing one they fit into the 256 bins of a feature."""
-
 _MORE_NULLS = ["?"]
 """What stands for a missing value beside empty, NA, NaN, null and their kin, which pyarrow knows."""
 _INK = re.compile(rb"\S")

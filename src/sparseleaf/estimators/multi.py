@@ -750,11 +750,8 @@ class MultiGBDTClassifier(ClassifierMixin, MultiGBDT):  # type: ignore[misc]
         scores : float32 array, shape (n_rows, k)
             -inf where there is no label.
         """
-        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-            raise ValueError(f"k: found {k!r}; wanted an int of at least 1.")
-        model = self._model()
-        ids, scores = model.topk(self._features(X), int(k), n_trees, effective_n_jobs(self.n_jobs))
-        return decode(ids, model.label_names), scores
+        ids, scores = self._topk_ids(X, k, n_trees)
+        return decode(ids, self.model_.label_names), scores
 
     def staged_predict_proba(self, X: Any, *, every: int = 1) -> Iterator[Array]:
         """:meth:`predict_proba` after ``every``, 2 · ``every``, … trees."""
@@ -781,6 +778,12 @@ class MultiGBDTClassifier(ClassifierMixin, MultiGBDT):  # type: ignore[misc]
     def _adopt(self, model: Model) -> None:
         super()._adopt(model)
         self.classes_ = np.arange(model.n_labels) if model.label_names is None else model.label_names
+
+    def _topk_ids(self, X: Any, k: int, n_trees: int | None) -> tuple[Array, Array]:
+        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+            raise ValueError(f"k: found {k!r}; wanted an int of at least 1.")
+        model = self._model()
+        return model.topk(self._features(X), int(k), n_trees, effective_n_jobs(self.n_jobs))
 
     @property
     def _one_class(self) -> bool:

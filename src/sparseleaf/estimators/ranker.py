@@ -326,10 +326,12 @@ class GBDTRanker(MultiGBDT):
 
 def _metric(name: str, qid: Array) -> Metric:
     kind, _, depth = name.partition("@")
-    measure = {
-        "ndcg": lambda y, scores: ndcg(y, scores, qid, k=int(depth)),
-        "map": lambda y, scores: average_precision(y, scores, qid),
-        "mrr": lambda y, scores: reciprocal_rank(y, scores, qid),
-        "pairwise": lambda y, scores: pairwise_accuracy(y, scores, qid),
-    }[kind]
-    return Metric(name, True, lambda targets, scores: mean_of(measure(targets.values[:, 0], scores[:, 0])))
+
+    def measure(targets: DenseTargets, scores: Array) -> float:
+        y, found = targets.values[:, 0], scores[:, 0]
+        if kind == "ndcg":
+            return mean_of(ndcg(y, found, qid, k=int(depth)))
+        each = {"map": average_precision, "mrr": reciprocal_rank, "pairwise": pairwise_accuracy}[kind]
+        return mean_of(each(y, found, qid))
+
+    return Metric(name, True, measure)

@@ -9,8 +9,8 @@ from sparseleaf import SparseGBDTClassifier
 from sparseleaf._arrays import hash_rows
 from sparseleaf.binning import bin_features, find_cuts
 from sparseleaf.engine import shard as shard_module
-from sparseleaf.engine.sparse import SparseShard
 from sparseleaf.engine.shards import LocalShards
+from sparseleaf.engine.sparse import SparseShard
 from sparseleaf.estimators import sparse as sparse_module
 
 
@@ -100,7 +100,7 @@ def test_block_size_does_not_change_a_byte(parameters, monkeypatch, tmp_path):
 def test_predictions_of_training_rows_are_the_scores_of_training(parameters, sparse, monkeypatch):
     shards = []
 
-    class Watched(Shard):
+    class Watched(SparseShard):
         def __init__(self, *args, **kwargs):
             super().__init__(*args, **kwargs)
             shards.append(self)
@@ -141,13 +141,13 @@ def test_a_block_of_many_labels_does_not_leave_its_room_to_the_others(monkeypatc
     Y = np.zeros((640, n_labels), bool)
     Y[:block_rows] = True
     Y[block_rows:, 0] = True
-    plain = Shard.__init__
+    plain = SparseShard.__init__
 
     def remembered(self, *args, **options):
         plain(self, *args, **options | {"block_rows": block_rows})
         shards.append(self)
 
-    monkeypatch.setattr(Shard, "__init__", remembered)
+    monkeypatch.setattr(SparseShard, "__init__", remembered)
     X = np.random.default_rng(0).normal(size=(640, 3))
     SparseGBDTClassifier(n_trees=25, leaf_labels=3).fit(X, sp.csr_matrix(Y))
     for indptr, labels, _ in shards[0]._blocks:
