@@ -136,17 +136,6 @@ void smooth_dcg(const Query& query, double sigma, double* g, double* h) {
     std::fill(h, h + n, 0.0);
     const double ideal = ideal_dcg(query.gain, n);
     if (n < 1 || ideal <= 0.0) return;
-    if (query.score[query.ranked[0]] == query.score[query.ranked[n - 1]]) {
-        // where all scores are equal A has no slope: start with the squared error of the gains
-        const double most = *std::max_element(query.gain.begin(), query.gain.end());
-        const double mean =
-            std::accumulate(query.gain.begin(), query.gain.end(), 0.0) / static_cast<double>(n);
-        for (int64_t i = 0; i < n; ++i) {
-            g[i] = (mean - query.gain[i]) / most;
-            h[i] = 1.0;
-        }
-        return;
-    }
     std::vector<double> share(static_cast<size_t>(n));
     for (int64_t place = 0; place < n; ++place) {
         const int32_t at = query.ranked[place];
@@ -174,7 +163,20 @@ void smooth_dcg(const Query& query, double sigma, double* g, double* h) {
     for (int64_t i = 0; i < n; ++i) h[i] = std::fabs(g[i]) / half;
 }
 
-enum Loss : int { kLambdaMart = 0, kGbRank, kSmoothDcg };
+// Squared error of gains within a query: where SmoothDCG starts, since it has no slope where scores are
+// equal.
+void squared_gains(const Query& query, double* g, double* h) {
+    std::fill(g, g + query.n, 0.0);
+    std::fill(h, h + query.n, 0.0);
+    const double most = query.n ? *std::max_element(query.gain.begin(), query.gain.end()) : 0.0;
+    if (most <= 0.0) return;
+    for (int64_t i = 0; i < query.n; ++i) {
+        g[i] = query.score[i] - query.gain[i] / most;
+        h[i] = 1.0;
+    }
+}
+
+enum Loss : int { kLambdaMart = 0, kGbRank, kSmoothDcg, kSquaredGains };
 
 // places, change, normalise: of LambdaMART. parameter: σ of LambdaMART and SmoothDCG, τ of GBRank.
 // factor: scores are multiplied by it first. weights: one a query, or none.
@@ -183,7 +185,7 @@ void rank_gradients(int loss, int change, int64_t places, bool normalise, double
                     In1<float> weights, Out1<float> g, Out1<float> h, int n_threads) {
     const int64_t n_queries = static_cast<int64_t>(indptr.size()) - 1;
     const auto n = static_cast<int64_t>(scores.size());
-    require(loss >= kLambdaMart && loss <= kSmoothDcg && change >= kNdcg && change <= kPairwise,
+    require(loss >= kLambdaMart && loss <= kSquaredGains && change >= kNdcg && change <= kPairwise,
             "loss, change: unknown");
     require(grades.size() == scores.size() && g.size() == scores.size() && h.size() == scores.size(),
             "grades, g, h: one number a row");
@@ -211,6 +213,8 @@ void rank_gradients(int loss, int change, int64_t places, bool normalise, double
                 lambdas(own.query, change, places, normalise, parameter, own.g.data(), own.h.data());
             else if (loss == kGbRank)
                 gbrank(own.query, parameter, own.g.data(), own.h.data());
+            else if (loss == kSquaredGains)
+                squared_gains(own.query, own.g.data(), own.h.data());
             else
                 smooth_dcg(own.query, parameter, own.g.data(), own.h.data());
             const double weight = weights.size() ? weights.data()[q] : 1.0;

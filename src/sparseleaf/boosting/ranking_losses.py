@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from sparseleaf.boosting.dense_losses import DenseTargets, Loss
 
 RANKING_LOSSES = ("lambdamart", "gbrank", "smoothdcg")
+START = "squared-gains"
+KERNELS = (*RANKING_LOSSES, START)
+"""Losses in the order of their codes in the kernel."""
+
 CHANGES = ("ndcg", "map", "pairwise")
 """What LambdaMART weighs a pair by: how much exchanging its documents would change NDCG, average precision, or 1."""
 
@@ -68,6 +72,8 @@ class RankingLoss:
         σ of LambdaMART and SmoothDCG, τ of GBRank.
     factor : float
         Scores are multiplied by it: GBRank's averaged update sees the mean of the trees so far.
+    start_rounds : int
+        Of SmoothDCG: rounds that fit the gains themselves first.
     """
 
     name: str
@@ -77,13 +83,22 @@ class RankingLoss:
     normalise: bool = True
     parameter: float = 1.0
     factor: float = 1.0
+    start_rounds: int = 30
 
     curved = True
     quantile = None
 
     def at(self, round_number: int) -> Loss:
-        """GBRank: f after t trees is Σ g / (t + 1), since f_t = (t · f_{t-1} + g_t)/(t + 1)."""
-        return replace(self, factor=1.0 / (round_number + 1)) if self.name == "gbrank" else self
+        """The loss as it is in a round.
+
+        GBRank: f after t trees is Σ g / (t + 1), since f_t = (t · f_{t-1} + g_t)/(t + 1). SmoothDCG: the first rounds
+        fit the gains themselves, since where all scores are equal it has no slope, and far from a good ranking little.
+        """
+        if self.name == "gbrank":
+            return replace(self, factor=1.0 / (round_number + 1))
+        if self.name == "smoothdcg" and round_number < self.start_rounds:
+            return replace(self, name=START)
+        return self
 
     def curvature_room(self, targets: DenseTargets, shape: tuple[int, ...]) -> Array:
         """See :class:`Loss`."""
@@ -94,7 +109,7 @@ class RankingLoss:
     ) -> tuple[Array, Array]:
         """See :class:`Loss`."""
         _kernels.rank_gradients(
-            RANKING_LOSSES.index(self.name),
+            KERNELS.index(self.name),
             CHANGES.index(self.change),
             self.places,
             self.normalise,

@@ -84,7 +84,8 @@ def column(model: TrainedModel, number: int) -> dict[str, Any]:
     projected = 0 if model.projection is None else model.projection.components.shape[1]
     if number < projected:
         return {"feature": number, "kind": "projected"}
-    return {"feature": number - projected, "kind": "raw"}
+    found = {"feature": number - projected, "kind": "raw"}
+    return found if model.feature_names is None else found | {"name": model.feature_names[number - projected]}
 
 
 def tree_depths(trees: Trees) -> Array:
@@ -136,7 +137,7 @@ def _show(path: Path, found: dict[str, Any]) -> None:
         "size": readable_bytes(found["bytes"])
         + f" ({', '.join(f'{name} {readable_bytes(n)}' for name, n in found['bytes_by_part'].items() if n)})",
         "top features": ", ".join(
-            f"{top['kind']} {top['feature']} ({100 * top['importance']:.1f}%)"
+            f"{top.get('name') or f'{top["kind"]} {top["feature"]}'} ({100 * top['importance']:.1f}%)"
             for top in found["top_features"]
         ),
         "parameters": "  ".join(f"{name}={value}" for name, value in found["parameters"].items()),

@@ -46,8 +46,14 @@ PARAMETERS: dict[str, Parameter] = {
     ),
     "margin": Parameter("float", "GBRank: τ, how far apart two documents should be.", low=0, symbol="τ"),
     "sigma": Parameter(
-        "float", "LambdaMART: steepness; SmoothDCG: width of the smoothing.", low=0, low_open=True, symbol="σ"
+        "float",
+        "LambdaMART: steepness; SmoothDCG: width of the smoothing. None is 1 and 0.3.",
+        low=0,
+        low_open=True,
+        none=True,
+        symbol="σ",
     ),
+    "start_rounds": Parameter("int", "SmoothDCG: rounds that first fit the gains themselves.", low=1),
     **{
         name: COMMON[name]
         for name in (
@@ -90,9 +96,11 @@ class GBDTRanker(MultiGBDT):
     normalise : bool, default=True
         LambdaMART: divides a pair's weight by how far its scores are apart, and bounds what a query weighs.
     margin : float, default=1.0
-        GBRank: τ, how far apart the scores of two documents should be.
-    sigma : float, default=1.0
-        LambdaMART: steepness of the logistic function; SmoothDCG: width of the smoothing.
+        GBRank: τ, how far apart the scores of two documents should be; with no l2 it only sets their scale.
+    sigma : float or None, default=None
+        LambdaMART: steepness of the logistic function; SmoothDCG: width of the smoothing. None is 1 and 0.3.
+    start_rounds : int, default=30
+        SmoothDCG: rounds that first fit the gains themselves, for where all scores are equal it has no slope.
     max_depth : int or None, default=None
         Levels of a tree below its root.
     max_leaves : int or None, default=31
@@ -165,7 +173,8 @@ class GBDTRanker(MultiGBDT):
         places: int = 30,
         normalise: bool = True,
         margin: float = 1.0,
-        sigma: float = 1.0,
+        sigma: float | None = None,
+        start_rounds: int = 30,
         max_depth: int | None = None,
         max_leaves: int | None = 31,
         growth: str = "best-first",
@@ -196,6 +205,7 @@ class GBDTRanker(MultiGBDT):
         self.normalise = normalise
         self.margin = margin
         self.sigma = sigma
+        self.start_rounds = start_rounds
         self.max_depth = max_depth
         self.max_leaves = max_leaves
         self.growth = growth
@@ -303,8 +313,16 @@ class GBDTRanker(MultiGBDT):
     # --- inside
 
     def _ranking_loss(self, queries: Queries) -> RankingLoss:
-        parameter = self.margin if self.loss == "gbrank" else self.sigma
-        return RankingLoss(self.loss, queries, self.metric, self.places, self.normalise, parameter)
+        parameter = {"lambdamart": self.sigma or 1.0, "smoothdcg": self.sigma or 0.3, "gbrank": self.margin}
+        return RankingLoss(
+            self.loss,
+            queries,
+            self.metric,
+            self.places,
+            self.normalise,
+            parameter[self.loss],
+            start_rounds=self.start_rounds,
+        )
 
     def _encode(self, y: Any, n_rows: int, known: KnownTargets | None) -> tuple[KnownTargets, DenseTargets]:
         grades = check_grades(y, n_rows).astype(np.float32)[:, None]
