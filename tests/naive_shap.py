@@ -25,7 +25,8 @@ def leaf_rows(trees, n_labels):
     for leaf in range(len(rows)):
         own = slice(trees.leaf_indptr[leaf], trees.leaf_indptr[leaf + 1])
         scale = trees.value_scale[tree_of_leaf[leaf]] if len(trees.value_scale) else 1.0
-        labels = trees.leaf_labels[own] if len(trees.leaf_labels) else slice(None)
+        dense = len(trees.leaf_values) and not len(trees.leaf_labels)
+        labels = slice(None) if dense else trees.leaf_labels[own]
         rows[leaf, labels] = trees.leaf_values[own] * np.float64(scale)
     return rows
 

@@ -25,7 +25,7 @@ def leaf_vectors(model: Model, outputs: Array | None = None) -> tuple[Array, Arr
     indptr, labels = trees.leaf_indptr, trees.leaf_labels.astype(np.int32)
     if outputs is None:
         return indptr, labels, values
-    if not len(labels):
+    if not len(labels) and len(values):
         chosen = np.ascontiguousarray(values.reshape(n_leaves, model.n_labels)[:, outputs])
         return np.arange(n_leaves + 1, dtype=np.int64) * len(outputs), labels, chosen.ravel()
     place = np.full(model.n_labels, -1, np.int32)
