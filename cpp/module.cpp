@@ -11,6 +11,7 @@ void bind_partition(nb::module_& m);
 void bind_predict(nb::module_& m);
 void bind_ranking(nb::module_& m);
 void bind_scores(nb::module_& m);
+void bind_shap(nb::module_& m);
 void bind_sketch(nb::module_& m);
 void bind_sparse(nb::module_& m);
 void bind_sparse_histogram(nb::module_& m);
@@ -29,6 +30,7 @@ NB_MODULE(_kernels, m) {
     bind_predict(m);
     bind_ranking(m);
     bind_scores(m);
+    bind_shap(m);
     bind_sketch(m);
     bind_sparse(m);
     bind_sparse_histogram(m);

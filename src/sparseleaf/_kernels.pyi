@@ -264,6 +264,24 @@ def topk_scores(
     blocks: list[_Block], names: _I32, out_labels: _I32, out_scores: _F32, n_threads: int
 ) -> None: ...
 
+# shap.cpp
+def shap_values(
+    tree_offsets: _I64,
+    feature: _I32,
+    threshold: _F32,
+    missing_left: _U8,
+    child: _I32,
+    cover: _U32,
+    categorical: _U8,
+    sets: _U8,
+    leaf_indptr: _I64,
+    leaf_labels: _I32,
+    leaf_values: _F32,
+    X: _F32,
+    out: _F64,
+    n_threads: int,
+) -> None: ...
+
 # sketch.cpp
 def count_sketch(
     blocks: list[_Block], key: int, n_labels: int, loss: int, out: _F32, n_threads: int

@@ -18,6 +18,7 @@ import typer
 
 from sparseleaf.cli.demo import demo
 from sparseleaf.cli.evaluate import evaluate
+from sparseleaf.cli.export import export
 from sparseleaf.cli.inspect import inspect
 from sparseleaf.cli.predict import predict
 from sparseleaf.cli.train import train
@@ -32,7 +33,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, train, predict, evaluate, inspect):
+for command in (demo, train, predict, evaluate, inspect, export):
     app.command()(command)
 
 

@@ -137,7 +137,7 @@ def _show(path: Path, found: dict[str, Any]) -> None:
         "size": readable_bytes(found["bytes"])
         + f" ({', '.join(f'{name} {readable_bytes(n)}' for name, n in found['bytes_by_part'].items() if n)})",
         "top features": ", ".join(
-            f"{top.get('name') or f'{top["kind"]} {top["feature"]}'} ({100 * top['importance']:.1f}%)"
+            f"{top.get('name', '{kind} {feature}'.format(**top))} ({100 * top['importance']:.1f}%)"
             for top in found["top_features"]
         ),
         "parameters": "  ".join(f"{name}={value}" for name, value in found["parameters"].items()),

@@ -28,6 +28,7 @@ from sparseleaf.estimators.multi_training import MultiTraining, Problem, SearchP
 from sparseleaf.estimators.parameters import Parameter, check_parameters
 from sparseleaf.metrics import precision_at_k
 from sparseleaf.model import Model, concatenate_trees, join_trees, with_float_values
+from sparseleaf.model.explain import MEMORY_MB
 from sparseleaf.progress import say, training_progress
 
 if TYPE_CHECKING:
@@ -609,6 +610,29 @@ class MultiGBDTRegressor(RegressorMixin, MultiGBDT):  # type: ignore[misc]
         for scores in self._stages(X, every):
             yield self._shaped(scores)
 
+    def shap_values(
+        self, X: Any, *, outputs: Sequence[Any] | Array | None = None, memory_mb: int = MEMORY_MB
+    ) -> tuple[Array, Array]:
+        """What every feature adds to every output of a row: exact Shapley values (path-dependent TreeSHAP).
+
+        With ``loss="poisson"`` these explain the logarithm of what :meth:`predict` answers.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix, shape (n_rows, n_features)
+        outputs : sequence, optional
+            Only these outputs: names where y was a DataFrame, else numbers.
+        memory_mb : int, default=4096
+            The answer may take so many MiB; more is refused.
+
+        Returns
+        -------
+        values : float64 array, shape (n_rows, n_features, n_outputs)
+        expected : float64 array, shape (n_outputs,)
+            Outputs of a row of which nothing is known: ``values.sum(axis=1) + expected`` are those of the row.
+        """
+        return self._explain(X, outputs, memory_mb, "outputs")
+
     def _shaped(self, scores: Array) -> Array:
         name = self.model_.parameters["loss"]
         values = scores if name == CUSTOM else self._named_loss(name).predict(scores)
@@ -762,6 +786,29 @@ class MultiGBDTClassifier(ClassifierMixin, MultiGBDT):  # type: ignore[misc]
         """:meth:`predict` after ``every``, 2 · ``every``, … trees."""
         for scores in self._stages(X, every):
             yield self._answers(scores)
+
+    def shap_values(
+        self, X: Any, *, labels: Sequence[Any] | Array | None = None, memory_mb: int = MEMORY_MB
+    ) -> tuple[Array, Array]:
+        """What every feature adds to every score of a row: exact Shapley values (path-dependent TreeSHAP).
+
+        Scores are what probabilities are made of; two classes have two of them.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix, shape (n_rows, n_features)
+        labels : sequence, optional
+            Only these classes or labels, of ``classes_``.
+        memory_mb : int, default=4096
+            The answer may take so many MiB; more is refused.
+
+        Returns
+        -------
+        values : float64 array, shape (n_rows, n_features, n_labels)
+        expected : float64 array, shape (n_labels,)
+            Scores of a row of which nothing is known: ``values.sum(axis=1) + expected`` are those of the row.
+        """
+        return self._explain(X, labels, memory_mb, "labels")
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy, or precision at 1 where rows have several labels."""
