@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sparseleaf.model.model import with_float_values
+
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
     from sparseleaf.model.model import Model
@@ -16,12 +18,9 @@ def leaf_vectors(model: Model, outputs: Array | None = None) -> tuple[Array, Arr
 
     There are no labels where every leaf has a value for each output. Values are those that prediction adds up.
     """
-    trees = model.trees
+    trees = with_float_values(model.trees)
     values = trees.leaf_values.astype(np.float32)
     n_leaves = len(trees.leaf_indptr) - 1
-    if len(trees.value_scale):
-        first = np.concatenate(([0], np.cumsum(trees.feature < 0)))[trees.tree_offsets]
-        values *= np.repeat(trees.value_scale, np.diff(trees.leaf_indptr[first]))
     indptr, labels = trees.leaf_indptr, trees.leaf_labels.astype(np.int32)
     if outputs is None:
         return indptr, labels, values
