@@ -142,12 +142,12 @@ class DenseGradients:
             largest_h = largest_h[outputs]
         elif self._curvature == MATRIX:  # a quadratic form wants one scale
             largest_g, largest_h = (np.full_like(a, a.max(initial=0)) for a in (largest_g, largest_h))
+        first = outputs.start or 0
         g_scale, h_scale = self._fit_scales(
-            shards, "quantise", int16_scales(largest_g), int16_scales(largest_h), outputs.start or 0
+            shards, "quantise", int16_scales(largest_g), int16_scales(largest_h), first
         )
-        return make_columns(
-            self._curvature, g_scale, h_scale[: len(g_scale)] if len(h_scale) else np.ones(1), self._rule.l2
-        )
+        own_h = h_scale[: len(g_scale)] if len(h_scale) else np.ones(1)
+        return make_columns(self._curvature, g_scale, own_h, self._rule.l2, first)
 
     def _fill_reduced(self, shards: Shards, reducer: Reducer, tree: int) -> Columns:
         norms = shards.sum("output_norms", self._fixed_scales()[0]) if reducer.needs_norms else None
