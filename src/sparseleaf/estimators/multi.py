@@ -26,7 +26,7 @@ from sparseleaf.estimators.multi_targets import KnownTargets, encode_labels, enc
 from sparseleaf.estimators.multi_training import MultiTraining, SearchPlan
 from sparseleaf.estimators.parameters import Parameter, check_parameters
 from sparseleaf.metrics import precision_at_k
-from sparseleaf.model import Model, concatenate_trees, join_trees
+from sparseleaf.model import Model, concatenate_trees, join_trees, require_exact
 from sparseleaf.progress import say, training_progress
 
 if TYPE_CHECKING:
@@ -404,10 +404,17 @@ class MultiGBDT(ModelEstimator):
             model = init_model if isinstance(init_model, Model) else init_model._model()
             if model.base_score is None:
                 raise ValueError(f"init_model: found one of {model.method!r}; wanted one with dense scores.")
-            return model
-        if self.warm_start and hasattr(self, "model_"):
-            return self.model_
-        return None
+        elif self.warm_start and hasattr(self, "model_"):
+            model = self.model_
+        else:
+            return None
+        require_exact(model.trees)
+        alone = bool(model.parameters.get("tree_per_output"))
+        if alone != self.tree_per_output:
+            raise ValueError(
+                f"init_model or warm_start: found tree_per_output={self.tree_per_output}; the model has {alone}."
+            )
+        return model
 
     def _training_features(self, X: Any, before: Model | None) -> tuple[Features, dict[int, list[Any]]]:
         if hasattr(X, "shape") and len(X.shape) == 2:

@@ -144,10 +144,8 @@ def concatenate_trees(
 
 def join_trees(first: Trees, more: Trees) -> Trees:
     """The trees of one model followed by those of another, which has the same features and labels."""
-    if len(first.value_scale) or len(more.value_scale):
-        raise ValueError(
-            "init_model: its leaf values are kept in 16 bits; wanted one saved with compact=False."
-        )
+    require_exact(first)
+    require_exact(more)
     first, more = _with_labels(first, more), _with_labels(more, first)
     n_leaves = len(first.leaf_indptr) - 1
     categorical = first.categorical if len(first.categorical) else more.categorical
@@ -176,6 +174,14 @@ def join_trees(first: Trees, more: Trees) -> Trees:
         categorical,
         np.concatenate((first.sets, more.sets)),
     )
+
+
+def require_exact(trees: Trees) -> None:
+    """Refuse to go on from trees whose leaf values were rounded."""
+    if len(trees.value_scale):
+        raise ValueError(
+            "init_model: its leaf values are kept in 16 bits; wanted one saved with compact=False."
+        )
 
 
 def _with_labels(trees: Trees, other: Trees) -> Trees:
