@@ -459,6 +459,8 @@ class MultiGBDT(ModelEstimator):
             )
             _, targets = self._encode(eval_set[1], X.shape[0], known)
             self._check_targets(loss, targets)
+            if not targets.known_weights().any():
+                raise ValueError("y: found no target that is known; wanted at least one.")
             return X, targets
         except ValueError as error:
             raise ValueError(f"eval_set: {error}") from error
