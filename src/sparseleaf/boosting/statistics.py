@@ -134,6 +134,10 @@ class DenseGradients:
             found = shards.gather("gradients")
             self._largest_g = np.max([g for g, _ in found], axis=0)
             self._largest_h = np.max([h for _, h in found], axis=0)
+            if not np.isfinite(self._largest_g).all() or not np.isfinite(self._largest_h).all():
+                raise ValueError(
+                    "y, sample_weight: found numbers whose gradients pass float32; wanted smaller ones."
+                )
         if self._reducer is not None:
             return self._fill_reduced(shards, self._reducer, tree)
         outputs = slice(tree % self._n_outputs, tree % self._n_outputs + 1) if self._alone else slice(None)
