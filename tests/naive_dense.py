@@ -134,7 +134,7 @@ class Scoring:
         """w · Gᵀ (H + λ)⁻¹ G (eq. 14)."""
         d = self.d
         matrix = np.zeros((d, d))
-        for place, (a, b) in enumerate((a, b) for a in range(d) for b in range(a + 1)):
+        for place, (a, b) in enumerate(zip(*np.tril_indices(d), strict=True)):
             matrix[a, b] = matrix[b, a] = sums[d + place]
         g = sums[:d].astype(np.float64)
         return self.weight[0] * float(g @ np.linalg.solve(matrix + np.diag(self.lambda_), g))

@@ -485,7 +485,13 @@ class MultiGBDT(ModelEstimator):
                     at = int(at)
                 if isinstance(at, bool) or not isinstance(at, int | np.integer) or not 0 <= at < n_features:
                     raise ValueError(f"monotone_constraints: found feature {name!r}, which X does not have.")
-                matrix[at] = _as_numbers(value)
+                numbers = _as_numbers(value)
+                if numbers.shape not in ((), (n_outputs,)):
+                    raise ValueError(
+                        f"monotone_constraints: found {value!r:.80} for feature {name!r}; wanted a number, or one for"
+                        f" each of {n_outputs} outputs."
+                    )
+                matrix[at] = numbers
         else:
             matrix = _as_numbers(given)
             matrix = np.repeat(matrix[:, None], n_outputs, axis=1) if matrix.ndim == 1 else matrix
