@@ -299,3 +299,107 @@ def leaves_of(node):
     if "leaf" in node:
         return [node]
     return leaves_of(node["left"]) + leaves_of(node["right"])
+
+
+# --- auditing a trained model: every cut and every leaf from scratch ------------------------------------------
+
+
+def curvature_matrices(y, z, weights):
+    n, d = z.shape
+    found = np.zeros((n, d, d))
+    for i in range(n):
+        if y[i] >= 0:
+            p = np.array(softmax(z[i].tolist()))
+            found[i] = (np.diag(p) - np.outer(p, p)) * (1.0 if weights is None else weights[i, 0])
+    return found
+
+
+class Audit:
+    """Replays a model's trees on its training rows: what gradients said, which cuts there were, what leaves got.
+
+    Parameters
+    ----------
+    trees, base
+        Of the model; leaf values in float32.
+    X : float array
+        Rows as the trees see them (categories as numbers).
+    y, loss, parameter, weights
+        See :func:`gradients`.
+    l2, rate, min_samples, top, shared, exact, alone
+        As the estimator's parameters.
+    """
+
+    def __init__(self, trees, base, X, y, loss, *, parameter=0.0, weights=None, l2, rate, min_samples, top=0,
+                 shared=False, exact=False, alone=False):  # fmt: skip
+        self.__dict__.update({name: value for name, value in locals().items() if name != "self"})
+        self.d = len(base)
+        self.X = np.asarray(X, np.float32)
+
+    def replay(self):
+        """Yields (tree, rows by node, g, h of the tree's outputs) before each tree, then adds its leaves."""
+        scores = np.repeat(np.asarray(self.base, np.float32)[None, :], len(self.X), axis=0)
+        g = h = None
+        for t in range(self.trees.n_trees):
+            if not self.alone or t % self.d == 0:
+                g, h = gradients(self.loss, self.y, scores, self.weights, self.parameter)
+                if self.exact:
+                    h = curvature_matrices(self.y, scores.astype(np.float64), self.weights)
+            own = slice(t % self.d, t % self.d + 1) if self.alone else slice(None)
+            tree = nested(self.trees, t, self.d)
+            rows = {}
+            self._part(tree, np.arange(len(self.X)), rows)
+            yield t, tree, rows, g[:, own], h if self.exact else h[:, own], own, scores
+            for leaf in leaves_of(tree):
+                scores[rows[leaf["at"]]] += leaf["leaf"]
+
+    def _part(self, node, own, rows):
+        rows[node["at"]] = own
+        if "leaf" in node:
+            return
+        left = self.goes_left(node, own)
+        self._part(node["left"], own[left], rows)
+        self._part(node["right"], own[~left], rows)
+
+    def goes_left(self, node, own):
+        x = self.X[own, node["feature"]]
+        missing = np.isnan(x)
+        with np.errstate(invalid="ignore"):
+            if "set" in node:
+                inside = np.isin(x, sorted(node["set"]))
+            else:
+                inside = x <= node["threshold"]
+        return np.where(missing, node["missing_left"], inside)
+
+    def score(self, g, h, own):
+        """Of every output; the quadratic form as one number for the exact matrix."""
+        G = g[own].sum(axis=0)
+        if self.exact:
+            H = h[own].sum(axis=0) + self.l2 * np.eye(self.d)
+            return np.array([G @ np.linalg.solve(H, G)])
+        below = h[own].sum(axis=0) + self.l2
+        return np.where(below > 0, G**2 / np.where(below > 0, below, 1), 0)
+
+    def gain(self, g, h, own, left):
+        sides = self.score(g, h, own[left]), self.score(g, h, own[~left])
+        whole = self.score(g, h, own)
+        k = self.top or len(whole)
+
+        def best(scores):
+            return np.sort(scores)[::-1][:k].sum()
+
+        both = best(sides[0] + sides[1]) if self.shared else best(sides[0]) + best(sides[1])
+        return both - best(whole)
+
+    def best_gain(self, g, h, own, cuts):
+        """Over all cuts of ordered features, missing rows on both sides."""
+        found = -np.inf
+        for f, thresholds in enumerate(cuts):
+            x = self.X[own, f]
+            missing = np.isnan(x)
+            for threshold in [*thresholds, np.inf]:
+                inside = np.where(missing, False, x <= threshold)
+                for left in {tuple(inside), tuple(inside | missing)}:
+                    left = np.array(left)
+                    if min(left.sum(), (~left).sum()) >= self.min_samples:
+                        found = max(found, self.gain(g, h, own, left))
+        return found

@@ -44,7 +44,9 @@ def test_nothing_to_encode_is_left_alone():
     assert encode_categories(X, {}) is X
 
 
-@pytest.mark.parametrize("wanted", [[0, 2], ["size", "town"], [True, False, True], np.array([2, 0]), ("town", 0)])
+@pytest.mark.parametrize(
+    "wanted", [[0, 2], ["size", "town"], [True, False, True], np.array([2, 0]), ("town", 0)]
+)
 def test_columns_by_number_name_or_mask(wanted):
     assert sorted(find_categories(frame(), wanted)) == [0, 2]
 
@@ -124,7 +126,9 @@ def test_what_training_did_not_know_is_missing():
 
 def test_the_order_of_categories_is_that_of_training():
     """Another frame's codes differ; names do not."""
-    other = pd.DataFrame({"size": pd.Categorical(["large", "small"], ["large", "small"]), "price": 0.0, "town": "Oslo"})
+    other = pd.DataFrame(
+        {"size": pd.Categorical(["large", "small"], ["large", "small"]), "price": 0.0, "town": "Oslo"}
+    )
     _, encoded = both(frame(), other=other)
     assert encoded[:, 0].tolist() == [2, 0]
 

@@ -46,7 +46,11 @@ def test_validation_numbers_must_fit_training():
 
 
 def test_classes():
-    for y, names in ((["b", "a", "b"], ["a", "b"]), ([3, 1, 3], [1, 3]), ([True, False, True], [False, True])):
+    for y, names in (
+        (["b", "a", "b"], ["a", "b"]),
+        ([3, 1, 3], [1, 3]),
+        ([True, False, True], [False, True]),
+    ):
         known, targets = encode_labels(np.array(y), 3, None, by_class=True)
         assert known.names.tolist() == names
         assert targets.classes.tolist() == [1, 0, 1]
@@ -79,7 +83,9 @@ def test_labels_partly_known():
     with pytest.raises(ValueError, match="found 3 rows, wanted 4"):
         encode_labels(y, 4, None, by_class=True)
     with pytest.raises(ValueError, match="found 2 labels; wanted 3"):
-        encode_labels(y, 3, encode_labels(np.eye(3, dtype=int)[:, [0, 1, 2]], 3, None, by_class=True)[0], by_class=True)
+        encode_labels(
+            y, 3, encode_labels(np.eye(3, dtype=int)[:, [0, 1, 2]], 3, None, by_class=True)[0], by_class=True
+        )
 
 
 def test_validation_classes_must_be_those_of_training():
