@@ -154,7 +154,11 @@ class DenseGradients:
         return make_columns(self._curvature, g_scale, own_h, self._rule.l2, first)
 
     def _fill_reduced(self, shards: Shards, reducer: Reducer, tree: int) -> Columns:
-        norms = shards.sum("output_norms", self._fixed_scales()[0]) if reducer.needs_norms else None
+        norms = None
+        if reducer.needs_norms:
+            # one scale, so that outputs can be compared, and room for the sum of all
+            together = fixed_point_scales(self._largest_g.max(keepdims=True), self._n_rows * self._n_outputs)
+            norms = shards.sum("output_norms", np.repeat(together, self._n_outputs))
         plan = reducer.plan(derive_key(self._seed), tree, norms)
         found = np.max(shards.gather("reduce", plan, reducer.width), axis=0)
         g_scale, h_scale = self._fit_scales(
