@@ -298,6 +298,7 @@ class MultiGBDT(ModelEstimator):
             targets.n_outputs,
             categorical=training.categorical,
             all_labels=plan.all_outputs,
+            gain=None if before is None else before.trees.feature_gain,
         )
         history = run.history
         if before is not None:
