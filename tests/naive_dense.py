@@ -363,11 +363,7 @@ class Audit:
     def goes_left(self, node, own):
         x = self.X[own, node["feature"]]
         missing = np.isnan(x)
-        with np.errstate(invalid="ignore"):
-            if "set" in node:
-                inside = np.isin(x, sorted(node["set"]))
-            else:
-                inside = x <= node["threshold"]
+        inside = np.isin(x, sorted(node["set"])) if "set" in node else x <= node["threshold"]
         return np.where(missing, node["missing_left"], inside)
 
     def score(self, g, h, own):

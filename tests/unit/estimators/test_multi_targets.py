@@ -112,7 +112,7 @@ def test_weights(weight, shape):
     ([1, 2], r"found shape \(2,\); wanted \(3,\) or \(3, 2\)"),
     (np.ones((3, 3)), r"found shape \(3, 3\)"),
     ([1, -1, 1], "0 or more"),
-    ([0, 0, 0], "not all 0"),
+    ([0, 0, 0], "not all zero"),
     ([1, np.nan, 1], "NaN"),
     ([1, np.inf, 1], "infinity"),
 ])  # fmt: skip
