@@ -373,8 +373,10 @@ void find_splits(nb::ndarray<const int32_t, nb::ndim<3>, nb::c_contig, nb::devic
             "hist: columns for the gradients and curvatures");
     require(lambda.size() == weight.size() && step.size() == weight.size(),
             "weight, lambda, step: one number an output");
-    require(static_cast<int64_t>(offsets.size()) == n_active + 1 && offsets.data()[n_active] == n_bins,
-            "offsets: one more than features, ending at the bins of hist");
+    require(static_cast<int64_t>(offsets.size()) == n_active + 1 && offsets.data()[0] == 0 &&
+                offsets.data()[n_active] == n_bins &&
+                std::is_sorted(offsets.data(), offsets.data() + n_active + 1),
+            "offsets: one more than features, rising from 0 to the bins of hist");
     require(static_cast<int64_t>(counts.shape(1)) == n_bins && counts.shape(0) == hist.shape(0),
             "counts: (slots, bins) of hist");
     require(n_active >= 1 && categorical.size() == has_missing.size(),

@@ -190,14 +190,15 @@ class DenseLoss:
                 [_quantile(y, w, self.quantile) for y, w in zip(matrix.T, weights.T, strict=True)], np.float32
             )
         total = weights.sum(axis=0)
-        mean = np.nansum(matrix * weights, axis=0) / np.where(total > 0, total, 1)
+        mean: Array = np.nansum(matrix * weights, axis=0) / np.where(total > 0, total, 1)
         rare = 0.5 / np.maximum(total, 1)  # an output that is never (or always) on has no log-odds
         if self.name == "logistic":
             mean = mean.clip(rare, 1 - rare)
-            return np.log(mean / (1 - mean)).astype(np.float32)
-        if self.name in ("softmax", "poisson"):
-            return np.log(np.maximum(mean, rare)).astype(np.float32)
-        return mean.astype(np.float32)
+            mean = np.log(mean / (1 - mean))
+        elif self.name in ("softmax", "poisson"):
+            mean = np.log(np.maximum(mean, rare))
+        start: Array = mean.astype(np.float32)
+        return start
 
     def predict(self, scores: Array) -> Array:
         """What scores mean: probabilities, rates, or themselves."""
@@ -289,11 +290,10 @@ class CustomLoss:
         return scores
 
     def value(self, targets: DenseTargets, scores: Array) -> float:
-        """Mean |gradient|: a function of gradients does not tell its value, but 0 is the best."""
-        found = np.asarray(
-            self.function(targets.classes if len(targets.classes) else targets.values, scores)[0]
-        )
-        return float(np.nanmean(np.abs(found)))
+        """Mean |gradient| by weight: a function of gradients does not tell its value, but 0 is the best."""
+        g, h = np.empty_like(scores), np.empty_like(scores)
+        self.gradients(targets, scores, g, h, 1)
+        return float(np.abs(g, dtype=np.float64).sum() / targets.known_weights().sum())
 
 
 def _quantile(values: Array, weights: Array, share: float) -> float:

@@ -75,7 +75,12 @@ class ModelEstimator(BaseEstimator):  # type: ignore[misc]
         if unknown:
             raise ValueError(f"parameters: {unknown[0]!r} is unknown to {cls.__name__}; update sparseleaf.")
         estimator = cls(**model.parameters)
-        check_parameters(cls.__name__, estimator.get_params(deep=False), cls.parameter_table)
+        told = {
+            name: parameter
+            for name, parameter in cls.parameter_table.items()
+            if not (parameter.function and model.parameters.get(name) == CUSTOM)
+        }
+        check_parameters(cls.__name__, estimator.get_params(deep=False), told)
         estimator.n_features_in_ = model.n_features
         if model.feature_names is not None:
             estimator.feature_names_in_ = np.array(model.feature_names, object)

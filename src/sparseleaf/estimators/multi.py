@@ -265,7 +265,7 @@ class MultiGBDT(ModelEstimator):
         n_jobs, seed = effective_n_jobs(self.n_jobs), self._seed()
         if before is not None:
             _require_same(before, features, known)
-        directions = self._directions(targets.n_outputs)
+        directions = self._directions(targets.n_outputs, problem.categories)
         plan = SearchPlan(self, loss, targets, directions)
         estimated = self._estimate(features, targets.n_outputs, plan)
         memory.require(estimated, "Fewer rows or outputs, or less max_bins, need less.")
@@ -312,6 +312,7 @@ class MultiGBDT(ModelEstimator):
             targets.n_outputs,
             categorical=training.categorical,
             all_labels=plan.all_outputs,
+            gain=None if before is None else before.trees.feature_gain,
         )
         history = run.history
         if before is not None:
@@ -418,10 +419,16 @@ class MultiGBDT(ModelEstimator):
             model = init_model if isinstance(init_model, Model) else init_model._model()
             if model.base_score is None:
                 raise ValueError(f"init_model: found one of {model.method!r}; wanted one with dense scores.")
-            return replace(model, trees=with_float_values(model.trees))
-        if self.warm_start and hasattr(self, "model_"):
-            return replace(self.model_, trees=with_float_values(self.model_.trees))
-        return None
+        elif self.warm_start and hasattr(self, "model_"):
+            model = self.model_
+        else:
+            return None
+        alone = bool(model.parameters.get("tree_per_output"))
+        if alone != self.tree_per_output:
+            raise ValueError(
+                f"init_model or warm_start: found tree_per_output={self.tree_per_output}; the model has {alone}."
+            )
+        return replace(model, trees=with_float_values(model.trees))
 
     def _training_features(self, X: Any, before: Model | None) -> tuple[Features, dict[int, list[Any]]]:
         if hasattr(X, "shape") and len(X.shape) == 2:
@@ -443,9 +450,14 @@ class MultiGBDT(ModelEstimator):
         if not reset and hasattr(self, "model_") and self.model_.categories:
             if not (hasattr(X, "shape") and len(X.shape) == 2):
                 X = check_array(X, dtype=None, ensure_all_finite=False)
-            if X.shape[1] == self.model_.n_features:
+            if X.shape[1] == self.model_.n_features and not self._other_names(X):
                 X = encode_categories(X, self.model_.categories)
         return super()._validate_features(X, reset=reset)
+
+    def _other_names(self, X: Any) -> bool:
+        """Whether columns have other names than in training, which scikit-learn's check will say."""
+        known = getattr(self, "feature_names_in_", None)
+        return known is not None and hasattr(X, "columns") and list(X.columns) != list(known)
 
     def _features(self, X: Any) -> Features:
         return self._validate_features(X, reset=False) if self.model_.categories else super()._features(X)
@@ -457,6 +469,8 @@ class MultiGBDT(ModelEstimator):
             X = self._eval_features(eval_set[0], problem.categories)
             _, targets = self._encode(eval_set[1], X.shape[0], problem.known)
             self._check_targets(problem.loss, targets)
+            if not targets.known_weights().any():
+                raise ValueError("y: found no target that is known; wanted at least one.")
             return Watched(X, targets, make_metric(self.eval_metric, problem.loss, targets))
         except ValueError as error:
             raise ValueError(f"eval_set: {error}") from error
@@ -465,7 +479,7 @@ class MultiGBDT(ModelEstimator):
         encoded = encode_categories(X, categories) if categories else X
         return ModelEstimator._validate_features(self, encoded, reset=False)
 
-    def _directions(self, n_outputs: int) -> Array | None:
+    def _directions(self, n_outputs: int, categories: dict[int, list[Any]]) -> Array | None:
         """Constraints as an int8 array (n_features, n_outputs); None where there are none."""
         given = self.monotone_constraints
         if given is None:
@@ -480,14 +494,25 @@ class MultiGBDT(ModelEstimator):
                     at = int(at)
                 if isinstance(at, bool) or not isinstance(at, int | np.integer) or not 0 <= at < n_features:
                     raise ValueError(f"monotone_constraints: found feature {name!r}, which X does not have.")
-                matrix[at] = value
+                numbers = _as_numbers(value)
+                if numbers.shape not in ((), (n_outputs,)):
+                    raise ValueError(
+                        f"monotone_constraints: found {value!r:.80} for feature {name!r}; wanted a number, or one for"
+                        f" each of {n_outputs} outputs."
+                    )
+                matrix[at] = numbers
         else:
-            matrix = np.asarray(given, np.float64)
+            matrix = _as_numbers(given)
             matrix = np.repeat(matrix[:, None], n_outputs, axis=1) if matrix.ndim == 1 else matrix
         if matrix.shape != (n_features, n_outputs) or not np.isin(matrix, (-1, 0, 1)).all():
             raise ValueError(
                 f"monotone_constraints: found shape {matrix.shape}; wanted -1, 0 or 1 for each of {n_features} features"
                 f" (and {n_outputs} outputs)."
+            )
+        unordered = [feature for feature in categories if matrix[feature].any()]
+        if unordered:
+            raise ValueError(
+                f"monotone_constraints: feature {unordered[0]} has categories, which have no order; wanted 0 for it."
             )
         return matrix.astype(np.int8) if matrix.any() else None
 
@@ -882,6 +907,15 @@ class MultiGBDTClassifier(ClassifierMixin, MultiGBDT):  # type: ignore[misc]
     def _encode(self, y: Any, n_rows: int, known: KnownTargets | None) -> tuple[KnownTargets, DenseTargets]:
         by_class = callable(self.loss) or self.loss in ("auto", "softmax")
         return encode_labels(y, n_rows, known, by_class=by_class)
+
+
+def _as_numbers(constraints: Any) -> Array:
+    try:
+        return np.asarray(constraints, np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"monotone_constraints: found {constraints!r:.80}; wanted -1, 0 or 1 for each feature (and output)."
+        ) from None
 
 
 def _require_same(before: Model, X: Features, known: KnownTargets) -> None:

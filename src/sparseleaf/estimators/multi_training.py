@@ -122,7 +122,7 @@ class SearchPlan:
         self.split = split
         self.matrix = params.hessian == "exact" and d > 1
         self.sketch = params.sketch_dim if split == "reduced" else 0
-        self._refuse(params, d)
+        self._refuse(params, targets)
         if self.matrix:
             self.curvature = MATRIX
         elif loss.curved or targets.has_unknown or (len(targets.weights) and targets.weights.shape[1] > 1):
@@ -140,9 +140,12 @@ class SearchPlan:
             own = 1 if alone else d
             self.width = own + (0, 1, own, own * (own + 1) // 2)[self.curvature]
 
-    def _refuse(self, params: MultiGBDT, d: int) -> None:
+    def _refuse(self, params: MultiGBDT, targets: DenseTargets) -> None:
         """Parameters that are each sound and together are not."""
+        d = targets.n_outputs
         if self.matrix:
+            if targets.weights.shape[1] > 1:
+                raise ValueError("hessian='exact': found a sample_weight per output; wanted one a row.")
             if self.loss.name != "softmax":
                 raise ValueError(
                     f"hessian='exact': loss {self.loss.name!r} has no curvature across outputs; wanted 'diagonal'."

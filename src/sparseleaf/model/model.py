@@ -94,16 +94,18 @@ def concatenate_trees(
     *,
     categorical: Array | None = None,
     all_labels: bool = False,
+    gain: Array | None = None,
 ) -> Trees:
     """Freeze grown trees; ``label_ids[rank]`` is the label that training kept under ``rank``.
 
-    ``all_labels``: every leaf has a value for each label, and the labels are left out.
+    ``all_labels``: every leaf has a value for each label, and the labels are left out. ``gain``: that of the trees
+    before these, from which ``feature_gain`` counts on.
     """
     label_type = np.uint16 if n_labels <= 2**16 else np.uint32
     features, thresholds, missing, children, indptrs, labels, values = ([] for _ in range(7))
     covers, sets = [], []
     tree_offsets, n_leaves, n_entries, n_sets = [0], 0, 0, 0
-    gain = np.zeros(n_features, np.float64)
+    gain = np.zeros(n_features, np.float64) if gain is None else gain.copy()
     for tree, vectors in grown:
         inner = tree.feature >= 0
         features.append(tree.feature)
@@ -143,7 +145,7 @@ def concatenate_trees(
 
 
 def join_trees(first: Trees, more: Trees) -> Trees:
-    """The trees of one model followed by those of another, which has the same features and labels."""
+    """The trees of one model followed by others of the same features and labels, whose gain counts on from its."""
     first, more = _with_labels(first, more), _with_labels(more, first)
     n_leaves = len(first.leaf_indptr) - 1
     categorical = first.categorical if len(first.categorical) else more.categorical
@@ -167,7 +169,7 @@ def join_trees(first: Trees, more: Trees) -> Trees:
         np.concatenate((first.leaf_labels, more.leaf_labels)),
         np.concatenate((first.leaf_values, more.leaf_values)),
         first.value_scale,
-        first.feature_gain + more.feature_gain,
+        more.feature_gain,
         np.concatenate((first.cover, more.cover)),
         categorical,
         np.concatenate((first.sets, more.sets)),
