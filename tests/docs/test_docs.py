@@ -98,13 +98,19 @@ def test_file_format_page_lists_all_that_is_in_a_file(tmp_path):
     X, _ = make_xc(200, 30, 5, labels_per_row=2, nnz_per_row=8)
     names = [["red", "green"], ["blue"], ["red"], ["green", "blue"]] * 50
     path = tmp_path / "m.safetensors"
-    sparseleaf.SparseGBDTClassifier(n_trees=2, projection="random", projection_dim=5).fit(X, names).save(path)
-    raw = path.read_bytes()
-    layout = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
-    header = json.loads(layout.pop("__metadata__")["sparseleaf"])
-    assert set(header) == keys
-    assert set(layout) == set(listed)
-    assert all(entry["dtype"] in listed[name] for name, entry in layout.items())
+    sparse = sparseleaf.SparseGBDTClassifier(n_trees=2, projection="random", projection_dim=5).fit(X, names)
+    categories = np.arange(200)[:, None] % 5
+    dense = sparseleaf.MultiGBDTRegressor(n_trees=2, categorical_features=[0]).fit(categories, categories % 2)
+    found = set()
+    for model in (sparse, dense):
+        model.save(path)
+        raw = path.read_bytes()
+        layout = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
+        header = json.loads(layout.pop("__metadata__")["sparseleaf"])
+        assert set(header) == keys
+        assert all(entry["dtype"] in listed[name] for name, entry in layout.items())
+        found |= set(layout)
+    assert found == set(listed)
 
 
 def test_pictures_are_small():

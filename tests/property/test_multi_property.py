@@ -1,5 +1,7 @@
 """Properties of GBDT-MO that hold for any data."""
 
+import itertools
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -69,4 +71,4 @@ def test_more_trees_never_raise_the_training_loss_of_squared_errors(seed):
     X, Y = rng.integers(0, 5, (60, 2)).astype(np.float32), rng.normal(size=(60, 2))
     est = MultiGBDTRegressor(n_trees=10, min_samples_leaf=1, learning_rate=0.5, n_jobs=1).fit(X, Y)
     errors = [float(((stage - Y) ** 2).sum()) for stage in est.staged_predict(X)]
-    assert all(b <= a + 1e-4 for a, b in zip(errors, errors[1:], strict=False))
+    assert all(b <= a + 1e-4 for a, b in itertools.pairwise(errors))
