@@ -22,7 +22,10 @@ TOWNS = np.array(["Århus", "Bergen", "Oslo", "Turku"], object)
 
 def rows_of(frame):
     """Rows as JSON has them, with None for what is missing."""
-    return [[None if pd.isna(value) else value for value in row] for row in frame.astype(object).to_numpy().tolist()]
+    return [
+        [None if pd.isna(value) else value for value in row]
+        for row in frame.astype(object).to_numpy().tolist()
+    ]
 
 
 def write(name, model, rows, expected):
@@ -38,7 +41,9 @@ def regression(name="gbdt-mo-v2-regression"):
         x = np.round(rng.normal(size=(n, 2)), 2)
         x[rng.random(x.shape) < 0.2] = np.nan
         town = rng.integers(0, 5, n)  # 4: missing
-        return pd.DataFrame({"a": x[:, 0], "town": [TOWNS[t] if t < 4 else None for t in town], "b": x[:, 1]}), town
+        return pd.DataFrame(
+            {"a": x[:, 0], "town": [TOWNS[t] if t < 4 else None for t in town], "b": x[:, 1]}
+        ), town
 
     X, town = frame(200)
     Y = np.c_[np.nan_to_num(X["a"]), np.nan_to_num(X["b"]), town % 2] + 0.1 * rng.normal(size=(200, 3))

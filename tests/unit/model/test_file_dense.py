@@ -15,7 +15,9 @@ def good(tmp_path_factory):
     pd = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"town": rng.choice(["a", "b", "c", "d"], 120), "x": rng.normal(size=120)})
-    Y = pd.DataFrame(rng.normal(size=(120, 2)) + (frame["town"] == "b").to_numpy()[:, None], columns=["u", "v"])
+    Y = pd.DataFrame(
+        rng.normal(size=(120, 2)) + (frame["town"] == "b").to_numpy()[:, None], columns=["u", "v"]
+    )
     path = tmp_path_factory.mktemp("good") / "model.safetensors"
     est = MultiGBDTRegressor(n_trees=3, min_samples_leaf=5).fit(frame, Y)
     est.save(path)
