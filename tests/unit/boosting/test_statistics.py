@@ -198,5 +198,5 @@ def test_leaf_sums_are_exact_to_the_last_bits():
 def test_gradients_beyond_float32_are_refused():
     shard = dense("mse")
     shard.targets.values[0, 0], shard.scores[0, 0] = 3e38, -3e38
-    with np.errstate(over="ignore"), pytest.raises(ValueError, match="y, sample_weight: .* pass float32"):
+    with np.errstate(over="ignore"), pytest.raises(ValueError, match=r"y, sample_weight: .* pass float32"):
         statistics(shard, COUNT).fill(LocalShards(shard), 0)
