@@ -136,7 +136,6 @@ def test_columns_are_gradients_and_curvatures_in_16_bits(name, curvature, option
     integers = shard._residuals[:, :3]
     np.testing.assert_allclose(integers / scale, shard._g, atol=(0.5 / scale).max())
     assert (np.abs(integers).max(axis=0) > 2**12).all(), "every output uses its bits"
-    assert found.width == 3 + {COUNT: 0, SHARED: 1, DIAGONAL: 3, MATRIX: 6}[curvature]
     if curvature != COUNT:
         own = shard._residuals[:, 3 : found.width].astype(float)
         share = own / np.abs(own).max(axis=0)
@@ -151,7 +150,6 @@ def test_a_tree_for_one_output_sees_its_columns_alone(output):
     found = statistics(shard, DIAGONAL, alone=True)
     columns = [found.fill(LocalShards(shard), t) for t in range(output + 1)][-1]
     assert columns.first == output
-    assert found.width == 2
     scale = columns.step / columns.weight
     np.testing.assert_allclose(shard._residuals[:, 0] / scale[0], shard._g[:, output], atol=1e-3)
 
