@@ -4,9 +4,12 @@
 void bind_binning(nb::module_& m);
 void bind_exact(nb::module_& m);
 void bind_histogram(nb::module_& m);
+void bind_ldsm(nb::module_& m);
 void bind_leaves(nb::module_& m);
 void bind_partition(nb::module_& m);
 void bind_predict(nb::module_& m);
+void bind_rerank(nb::module_& m);
+void bind_router(nb::module_& m);
 void bind_scores(nb::module_& m);
 void bind_sketch(nb::module_& m);
 void bind_sparse(nb::module_& m);
@@ -19,9 +22,12 @@ NB_MODULE(_kernels, m) {
     bind_binning(m);
     bind_exact(m);
     bind_histogram(m);
+    bind_ldsm(m);
     bind_leaves(m);
     bind_partition(m);
     bind_predict(m);
+    bind_rerank(m);
+    bind_router(m);
     bind_scores(m);
     bind_sketch(m);
     bind_sparse(m);

@@ -11,13 +11,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sparseleaf.estimators import SparseGBDTClassifier
+    from sparseleaf.estimators import LdSMClassifier, SparseGBDTClassifier
+    from sparseleaf.estimators.base import ModelClassifier
     from sparseleaf.memory import MemoryEstimate
     from sparseleaf.model import ModelFileError
 
     __version__: str
 
 __all__ = [
+    "LdSMClassifier",
     "MemoryEstimate",
     "ModelFileError",
     "SparseGBDTClassifier",
@@ -27,6 +29,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "LdSMClassifier": "sparseleaf.estimators",
     "MemoryEstimate": "sparseleaf.memory",
     "ModelFileError": "sparseleaf.model",
     "SparseGBDTClassifier": "sparseleaf.estimators",
@@ -50,7 +53,7 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-def load(path: str | os.PathLike[str]) -> SparseGBDTClassifier:
+def load(path: str | os.PathLike[str]) -> ModelClassifier:
     """Load a saved model as a fitted estimator.
 
     The file is memory-mapped and checked in full; one that is broken, hostile or from a newer version raises
@@ -63,7 +66,7 @@ def load(path: str | os.PathLike[str]) -> SparseGBDTClassifier:
     if model.method not in ESTIMATORS:
         raise ModelFileError(f"{os.fspath(path)!r}: unknown method {model.method!r}; update sparseleaf.")
     try:
-        return ESTIMATORS[model.method].from_model(model)
+        return ESTIMATORS[model.method].from_model(model)  # type: ignore[no-any-return]
     except (ValueError, TypeError) as error:
         raise ModelFileError(f"{os.fspath(path)!r} is not a sound model file: {error}") from None
 

@@ -1,8 +1,11 @@
 """The scikit-learn faces of the library."""
 
+from typing import Any
+
+from sparseleaf.estimators.ldsm import LdSMClassifier
 from sparseleaf.estimators.sparse import SparseGBDTClassifier
 
-ESTIMATORS = {estimator.method: estimator for estimator in (SparseGBDTClassifier,)}
+ESTIMATORS: dict[str, Any] = {estimator.method: estimator for estimator in (SparseGBDTClassifier, LdSMClassifier)}
 """Estimators by the name of their method, as the command line and model files have it."""
 
-__all__ = ["ESTIMATORS", "SparseGBDTClassifier"]
+__all__ = ["ESTIMATORS", "LdSMClassifier", "SparseGBDTClassifier"]

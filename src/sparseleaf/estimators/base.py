@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sparseleaf._arrays import as_csr32, effective_n_jobs, has_nan
@@ -202,6 +203,29 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             best[row] = int(model.scores(features[row : row + 1], None, 1).toarray()[0].argmax())
         return self.classes_[best]
 
+    def _seed(self) -> int:
+        if isinstance(self.random_state, int | np.integer):
+            return int(self.random_state) & 0xFFFFFFFF
+        return int(check_random_state(self.random_state).randint(2**31))
+
+    def _saved_parameters(self, seed: int) -> dict[str, Any]:
+        values = {
+            name: value for name, value in self.get_params(deep=False).items() if name not in NOT_IN_MODEL
+        }
+        values["random_state"] = seed
+        return {
+            name: value.item() if isinstance(value, np.generic) else value for name, value in values.items()
+        }
+
+    def _eval_rows(self, eval_set: tuple[Any, Any], targets: Targets) -> tuple[Features, sp.csr_matrix]:
+        if not isinstance(eval_set, tuple | list) or len(eval_set) != 2:
+            raise ValueError(f"eval_set: found {type(eval_set).__name__}; wanted a pair (X, Y).")
+        try:
+            X = self._validate_features(eval_set[0], reset=False)
+            return X, encode_known(eval_set[1], X.shape[0], targets)
+        except ValueError as error:
+            raise ValueError(f"eval_set: {error}") from error
+
     def _features(self, X: Any) -> Features:
         """Checked features of rows to predict: float32, dense or CSR."""
         n_features = self.model_.n_features
@@ -218,7 +242,7 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             checked = X  # nothing to do: a single row is served without the full check's cost
         else:
             checked = self._validate_features(X, reset=False)
-        if self.model_.projection is not None:
+        if self.model_.projection is not None or self.model_.rerank is not None:
             refuse_nan(checked)
         return checked
 
@@ -278,9 +302,9 @@ def _by_column(matrix: sp.csr_matrix, names: Array, n_labels: int) -> sp.csr_mat
 
 
 def refuse_nan(X: Features, name: str = "X") -> None:
-    """Raise ValueError where a projection would meet NaN."""
+    """Raise ValueError where a projection, a router or a centroid would meet NaN."""
     if has_nan(X):
         raise ValueError(
-            f"{name}: found NaN, which a projection cannot take; fill missing values in first, or train with"
-            " projection=None, where trees learn which way missing values go."
+            f"{name}: found NaN, which a projection, router or centroid cannot take; fill missing values in first,"
+            " or train SparseGBDTClassifier with projection=None, whose trees learn which way missing values go."
         )

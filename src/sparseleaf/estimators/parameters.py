@@ -49,11 +49,12 @@ class Parameter:
         """What may be given, in words."""
         if self.kind == "seed":
             return "an int, a numpy RandomState or None"
-        if self.choices:
+        if self.kind in ("name", "flag"):
             flags = ("True", "False") if self.kind == "flag" else ()
             words = ", ".join((*flags, *(repr(choice) for choice in self.choices)))
         else:
-            words = {"int": "an int", "float": "a number", "number": "a share below 1 or a whole number"}[
+            words = "".join(f"{choice!r} or " for choice in self.choices)
+            words += {"int": "an int", "float": "a number", "number": "a share below 1 or a whole number"}[
                 self.kind
             ]
             if math.isfinite(self.low):
@@ -70,7 +71,7 @@ class Parameter:
             return self.none
         if self.kind == "flag" and isinstance(value, bool | np.bool_):
             return True
-        if isinstance(value, str) or self.choices:
+        if isinstance(value, str) or self.kind in ("name", "flag"):
             return value in self.choices
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
             return False

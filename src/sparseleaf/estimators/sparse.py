@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.utils import check_random_state
-
 from sparseleaf import memory
 from sparseleaf._arrays import effective_n_jobs, has_nan
 from sparseleaf.binning import EXACT_BINS, MAX_BINS, bin_features, find_cuts
@@ -25,7 +23,7 @@ from sparseleaf.callbacks import Callback, EarlyStopping, TrainingState, best_tr
 from sparseleaf.data.targets import encode_targets
 from sparseleaf.engine.shard import Shard
 from sparseleaf.engine.shards import LocalShards
-from sparseleaf.estimators.base import NOT_IN_MODEL, ModelClassifier, encode_known, refuse_nan
+from sparseleaf.estimators.base import ModelClassifier, refuse_nan
 from sparseleaf.estimators.parameters import Parameter, check_parameters
 from sparseleaf.metrics import ndcg_at_k, precision_at_k
 from sparseleaf.model import Model, concatenate_trees
@@ -368,20 +366,6 @@ class SparseGBDTClassifier(ModelClassifier):
         check_parameters(type(self).__name__, self.get_params(deep=False), self.parameter_table)
         effective_n_jobs(self.n_jobs)
 
-    def _seed(self) -> int:
-        if isinstance(self.random_state, int | np.integer):
-            return int(self.random_state) & 0xFFFFFFFF
-        return int(check_random_state(self.random_state).randint(2**31))
-
-    def _saved_parameters(self, seed: int) -> dict[str, Any]:
-        values = {
-            name: value for name, value in self.get_params(deep=False).items() if name not in NOT_IN_MODEL
-        }
-        values["random_state"] = seed
-        return {
-            name: value.item() if isinstance(value, np.generic) else value for name, value in values.items()
-        }
-
     def _estimate(
         self, X: Features, targets: Targets, projection: str | None, keep_raw: bool
     ) -> memory.MemoryEstimate:
@@ -409,15 +393,6 @@ class SparseGBDTClassifier(ModelClassifier):
         by_rows = max(1, n_rows // self.min_samples_leaf)
         by_depth = 2 ** min(self.max_depth, 40) if self.max_depth is not None else by_rows
         return min(by_rows, by_depth, self.max_leaves or by_rows)
-
-    def _eval_rows(self, eval_set: tuple[Any, Any], targets: Targets) -> tuple[Features, sp.csr_matrix]:
-        if not isinstance(eval_set, tuple | list) or len(eval_set) != 2:
-            raise ValueError(f"eval_set: found {type(eval_set).__name__}; wanted a pair (X, Y).")
-        try:
-            X = self._validate_features(eval_set[0], reset=False)
-            return X, encode_known(eval_set[1], X.shape[0], targets)
-        except ValueError as error:
-            raise ValueError(f"eval_set: {error}") from error
 
 
 class _Training:

@@ -22,9 +22,13 @@ if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
     from sparseleaf.boosting.tree import FlatTree, LeafVectors
     from sparseleaf.projection import Projection
+    from sparseleaf.rerank import CentroidRerank
 
 BLOCK_ROWS = 16_384
 """Rows that are projected at a time, so that memory does not grow with a batch."""
+
+CANDIDATES = 100
+"""Labels of the trees that a re-ranking stage looks at, at least; more where more are asked for."""
 
 ONE_THREAD_ROWS = 64
 """Rows below which waking other threads costs more than it saves."""
@@ -138,6 +142,8 @@ class Model:
         The estimator's parameters.
     history : dict of str to list of float
         Metrics after every tree, where there was a validation set.
+    rerank : CentroidRerank or None
+        The stage that scores the trees' candidates anew.
     """
 
     method: str
@@ -151,6 +157,7 @@ class Model:
     n_train_rows: int
     parameters: dict[str, Any]
     history: dict[str, list[float]]
+    rerank: CentroidRerank | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         # the compiled predictor is made again where it is needed
@@ -193,6 +200,20 @@ class Model:
 
         Where a row has fewer candidates the id is -1 and the score -inf.
         """
+        if self.rerank is None:
+            return self.tree_topk(X, k, n_trees, n_jobs)
+        found = self.tree_topk(X, max(k, CANDIDATES), n_trees, n_jobs)
+        return self.rerank.topk(X, *found, k, n_jobs)
+
+    def scores(self, X: Features, n_trees: int | None, n_jobs: int) -> sp.csr_matrix:
+        """Scores of every row as a CSR matrix (n_rows, n_labels); what is not stored is 0."""
+        scores = self.tree_scores(X, n_trees, n_jobs)
+        if self.rerank is not None:
+            scores.data = self.rerank.rescored(X, scores.indptr, scores.indices, scores.data, n_jobs)
+        return scores
+
+    def tree_topk(self, X: Features, k: int, n_trees: int | None, n_jobs: int) -> tuple[Array, Array]:
+        """:meth:`topk` by the trees alone."""
         labels, scores = np.empty((X.shape[0], k), np.int32), np.empty((X.shape[0], k), np.float32)
         used, threads = self._used(n_trees), _threads(X.shape[0], n_jobs)
         for block, rows, missing in self._columns(X, n_jobs):
@@ -204,8 +225,8 @@ class Model:
                 self.predictor.topk(rows, used, missing, labels[block], scores[block], threads)
         return labels, scores
 
-    def scores(self, X: Features, n_trees: int | None, n_jobs: int) -> sp.csr_matrix:
-        """Scores of every row as a CSR matrix (n_rows, n_labels); what is not stored is 0."""
+    def tree_scores(self, X: Features, n_trees: int | None, n_jobs: int) -> sp.csr_matrix:
+        """:meth:`scores` by the trees alone."""
         used, threads = self._used(n_trees), _threads(X.shape[0], n_jobs)
         blocks = []
         for _, rows, missing in self._columns(X, n_jobs):
