@@ -15,7 +15,7 @@
 // where the counts c_k have cancelled. Margins are rounded to multiples of 2^-20 before they are summed, so
 // all sums are exact in double precision, whatever their order: two subsets tie if and only if their J is
 // equal.
-#include <nanobind/stl/vector.h>
+#include <nanobind/stl/pair.h>
 
 #include <cmath>
 #include <cstring>
@@ -31,8 +31,6 @@ constexpr double kMarginUnit = 1048576.0;
 constexpr int kMaxArity = 16;
 constexpr int kMaxPairs = kMaxArity * (kMaxArity - 1) / 2;
 constexpr int kTryAll = 4;  // up to this arity every subset is tried
-constexpr int64_t kCopyEntries = int64_t{1}
-                                 << 24;  // nodes up to this size are copied, larger ones read in place
 
 struct LdsmSettings {
     int arity, epochs;
@@ -41,6 +39,7 @@ struct LdsmSettings {
     float prune;
     int64_t min_samples_leaf;
     bool standardise;
+    int64_t copy_entries;  // nodes up to this size are copied, larger ones read in place
 };
 
 // The objective's change with the subset that a row is sent to. A pair's terms depend only on which of its
@@ -288,7 +287,7 @@ class NodeTrainer {
         int64_t entries = 0;
         for (int64_t i = 0; i < n_rows_; ++i)
             entries += data_.x_indptr[rows_[i] + 1] - data_.x_indptr[rows_[i]];
-        copied_ = settings_.standardise || entries <= kCopyEntries;
+        copied_ = settings_.standardise || entries <= settings_.copy_entries;
         auto& [features, labels, search, x_begin, y_begin, x_local, y_local, x_values, state, Q, mean, inv] =
             work_;
         x_begin.assign(1, 0);
@@ -551,7 +550,7 @@ class LdsmTrainer {
     LdsmTrainer(In1<int64_t> x_indptr, In1<int32_t> x_indices, In1<float> x_data, In1<int64_t> y_indptr,
                 In1<int32_t> y_indices, int64_t n_features, int64_t n_labels, int arity, int epochs,
                 float learning_rate, double lambda_1, double lambda_2, double tolerance, float prune,
-                int64_t min_samples_leaf, bool standardise, int n_threads)
+                int64_t min_samples_leaf, bool standardise, int64_t copy_entries, int n_threads)
         : x_indptr_(x_indptr),
           x_indices_(x_indices),
           x_data_(x_data),
@@ -559,8 +558,8 @@ class LdsmTrainer {
           y_indices_(y_indices),
           n_features_(n_features),
           n_labels_(n_labels),
-          settings_{arity,     epochs, learning_rate,    lambda_1,   lambda_2,
-                    tolerance, prune,  min_samples_leaf, standardise} {
+          settings_{arity,     epochs, learning_rate,    lambda_1,    lambda_2,
+                    tolerance, prune,  min_samples_leaf, standardise, copy_entries} {
         require(arity >= 2 && arity <= kMaxArity, "arity: 2 to 16");
         require(epochs >= 1 && n_threads >= 1, "epochs, n_threads: at least 1");
         require(x_indices.size() == x_data.size(), "x_indices, x_data: same size");
@@ -644,12 +643,12 @@ void bind_ldsm(nb::module_& m) {
     using namespace sparseleaf;
     nb::class_<LdsmTrainer>(m, "LdsmTrainer")
         .def(nb::init<In1<int64_t>, In1<int32_t>, In1<float>, In1<int64_t>, In1<int32_t>, int64_t, int64_t,
-                      int, int, float, double, double, double, float, int64_t, bool, int>(),
+                      int, int, float, double, double, double, float, int64_t, bool, int64_t, int>(),
              nb::arg("x_indptr"), nb::arg("x_indices"), nb::arg("x_data"), nb::arg("y_indptr"),
              nb::arg("y_indices"), nb::arg("n_features"), nb::arg("n_labels"), nb::arg("arity"),
              nb::arg("epochs"), nb::arg("learning_rate"), nb::arg("lambda_1"), nb::arg("lambda_2"),
              nb::arg("tolerance"), nb::arg("prune"), nb::arg("min_samples_leaf"), nb::arg("standardise"),
-             nb::arg("n_threads"))
+             nb::arg("copy_entries"), nb::arg("n_threads"))
         .def("train", &LdsmTrainer::train, nb::arg("rows"), nb::arg("offsets"), nb::arg("keys"));
     m.def("ldsm_best_subset", &ldsm_best_subset, nb::arg("R"), nb::arg("Q"), nb::arg("labels"), nb::arg("n"),
           nb::arg("lambda_1"), nb::arg("lambda_2"), nb::arg("draw"));

@@ -56,7 +56,7 @@ def topk_ids(estimator: Any, X: sparse.csr_matrix, k: int, n_jobs: int | None) -
     from sparseleaf.estimators.base import refuse_nan
 
     model = estimator.model_
-    if model.projection is not None:
+    if not model.takes_nan:
         refuse_nan(X)
     return model.topk(X, k, None, effective_n_jobs(n_jobs))  # type: ignore[no-any-return]
 

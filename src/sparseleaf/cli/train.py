@@ -13,7 +13,7 @@ import typer
 from sparseleaf.cli._common import Data, Jobs, check_output, read_rows, readable_bytes
 
 if TYPE_CHECKING:
-    from sparseleaf.estimators import SparseGBDTClassifier
+    from sparseleaf.estimators.base import ModelClassifier
 
 INTERRUPTED = 130
 
@@ -21,7 +21,7 @@ INTERRUPTED = 130
 def train(
     data: Data,
     model: Annotated[Path, typer.Option("--model", "-m", help="Model file to write.")],
-    method: Annotated[str, typer.Option(help="Which system trains.")] = "gbdt-sparse",
+    method: Annotated[str, typer.Option(help="Which system trains: gbdt-sparse or ldsm.")] = "gbdt-sparse",
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -39,10 +39,9 @@ def train(
         raise ValueError("--verbose and --quiet exclude each other.")
     given = {"n_jobs": jobs, "random_state": seed, "verbose": 2 if verbose else 0 if quiet else None}
     estimator = make_estimator(method, settings or [], given)
-    if estimator.early_stopping_rounds is not None and valid is None:
-        raise ValueError(
-            f"early_stopping_rounds={estimator.early_stopping_rounds} needs --valid FILE to measure on."
-        )
+    rounds = getattr(estimator, "early_stopping_rounds", None)
+    if rounds is not None and valid is None:
+        raise ValueError(f"early_stopping_rounds={rounds} needs --valid FILE to measure on.")
     check_output(model, "--model", [*data, *([valid] if valid else [])])
 
     from sparseleaf.data import load_xc
@@ -59,7 +58,7 @@ def train(
         raise typer.Exit(INTERRUPTED)
 
 
-def make_estimator(method: str, settings: list[str], given: dict[str, Any]) -> SparseGBDTClassifier:
+def make_estimator(method: str, settings: list[str], given: dict[str, Any]) -> Any:
     """The estimator of that method; ``given`` are parameters with options of their own (None: not given)."""
     from sparseleaf.estimators import ESTIMATORS
     from sparseleaf.estimators.parameters import parse_settings
@@ -78,7 +77,7 @@ def make_estimator(method: str, settings: list[str], given: dict[str, Any]) -> S
     return kind(**{"verbose": 1, **values})
 
 
-def summary(estimator: SparseGBDTClassifier, seconds: float, path: Path) -> str:
+def summary(estimator: ModelClassifier, seconds: float, path: Path) -> str:
     """What came out, in one line."""
     text = (
         f"wrote {path}: {estimator.model_.n_trees} trees in {seconds:.1f} s,"
@@ -90,7 +89,7 @@ def summary(estimator: SparseGBDTClassifier, seconds: float, path: Path) -> str:
     return text
 
 
-def _fit(estimator: SparseGBDTClassifier, X: Any, Y: Any, eval_set: tuple[Any, Any] | None) -> bool:
+def _fit(estimator: Any, X: Any, Y: Any, eval_set: tuple[Any, Any] | None) -> bool:
     """Train; whether Ctrl-C ended it early. ``fit`` then keeps its trees and warns."""
     interrupted = False
     show = warnings.showwarning

@@ -179,6 +179,7 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         asked = model.parameters.get("projection")
         self.projection_kind_ = None if model.projection is None else "leml" if asked == "auto" else asked
         self.best_iteration_ = model.n_trees
+        self.rerank_weight_ = None if model.rerank is None else model.rerank.weight
         names = model.label_names
         self.classes_ = np.arange(model.n_labels) if names is None else names
 
@@ -242,7 +243,7 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             checked = X  # nothing to do: a single row is served without the full check's cost
         else:
             checked = self._validate_features(X, reset=False)
-        if self.model_.projection is not None or self.model_.rerank is not None:
+        if not self.model_.takes_nan:
             refuse_nan(checked)
         return checked
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+import scipy.sparse as sp
 
 from sparseleaf._arrays import effective_n_jobs
 from sparseleaf.callbacks import Callback, TrainingState
@@ -19,14 +20,12 @@ from sparseleaf.estimators.routed import RoutedClassifier
 from sparseleaf.metrics import precision_at_k
 from sparseleaf.model import RoutedModel
 from sparseleaf.progress import say, training_progress
-from sparseleaf.rerank.fit import all_but, fit_rerank, held_out_rows
+from sparseleaf.rerank.fit import Reranking, all_but
 from sparseleaf.routed.ensemble import FrozenTree, SplitRecord, freeze_tree, join_trees, refilled
 from sparseleaf.routed.growth import Histogram, grow_trees, shuffled_rows
 from sparseleaf.routed.ldsm import SEND_ABOVE, LdsmRule, LdsmSplitter, label_histogram
 
 if TYPE_CHECKING:
-    import scipy.sparse as sp
-
     from sparseleaf._arrays import Array, Features
     from sparseleaf.data.targets import Targets
 
@@ -37,7 +36,9 @@ PARAMETERS: dict[str, Parameter] = {
     "arity": Parameter("int", "Children of a node.", low=2, high=MOST_CHILDREN, symbol="M"),
     "max_nodes": Parameter("int", "Nodes of a tree, leaves included.", low=1, symbol="T_max"),
     "epochs": Parameter("int", "Passes over a node's rows, at most.", low=1, symbol="E"),
-    "tol": Parameter("float", "A node's passes end when one changes J by less than this; 0 makes them all.", low=0),
+    "tol": Parameter(
+        "float", "A node's passes end when one changes J by less than this; 0 makes them all.", low=0
+    ),
     "learning_rate": Parameter("float", "Step of the routers' updates.", low=0, low_open=True),
     "lambda_1": Parameter("float", "Weight of class integrity in J.", low=0, symbol="λ1"),
     "lambda_2": Parameter("float", "Weight of the multi-way penalty in J.", low=0, symbol="λ2"),
@@ -48,7 +49,9 @@ PARAMETERS: dict[str, Parameter] = {
         low=0,
         none=True,
     ),
-    "leaf_labels": Parameter("int", "Labels a leaf keeps, the most frequent; None keeps all.", low=1, none=True),
+    "leaf_labels": Parameter(
+        "int", "Labels a leaf keeps, the most frequent; None keeps all.", low=1, none=True
+    ),
     **RERANK_PARAMETERS,
     "n_jobs": Parameter(
         "int", "Threads; None or -1 for all cores. The model does not depend on it.", none=True
@@ -92,8 +95,8 @@ class LdSMClassifier(RoutedClassifier):
         Scores the trees' candidates anew by how close a row is to the labels' mean rows: see
         :mod:`sparseleaf.rerank`.
     rerank_weight : float or "auto", default="auto"
-        Share of the trees in the mix (β). "auto" is chosen on a tenth of the training rows, at most 4,000: routers
-        then do not see these, leaves and centroids do.
+        Share of the trees in the mix (β). "auto" is chosen on the validation set, or else on a tenth of the training
+        rows, at most 4,000: routers then do not see these, leaves and centroids do.
     rerank_scale : float or None, default=None
         How sharply closeness falls (γ).
     n_jobs : int or None, default=None
@@ -192,28 +195,17 @@ class LdSMClassifier(RoutedClassifier):
         watched = None if eval_set is None else self._eval_rows(eval_set, targets)
         say(f"{X.shape[0]:,} rows, {X.shape[1]:,} features, {targets.n_labels:,} labels", self.verbose)
 
-        auto = self.rerank is not None and self.rerank_weight == "auto"
-        held = held_out_rows(X.shape[0], seed) if auto else np.empty(0, np.int64)
+        reranking = Reranking.plan(self, X, targets.matrix, seed, watched)
+        held = reranking.held
         watch = None if watched is None else _Watch(*watched, self._joined_model, X.shape[1], targets, n_jobs)
         with training_progress(self.n_trees, self.verbose) as shown:
             grown = self._grow(X, targets.matrix, held, seed, n_jobs, watch, [*shown, *callbacks])
 
         model = self._joined_model(grown, X.shape[1], targets)
-        if self.rerank is not None:
-            stage = fit_rerank(
-                self.rerank,
-                self.rerank_weight,
-                self.rerank_scale,
-                X,
-                targets.matrix,
-                held,
-                lambda rows, k: model.tree_topk(rows, k, None, n_jobs),
-                n_jobs,
-            )
-            if len(held):  # routers have not seen these rows, leaves shall
-                grown = refilled(grown, model.leaves(X[held], n_jobs), targets.matrix[held])
-                model = self._joined_model(grown, X.shape[1], targets)
-            model = replace(model, rerank=stage)
+        stage = reranking.finish(model, n_jobs)
+        if len(held):  # routers have not seen these rows, leaves shall
+            grown = refilled(grown, model.leaves(X[held], n_jobs), targets.matrix[held])
+            model = self._joined_model(grown, X.shape[1], targets)
         self._adopt(
             replace(
                 model,
@@ -221,16 +213,13 @@ class LdSMClassifier(RoutedClassifier):
                 n_train_rows=X.shape[0],
                 parameters=self._saved_parameters(seed),
                 history={} if watch is None else {"valid P@1": watch.values},
+                rerank=stage,
             )
         )
         self.split_records_: list[list[SplitRecord]] = [tree.splits for tree in grown]
         return self
 
     # --- inside
-
-    def _adopt(self, model: Any) -> None:
-        super()._adopt(model)
-        self.rerank_weight_ = None if model.rerank is None else model.rerank.weight
 
     def _grow(
         self,
@@ -258,7 +247,8 @@ class LdSMClassifier(RoutedClassifier):
                     time.perf_counter() - began,
                     {} if watch is None else {"valid P@1": watch.values},
                 )
-                if any([callback(state) for callback in callbacks]):
+                stop = [callback(state) for callback in callbacks]  # all are called
+                if any(stop):
                     break
         except KeyboardInterrupt:
             if not trees:
@@ -322,12 +312,15 @@ class _Watch:
     ) -> None:
         self.values: list[float] = []
         self._X, self._Y, self._n_jobs = X, Y, n_jobs
-        self._model_of = lambda tree: model_of([tree], n_features, targets)
-        self._sum: Any = 0
+        self._model_of: Callable[[FrozenTree], RoutedModel] = lambda tree: model_of(
+            [tree], n_features, targets
+        )
+        self._sum = sp.csr_matrix(Y.shape, dtype=np.float32)
 
     def add(self, tree: FrozenTree) -> None:
         """Measure with one more tree."""
-        self._sum = self._sum + self._model_of(tree).tree_scores(self._X, None, self._n_jobs)
-        scores = self._sum.copy()
-        scores.resize(self._Y.shape)  # labels that training never saw have none
-        self.values.append(100.0 * precision_at_k(self._Y, scores, 1))
+        scores = self._model_of(tree).tree_scores(self._X, None, self._n_jobs)
+        # labels that training never saw have no score
+        scores = sp.csr_matrix((scores.data, scores.indices, scores.indptr), self._Y.shape)
+        self._sum = sp.csr_matrix(self._sum + scores)
+        self.values.append(100.0 * precision_at_k(self._Y, self._sum, 1))

@@ -23,7 +23,10 @@ RERANK_PARAMETERS: dict[str, Parameter] = {
         symbol="β",
     ),
     "rerank_scale": Parameter(
-        "float", "How sharply closeness falls; None: 10, over the mean squared length of the rows where distances count.",
-        low=0, none=True, symbol="γ",
+        "float",
+        "How sharply closeness falls; None: 10, by the mean squared length of rows where distances count.",
+        low=0,
+        none=True,
+        symbol="γ",
     ),
 }

@@ -26,7 +26,8 @@ class RoutedClassifier(ModelClassifier):
     @property
     def feature_importances_(self) -> Array:
         """Share of the routers' weights, in size, that each feature has."""
-        trees = self._model().trees
+        self._model()
+        trees = self.model_.trees
         size = np.abs(trees.router_weights).sum(axis=1, dtype=np.float64)
         sums = np.bincount(trees.router_features, size, minlength=self.model_.n_features)
         total = sums.sum()
@@ -35,10 +36,5 @@ class RoutedClassifier(ModelClassifier):
 
     def _validate_features(self, X: Any, *, reset: bool) -> Features:
         checked = super()._validate_features(X, reset=reset)
-        refuse_nan(checked)
-        return checked
-
-    def _features(self, X: Any) -> Features:
-        checked = super()._features(X)
         refuse_nan(checked)
         return checked

@@ -4,4 +4,13 @@ from sparseleaf.model.file import ModelFileError, load_model, save_model
 from sparseleaf.model.model import Model, Trees, concatenate_trees
 from sparseleaf.model.routed import RoutedModel, RoutedTrees
 
-__all__ = ["Model", "ModelFileError", "RoutedModel", "RoutedTrees", "Trees", "concatenate_trees", "load_model", "save_model"]
+__all__ = [
+    "Model",
+    "ModelFileError",
+    "RoutedModel",
+    "RoutedTrees",
+    "Trees",
+    "concatenate_trees",
+    "load_model",
+    "save_model",
+]

@@ -133,7 +133,9 @@ def _read(path: Path) -> Model:
     header = _header(metadata)
     counts = _take(tensors, "label_counts", (*UNSIGNED, "U64"), 1)
     routed = any(name.startswith("routed.") for name in tensors)
-    trees: Any = _decoded("routed", tensors, decode_routed) if routed else _decoded("trees", tensors, decode_trees)
+    trees: Any = (
+        _decoded("routed", tensors, decode_routed) if routed else _decoded("trees", tensors, decode_trees)
+    )
     rerank = _rerank(tensors, header)
     projection = None
     if "projection.components" in tensors:

@@ -169,6 +169,11 @@ class Model:
         return self.trees.n_trees
 
     @property
+    def takes_nan(self) -> bool:
+        """Whether NaN is a missing value, as trees on raw features have it; all else must be given numbers."""
+        return self.projection is None and self.rerank is None
+
+    @property
     def known_labels(self) -> Targets:
         """The labels of training, as targets without rows."""
         kind: Any = self.target_kind

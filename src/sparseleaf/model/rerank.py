@@ -22,7 +22,7 @@ def encode_rerank(rerank: CentroidRerank, compact: bool) -> dict[str, Array]:
     """Tensors by name; ``compact`` keeps entries in 8 bits, with a scale for every label."""
     matrix = rerank.centroids
     sizes, steps = encode_steps(matrix.indices, matrix.indptr)
-    tensors = {
+    tensors: dict[str, Array] = {
         "mix": np.array([MIXES.index(rerank.mix)], np.uint8),
         "settings": np.array([rerank.weight, rerank.scale], np.float32),
         "squared_norms": rerank.squared_norms,

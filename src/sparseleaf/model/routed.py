@@ -137,6 +137,11 @@ class RoutedModel(Model):
 
     trees: RoutedTrees  # type: ignore[assignment]
 
+    @property
+    def takes_nan(self) -> bool:
+        """Routers add up all features of a row."""
+        return False
+
     @cached_property
     def predictor(self) -> _kernels.RoutedPredictor:  # type: ignore[override]
         """The compiled predictor; making it checks every index and number of the trees."""

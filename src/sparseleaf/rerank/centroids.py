@@ -1,4 +1,4 @@
-"""Re-ranking by label centroids: is the row close to the mean row of the label?
+"""Re-ranking by label centroids: how close a row is to the mean row of a label.
 
 In: a row's candidates and their scores from the trees. Out: the same candidates with new scores. Only candidates
 are scored, so the cost does not grow with the number of labels.
@@ -97,7 +97,9 @@ class CentroidRerank:
         return np.take_along_axis(labels, order, 1), np.take_along_axis(new, order, 1)
 
 
-def fit_centroids(X: Features, Y: sp.csr_matrix, mix: str, weight: float, scale: float | None) -> CentroidRerank:
+def fit_centroids(
+    X: Features, Y: sp.csr_matrix, mix: str, weight: float, scale: float | None
+) -> CentroidRerank:
     """Centroids of the labels of training rows; the rows count as unit vectors where only angles matter."""
     X = sp.csr_matrix(X, dtype=np.float32)
     if mix != "centroid":

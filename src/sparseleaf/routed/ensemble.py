@@ -77,8 +77,12 @@ def freeze_tree(tree: GrowingTree, n_labels: int) -> FrozenTree:
         inner=np.array([node.split is not None for node in nodes]),
         sizes=np.array([len(split.features) for _, split in splits], np.int64),
         features=_joined([split.features for _, split in splits], np.int32),
-        weights=np.concatenate([np.empty((0, tree.arity), np.float32), *(split.weights for _, split in splits)]),
-        bias=np.stack([split.bias for _, split in splits]) if splits else np.empty((0, tree.arity), np.float32),
+        weights=np.concatenate(
+            [np.empty((0, tree.arity), np.float32), *(split.weights for _, split in splits)]
+        ),
+        bias=np.stack([split.bias for _, split in splits])
+        if splits
+        else np.empty((0, tree.arity), np.float32),
         leaf_counts=sp.csr_matrix(
             (
                 _joined([leaf.counts for leaf in leaves], np.float64),

@@ -178,9 +178,13 @@ def grow_trees(
 
 def _split_next(splitter: Splitter, trees: list[GrowingTree], ahead: int) -> None:
     tasks = [(tree, node) for tree in trees for node in tree.next_nodes(ahead)]
-    keys = mix64(np.array([tree.key for tree, _ in tasks], np.uint64) ^ np.array([n for _, n in tasks], np.uint64))
+    keys = mix64(
+        np.array([tree.key for tree, _ in tasks], np.uint64) ^ np.array([n for _, n in tasks], np.uint64)
+    )
     rows = [tree.nodes[node].rows for tree, node in tasks]
-    for (tree, node), split in zip(tasks, splitter.split([r for r in rows if r is not None], keys), strict=True):
+    for (tree, node), split in zip(
+        tasks, splitter.split([r for r in rows if r is not None], keys), strict=True
+    ):
         tree.tried[node] = split
     for tree in trees:
         tree.advance()

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 SEND_ABOVE = 0.5
 """A row goes to the children whose margin is at least this."""
 
+COPY_ENTRIES = 2**24
+"""Non-zeros of the largest node whose rows are copied, side by side, before they are passed over."""
+
 
 @dataclass(frozen=True)
 class LdsmRule:
@@ -79,6 +82,7 @@ class LdsmSplitter:
             rule.prune,
             rule.min_samples_leaf,
             not sp.issparse(X),
+            COPY_ENTRIES,
             n_jobs,
         )
 
@@ -89,7 +93,7 @@ class LdsmSplitter:
         return [self._read(node) for node in self._trainer.train(joined, offsets, keys)]
 
     def _read(self, node: _kernels.LdsmNode) -> Split | None:
-        accepted, features, weights, bias, rows, row_at, labels, counts, label_at, *measured = node
+        accepted, features, weights, bias, rows, row_at, labels, counts, label_at, *_ = node
         if not accepted:
             return None
         children = range(self.arity)
@@ -102,7 +106,9 @@ class LdsmSplitter:
                 Histogram(labels[label_at[j] : label_at[j + 1]], counts[label_at[j] : label_at[j + 1]])
                 for j in children
             ],
-            *measured,
+            objective=node[9],
+            balance=node[10],
+            purity=node[11],
         )
 
 
