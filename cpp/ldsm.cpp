@@ -29,8 +29,6 @@ namespace {
 
 constexpr double kMarginUnit = 1048576.0;
 constexpr int kMaxArity = 16;
-constexpr int kMaxPairs = kMaxArity * (kMaxArity - 1) / 2;
-constexpr int kTryAll = 4;  // up to this arity every subset is tried
 
 struct LdsmSettings {
     int arity, epochs;
@@ -42,151 +40,100 @@ struct LdsmSettings {
     int64_t copy_entries;  // nodes up to this size are copied, larger ones read in place
 };
 
-// The objective's change with the subset that a row is sent to. A pair's terms depend only on which of its
-// two children are in the subset: both or none, the first alone, the second alone.
-struct Pairs {
-    double balance[3][kMaxPairs];
-    double integrity[3][kMaxPairs];
-
-    static int kind(uint32_t subset, int j, int l) {
-        const uint32_t a = subset >> j & 1u, b = subset >> l & 1u;
-        return a == b ? 0 : a ? 1 : 2;
-    }
-};
-
+// Finds the subset of children that a row is best sent to.
+//
+// A pair's terms depend only on which of its two children are in the subset, so the sums over the row's
+// labels are made once a pair; subsets are then visited in the order of a Gray code, each from the last by
+// one child that comes or goes, which changes M - 1 pairs. All 2^M - 1 subsets cost O(r M^2 + 2^M M) for a
+// row with r labels, where evaluating each anew costs O(2^M r M^2). Since sums are exact, both give the same
+// numbers.
 class SubsetSearch {
   public:
     SubsetSearch(int arity, double lambda_1, double lambda_2)
         : arity_(arity), lambda_1_(lambda_1), lambda_2_(lambda_2) {}
 
-    // The subset of least J for a row with these labels, in sums R and Q before the row and n with it. Equal
-    // ones are told apart by a hash of the row's draw; the set of all children never wins a tie.
+    // The subset (as bits) of least J for a row with these labels, in sums R and Q before the row and n with
+    // it. Equal ones are told apart by a hash of the row's draw; the set of all children never wins a tie.
     uint32_t best(const double* R, const double* Q, const int32_t* labels, int64_t n_labels, double n,
                   uint64_t draw) {
-        fill(R, Q, labels, n_labels);
-        total_ = 0.0;
-        for (int j = 0; j < arity_; ++j) total_ += R[j];
-        row_labels_ = static_cast<double>(n_labels);
-        n_ = n;
-        draw_ = draw;
-        best_ = 0;
-        if (arity_ <= kTryAll) {
-            for (uint32_t subset = 1; subset < 1u << arity_; ++subset) offer(subset);
-        } else {
-            prepare_bounds();
-            branch(0, 0, 0.0, 0);
-        }
-        return best_;
+        return arity_ == 2 ? search<2>(R, Q, labels, n_labels, n, draw)
+                           : search<0>(R, Q, labels, n_labels, n, draw);
     }
 
     double value() const { return best_value_; }
 
   private:
-    void fill(const double* R, const double* Q, const int32_t* labels, int64_t n_labels) {
+    // Terms of a pair by which of the two are in the subset: [first][second].
+    struct Pair {
+        double balance[2][2], integrity[2][2];
+    };
+
+    template <int kArity>
+    uint32_t search(const double* R, const double* Q, const int32_t* labels, int64_t n_labels, double n,
+                    uint64_t draw) {
+        const int M = kArity ? kArity : arity_;
         const auto r = static_cast<double>(n_labels);
-        int pair = 0;
-        for (int j = 0; j < arity_; ++j)
-            for (int l = j + 1; l < arity_; ++l, ++pair) {
-                const double difference = R[j] - R[l];
-                pairs_.balance[0][pair] = std::abs(difference);
-                pairs_.balance[1][pair] = std::abs(difference + r);
-                pairs_.balance[2][pair] = std::abs(difference - r);
-                double neither = 0.0, first = 0.0, second = 0.0;
-                for (int64_t i = 0; i < n_labels; ++i) {
-                    const double* q = Q + static_cast<int64_t>(labels[i]) * arity_;
-                    const double d = q[j] - q[l];
-                    neither += std::abs(d);
-                    first += std::abs(d + 1.0);
-                    second += std::abs(d - 1.0);
-                }
-                pairs_.integrity[0][pair] = neither;
-                pairs_.integrity[1][pair] = first;
-                pairs_.integrity[2][pair] = second;
+        double balance = 0.0, integrity = 0.0, total = 0.0;
+        for (int j = 0; j < M; ++j) {
+            total += R[j];
+            for (int l = j + 1; l < M; ++l) {
+                fill(pairs_[j][l], R[j] - R[l], r, Q, labels, n_labels, j, l, M);
+                balance += pairs_[j][l].balance[0][0];
+                integrity += pairs_[j][l].integrity[0][0];
             }
-    }
-
-    double penalty(int size) const {
-        return lambda_2_ * std::abs(total_ + row_labels_ * static_cast<double>(size) - n_);
-    }
-
-    // J of a whole subset; the sums are exact, so the way it was found does not matter.
-    void offer(uint32_t subset) {
-        double balance = 0.0, integrity = 0.0;
-        int pair = 0;
-        for (int j = 0; j < arity_; ++j)
-            for (int l = j + 1; l < arity_; ++l, ++pair) {
-                const int kind = Pairs::kind(subset, j, l);
-                balance += pairs_.balance[kind][pair];
-                integrity += pairs_.integrity[kind][pair];
+        }
+        const uint32_t all = (1u << M) - 1;
+        uint32_t subset = 0, best = 0;
+        for (uint32_t step = 1; step <= all; ++step) {
+            const int j = __builtin_ctz(step);
+            const uint32_t old = subset >> j & 1u;
+            for (int l = 0; l < M; ++l) {
+                if (l == j) continue;
+                const uint32_t other = subset >> l & 1u;
+                const Pair& pair = j < l ? pairs_[j][l] : pairs_[l][j];
+                const uint32_t at = j < l ? other : old, to = j < l ? other : 1 - old;
+                const uint32_t from_first = j < l ? old : other, to_first = j < l ? 1 - old : other;
+                balance += pair.balance[to_first][to] - pair.balance[from_first][at];
+                integrity += pair.integrity[to_first][to] - pair.integrity[from_first][at];
             }
-        const double value = balance + penalty(__builtin_popcount(subset)) - lambda_1_ * integrity;
-        if (best_ == 0 || value < best_value_ || (value == best_value_ && wins_tie(subset))) {
-            best_ = subset;
-            best_value_ = value;
-        }
-    }
-
-    bool wins_tie(uint32_t subset) const {
-        const uint32_t all = (1u << arity_) - 1;
-        if (subset == all || best_ == all) return best_ == all;
-        return mix64(draw_ ^ subset) < mix64(draw_ ^ best_);
-    }
-
-    // Branch and bound over the children in order. A partial choice of the first `depth` children costs what
-    // their pairs cost; each pair with a child still open costs at least the least that it can, and the
-    // multi-way penalty at least its least over the sizes still possible. That sum never exceeds J of any
-    // completion, so leaving out branches whose bound is above the best found so far loses no minimum; those
-    // within rounding of it are followed, so that ties are found too.
-    void prepare_bounds() {
-        int pair = 0;
-        slack_ = 1.0;
-        for (int j = 0; j < arity_; ++j)
-            for (int l = j + 1; l < arity_; ++l, ++pair) {
-                for (int kind = 0; kind < 3; ++kind) {
-                    cost_[kind][j][l] = pairs_.balance[kind][pair] - lambda_1_ * pairs_.integrity[kind][pair];
-                    slack_ += pairs_.balance[kind][pair] + lambda_1_ * pairs_.integrity[kind][pair];
-                }
+            subset ^= 1u << j;
+            const double sent = total + r * static_cast<double>(__builtin_popcount(subset));
+            const double value = balance + lambda_2_ * std::abs(sent - n) - lambda_1_ * integrity;
+            if (best == 0 || value < best_value_ ||
+                (value == best_value_ && wins_tie(subset, best, all, draw))) {
+                best = subset;
+                best_value_ = value;
             }
-        slack_ = (slack_ + penalty(arity_) + std::abs(lambda_2_) * n_) * 1e-12;
-        // open_[d]: the least of all pairs among the children d, d + 1, ...
-        open_[arity_] = 0.0;
-        for (int j = arity_ - 1; j >= 0; --j) {
-            open_[j] = open_[j + 1];
-            for (int l = j + 1; l < arity_; ++l)
-                open_[j] += std::min({cost_[0][j][l], cost_[1][j][l], cost_[2][j][l]});
         }
+        return best;
     }
 
-    void branch(int depth, uint32_t subset, double cost, int size) {
-        if (depth == arity_) {
-            if (subset) offer(subset);
-            return;
+    static void fill(Pair& pair, double difference, double r, const double* Q, const int32_t* labels,
+                     int64_t n_labels, int j, int l, int M) {
+        double same = 0.0, first = 0.0, second = 0.0;
+        for (int64_t i = 0; i < n_labels; ++i) {
+            const double* q = Q + static_cast<int64_t>(labels[i]) * M;
+            const double d = q[j] - q[l];
+            same += std::abs(d);
+            first += std::abs(d + 1.0);
+            second += std::abs(d - 1.0);
         }
-        if (best_ != 0) {
-            double bound = cost + open_[depth];
-            for (int j = 0; j < depth; ++j)
-                for (int l = depth; l < arity_; ++l)
-                    bound += std::min(cost_[0][j][l], cost_[subset >> j & 1u ? 1 : 2][j][l]);
-            double least = penalty(size);
-            for (int more = 1; more <= arity_ - depth; ++more) least = std::min(least, penalty(size + more));
-            if (bound + least > best_value_ + slack_) return;
-        }
-        for (const uint32_t in : {1u, 0u}) {
-            const uint32_t chosen = subset | in << depth;
-            double more = cost;
-            for (int j = 0; j < depth; ++j) more += cost_[Pairs::kind(chosen, j, depth)][j][depth];
-            branch(depth + 1, chosen, more, size + static_cast<int>(in));
-        }
+        pair.integrity[0][0] = pair.integrity[1][1] = same;
+        pair.integrity[1][0] = first;
+        pair.integrity[0][1] = second;
+        pair.balance[0][0] = pair.balance[1][1] = std::abs(difference);
+        pair.balance[1][0] = std::abs(difference + r);
+        pair.balance[0][1] = std::abs(difference - r);
+    }
+
+    static bool wins_tie(uint32_t subset, uint32_t best, uint32_t all, uint64_t draw) {
+        if (subset == all || best == all) return best == all;
+        return mix64(draw ^ subset) < mix64(draw ^ best);
     }
 
     int arity_;
-    double lambda_1_, lambda_2_;
-    Pairs pairs_;
-    double total_ = 0.0, row_labels_ = 0.0, n_ = 0.0, best_value_ = 0.0, slack_ = 0.0;
-    uint64_t draw_ = 0;
-    uint32_t best_ = 0;
-    double cost_[3][kMaxArity][kMaxArity];
-    double open_[kMaxArity + 1];
+    double lambda_1_, lambda_2_, best_value_ = 0.0;
+    Pair pairs_[kMaxArity][kMaxArity];
 };
 
 // Numbers what it meets 0, 1, 2, ...; made once for all ids, forgets only what it met.
@@ -436,11 +383,19 @@ class NodeTrainer {
     void freeze(TrainedNode& out) {
         std::vector<double> moved(static_cast<size_t>(M_), 0.0);
         std::vector<int32_t> kept;
-        for (int64_t local = 0; local < work_.features.size(); ++local) {
-            float* f = work_.state.data() + local * stride_;
+        // how far a feature can move a margin, at its largest value
+        const auto reach_of = [&](const float* f) {
             float reach = 0.0f;
             for (int j = 0; j < M_; ++j) reach = std::max(reach, std::abs(f[1 + 2 * j]) * f[0]);
-            const bool keep = reach >= settings_.prune && reach > 0.0f && std::isfinite(reach);
+            return std::isfinite(reach) ? reach : 0.0f;
+        };
+        float largest = 0.0f;
+        for (int64_t local = 0; local < work_.features.size(); ++local)
+            largest = std::max(largest, reach_of(work_.state.data() + local * stride_));
+        for (int64_t local = 0; local < work_.features.size(); ++local) {
+            float* f = work_.state.data() + local * stride_;
+            const float reach = reach_of(f);
+            const bool keep = reach > 0.0f && reach >= settings_.prune * largest;
             for (int j = 0; j < M_; ++j) {
                 float& w = f[1 + 2 * j];
                 if (!keep) w = 0.0f;

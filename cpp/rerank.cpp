@@ -87,7 +87,7 @@ class CentroidReranker {
         }
         const float lengths = std::sqrt(norm) * std::sqrt(own);
         const float cosine = lengths > 0.0f ? std::clamp(product / lengths, -1.0f, 1.0f) : 0.0f;
-        if (mix == Mix::kCosine) return finite(weight * score + (1.0f - weight) * scale * cosine);
+        if (mix == Mix::kCosine) return finite(weight * score + (1.0f - weight) * cosine);
         // the mix of logarithms, as a product: it stays positive, and 0 stays the score of all others
         return finite(std::pow(std::max(score, 1e-6f), weight) *
                       std::exp((1.0f - weight) * scale * (cosine - 1.0f)));

@@ -45,9 +45,9 @@ PARAMETERS: dict[str, Parameter] = {
     "min_samples_leaf": Parameter("int", "Rows a leaf must have.", low=1),
     "prune": Parameter(
         "float",
-        "A router drops features that move no margin of a training row by this; None: 1 over the number of features.",
+        "Routers drop features that can move a margin by less than this share of what the node's strongest can.",
         low=0,
-        none=True,
+        high=1,
     ),
     "leaf_labels": Parameter(
         "int", "Labels a leaf keeps, the most frequent; None keeps all.", low=1, none=True
@@ -87,8 +87,9 @@ class LdSMClassifier(RoutedClassifier):
         Weights of class integrity and of the multi-way penalty in J, as the paper names them.
     min_samples_leaf : int, default=1
         Rows a leaf must have.
-    prune : float or None, default=None
-        A router drops a feature that moves no margin of a training row by this much; None is 1 / n_features.
+    prune : float, default=0.01
+        Routers drop features that can move a margin, at their largest value, by less than this share of what the
+        strongest feature of the node can.
     leaf_labels : int or None, default=100
         Labels a leaf keeps, the most frequent; None keeps all.
     rerank : {"centroid", "cosine", "log"} or None, default=None
@@ -134,7 +135,7 @@ class LdSMClassifier(RoutedClassifier):
         lambda_1: float = 2.0,
         lambda_2: float = 1.0,
         min_samples_leaf: int = 1,
-        prune: float | None = None,
+        prune: float = 0.01,
         leaf_labels: int | None = 100,
         rerank: str | None = None,
         rerank_weight: float | str = "auto",
@@ -268,7 +269,7 @@ class LdSMClassifier(RoutedClassifier):
             self.lambda_1,
             self.lambda_2,
             self.tol,
-            1.0 / X.shape[1] if self.prune is None else self.prune,
+            self.prune,
             self.min_samples_leaf,
         )
         splitter = LdsmSplitter(X, Y, rule, n_jobs)

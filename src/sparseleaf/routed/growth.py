@@ -106,6 +106,7 @@ class GrowingTree:
         """A tree of one node."""
         tree = cls(key, arity, max_nodes, [Node(histogram, 0, rows, len(rows))])
         tree._wait(0)
+        tree.advance()
         return tree
 
     @property

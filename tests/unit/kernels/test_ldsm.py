@@ -75,7 +75,7 @@ def test_best_subset_is_the_least_of_all(arity, n_labels, coarse, lambda_1, lamb
     subset, value = _kernels.ldsm_best_subset(R, Q, labels, n, lambda_1, lambda_2, draw)
     assert value == pytest.approx(min(values.values()), rel=1e-12, abs=1e-9)
     assert values[subset] == pytest.approx(value, rel=1e-12, abs=1e-9)
-    if arity <= 4 and coarse and lambda_1 in (1.0, 2.0) and lambda_2 in (0.0, 1.0, 4.0):  # exact in floats
+    if lambda_1 in (0.0, 1.0, 2.0) and lambda_2 in (0.0, 1.0, 4.0):  # exact in floats, so ties are ties
         assert subset == naive.best_subset(R, Q, labels, n, lambda_1, lambda_2, draw)
 
 
@@ -176,7 +176,9 @@ def test_rows_without_labels_have_no_say_but_are_sent():
     X, Y = make_node(n=60)
     more = np.concatenate([X, X[:20] + 1]), np.concatenate([Y, np.zeros((20, Y.shape[1]), int)])
     alone, joined = train(X, Y), train(*more)
-    assert np.array_equal(alone["weights"].reshape(-1, 2), joined["weights"].reshape(-1, 2)[: len(alone["features"])])
+    assert np.array_equal(
+        alone["weights"].reshape(-1, 2), joined["weights"].reshape(-1, 2)[: len(alone["features"])]
+    )
     assert np.array_equal(alone["objective"], joined["objective"])
     assert set(joined["rows"]) == set(range(80))
 
@@ -205,7 +207,9 @@ def test_scale_of_a_feature_does_not_matter():
     scales = 2.0 ** np.random.default_rng(0).integers(-6, 7, X.shape[1])
     a, b = train(X, Y), train((X * scales).astype(np.float32), Y)
     assert np.array_equal(a["rows"], b["rows"])
-    assert a["weights"].reshape(-1, 2) == pytest.approx(b["weights"].reshape(-1, 2) * scales[:, None], rel=1e-3)
+    assert a["weights"].reshape(-1, 2) == pytest.approx(
+        b["weights"].reshape(-1, 2) * scales[:, None], rel=1e-3
+    )
 
 
 def test_standardised_routers_are_for_the_raw_features():
@@ -229,12 +233,12 @@ def test_standardised_routers_are_for_the_raw_features():
 
 def test_pruned_routers_keep_the_features_that_matter():
     X, Y = make_node(n=200)
-    full, pruned = train(X, Y), train(X, Y, prune=0.1)
+    full, pruned = train(X, Y, epochs=9), train(X, Y, prune=0.5, epochs=9)
     assert 0 < len(pruned["features"]) < len(full["features"])
     at = np.searchsorted(full["features"], pruned["features"])
     assert np.array_equal(full["weights"].reshape(-1, 2)[at], pruned["weights"].reshape(-1, 2))
     reach = np.abs(full["weights"].reshape(-1, 2)).max(axis=1) * np.abs(X[:, full["features"]]).max(axis=0)
-    assert set(full["features"][reach >= 0.1]) == set(pruned["features"])
+    assert set(full["features"][reach >= 0.5 * reach.max()]) == set(pruned["features"])
 
 
 def test_passes_end_when_the_objective_has_settled():
