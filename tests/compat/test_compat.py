@@ -12,7 +12,10 @@ FILES = sorted(Path(__file__).parent.glob("*.safetensors"))
 
 
 def test_there_are_files():
-    assert {file.stem for file in FILES} >= {"gbdt-sparse-v1", "gbdt-sparse-v1-missing"}
+    assert {file.stem for file in FILES} >= {
+        *("gbdt-sparse-v1", "gbdt-sparse-v1-missing"),
+        *("gbdt-sparse-v2-rerank", "ldsm-v2", "ldsm-v2-arity"),
+    }
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

@@ -2,7 +2,7 @@
 
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sparseleaf import SparseGBDTClassifier
+from sparseleaf import LdSMClassifier, SparseGBDTClassifier
 
 SPARSE_SCORES = (
     "decision_function of multi-label targets is a CSR matrix: nothing takes rows × labels of memory"
@@ -22,6 +22,8 @@ EXPECTED_FAILURES = {
     [
         SparseGBDTClassifier(n_trees=20, learning_rate=0.3, min_samples_leaf=1),
         SparseGBDTClassifier(n_trees=20, learning_rate=0.3, min_samples_leaf=1, split="exact"),
+        LdSMClassifier(n_trees=5, max_nodes=100),
+        LdSMClassifier(n_trees=5, max_nodes=100, arity=3, rerank="cosine", rerank_weight=0.5),
     ],
     expected_failed_checks=lambda estimator: EXPECTED_FAILURES,
 )

@@ -34,7 +34,9 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     method: ClassVar[str]
     parameter_table: ClassVar[Mapping[str, Parameter]]
-    score_threshold: ClassVar[float] = 0.5
+    model_kind: ClassVar[type[Model]] = Model
+    """What ``model_`` must be."""
+    score_threshold: float = 0.5
     """``predict`` answers the labels whose score is at least this."""
 
     n_jobs: int | None
@@ -156,6 +158,8 @@ class ModelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @classmethod
     def from_model(cls, model: Model) -> Self:
         """A fitted classifier around a model."""
+        if type(model) is not cls.model_kind:
+            raise ValueError(f"{cls.__name__} wants trees of another kind than these.")
         for name in NOT_IN_MODEL:
             if name in model.parameters:
                 raise ValueError(

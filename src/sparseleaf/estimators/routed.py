@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from sparseleaf.estimators.base import ModelClassifier, refuse_nan
-from sparseleaf.model import RoutedModel
+from sparseleaf.model import Model, RoutedModel
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
@@ -16,7 +16,15 @@ if TYPE_CHECKING:
 class RoutedClassifier(ModelClassifier):
     """Base of classifiers whose ``model_`` is a :class:`~sparseleaf.model.RoutedModel`."""
 
+    model_kind: ClassVar[type[Model]] = RoutedModel
     model_: RoutedModel
+
+    @property
+    def score_threshold(self) -> float:  # type: ignore[override]
+        """Scores are shares: what half the rows of a leaf have is half of one label's share of the row's labels."""
+        model = self.model_
+        per_row = model.label_counts.sum() / max(1, model.n_train_rows)
+        return float(0.5 / max(1.0, per_row))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

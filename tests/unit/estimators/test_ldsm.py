@@ -10,9 +10,9 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
-from smalldata import saved_bytes
 
 import sparseleaf
+from smalldata import saved_bytes
 from sparseleaf import LdSMClassifier
 from sparseleaf.data import make_xc
 from sparseleaf.metrics import precision_at_k
@@ -111,7 +111,7 @@ def test_rows_and_labels_of_all_kinds():
     X[3], Y[5], Y[:, 7] = 0, 0, 0
     X[:, 4] = 2.5  # constant
     for parameters in ({}, {"rerank": "log"}, {"arity": 8}, {"max_nodes": 1}, {"min_samples_leaf": 100}):
-        clf = LdSMClassifier(n_trees=2, max_nodes=20, **{}).set_params(**parameters).fit(X.tocsr(), Y.tocsr())
+        clf = LdSMClassifier(n_trees=2, max_nodes=20).set_params(**parameters).fit(X.tocsr(), Y.tocsr())
         ids, scores = clf.predict_topk(X.tocsr(), 12)
         assert not (ids == 7).any()
         assert np.isfinite(scores[ids >= 0]).all()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import naive_ldsm as naive
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
+import naive_ldsm as naive
 from sparseleaf import _kernels
 from sparseleaf._arrays import csr_parts
 
@@ -24,9 +24,10 @@ SETTINGS = {
     "copy_entries": 1 << 24,
     "n_threads": 1,
 }
-NAMES = (
-    "split features weights bias rows row_offsets labels counts label_offsets objective balance purity"
-).split()
+NAMES = [
+    *("split", "features", "weights", "bias", "rows", "row_offsets"),
+    *("labels", "counts", "label_offsets", "objective", "balance", "purity"),
+]
 
 
 def make_node(n=40, d=12, n_labels=7, seed=0, binary=False):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import naive_ldsm as naive
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
+import naive_ldsm as naive
 from sparseleaf import _kernels
 from sparseleaf._arrays import csr_parts
 from sparseleaf.model.routed import BEST_ONLY, RoutedModel, RoutedTrees
@@ -135,10 +135,10 @@ def test_huge_values_do_not_stop_a_walk():
     assert (model.topk(X, 1, None, 1)[0] >= -1).all()
 
 
-ARRAYS = (
-    "tree_offsets child inner router_indptr router_features router_weights router_bias threshold leaf_indptr"
-    " leaf_labels leaf_values"
-).split()
+ARRAYS = [
+    *("tree_offsets", "child", "inner", "router_indptr", "router_features", "router_weights"),
+    *("router_bias", "leaf_indptr", "leaf_labels", "leaf_values"),
+]
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ ARRAYS = (
 )
 def test_arrays_that_no_walk_should_see_are_refused(name, at, value):
     trees = random_trees()
-    arrays = {key: np.array(getattr(trees, key)) for key in ARRAYS if key != "threshold"}
+    arrays = {key: np.array(getattr(trees, key)) for key in ARRAYS}
     arrays[name].reshape(-1)[at] = value
     with pytest.raises(ValueError, match=r"must|column|label|inner|child|leaves|rise|needs"):
         _kernels.RoutedPredictor(**arrays, threshold=0.5, n_features=N_FEATURES, n_labels=N_LABELS)
