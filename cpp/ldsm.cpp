@@ -29,6 +29,7 @@ namespace {
 
 constexpr double kMarginUnit = 1048576.0;
 constexpr int kMaxArity = 16;
+constexpr float kStrong = 0.25f;  // share of a node's largest weight that is never pruned
 
 struct LdsmSettings {
     int arity, epochs;
@@ -389,13 +390,15 @@ class NodeTrainer {
             for (int j = 0; j < M_; ++j) reach = std::max(reach, std::abs(f[1 + 2 * j]) * f[0]);
             return std::isfinite(reach) ? reach : 0.0f;
         };
-        float largest = 0.0f;
+        float least = 0.0f;
         for (int64_t local = 0; local < work_.features.size(); ++local)
-            largest = std::max(largest, reach_of(work_.state.data() + local * stride_));
+            least = std::max(least, reach_of(work_.state.data() + local * stride_));
+        // a node of few rows has small weights only, and still needs its strongest
+        least = std::min(settings_.prune, kStrong * least);
         for (int64_t local = 0; local < work_.features.size(); ++local) {
             float* f = work_.state.data() + local * stride_;
             const float reach = reach_of(f);
-            const bool keep = reach > 0.0f && reach >= settings_.prune * largest;
+            const bool keep = reach > 0.0f && reach >= least;
             for (int j = 0; j < M_; ++j) {
                 float& w = f[1 + 2 * j];
                 if (!keep) w = 0.0f;

@@ -45,9 +45,8 @@ PARAMETERS: dict[str, Parameter] = {
     "min_samples_leaf": Parameter("int", "Rows a leaf must have.", low=1),
     "prune": Parameter(
         "float",
-        "Routers drop features that can move a margin by less than this share of what the node's strongest can.",
+        "Routers drop features that move margins by less than this and a quarter of what their strongest does.",
         low=0,
-        high=1,
     ),
     "leaf_labels": Parameter(
         "int", "Labels a leaf keeps, the most frequent; None keeps all.", low=1, none=True
@@ -88,8 +87,8 @@ class LdSMClassifier(RoutedClassifier):
     min_samples_leaf : int, default=1
         Rows a leaf must have.
     prune : float, default=0.01
-        Routers drop features that can move a margin, at their largest value, by less than this share of what the
-        strongest feature of the node can.
+        Routers drop features that move a margin, at their largest value, by less than this (rows go where margins are
+        at least 0.5), and by less than a quarter of what the node's strongest feature does.
     leaf_labels : int or None, default=100
         Labels a leaf keeps, the most frequent; None keeps all.
     rerank : {"centroid", "cosine", "log"} or None, default=None
