@@ -77,7 +77,7 @@ def plot_depths(
     return _finish(ax, path)
 
 
-def _axes(ax: Axes | None) -> Any:
+def _axes(ax: Any) -> Any:
     if ax is not None:
         return ax
     try:
@@ -92,7 +92,7 @@ def _shade(amount: float) -> tuple[float, float, float]:
     return (0.85 * amount, 0.30 + 0.50 * amount, 0.45 + 0.45 * amount)
 
 
-def _finish(ax: Any, path: PathLike | None) -> Any:
+def _finish(ax: Axes, path: PathLike | None) -> Axes:
     ax.grid(color="#e4e4e4", linewidth=0.8)
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)
@@ -104,5 +104,5 @@ def _finish(ax: Any, path: PathLike | None) -> Any:
         if kind not in ("png", "svg", "pdf"):
             raise ValueError(f"path: found {str(path)!r}; wanted a name that ends in .png, .svg or .pdf")
         with drafting(target) as draft:
-            ax.figure.savefig(draft, format=kind, dpi=110)
+            ax.figure.canvas.figure.savefig(draft, format=kind, dpi=110)
     return ax

@@ -27,13 +27,7 @@ def test_a_node_that_stopped_early_keeps_its_value():
 
 def test_pictures_show_the_numbers(tmp_path):
     lines = plot_objective(RECORDS, tmp_path / "j.png").get_lines()
-    assert [
-        line.get_ydata().tolist() if hasattr(line.get_ydata(), "tolist") else list(line.get_ydata())
-        for line in lines
-    ] == [
-        [1.0, 0.0],
-        [-1.0, -1.5],
-    ]
+    assert [list(line.get_ydata()) for line in lines] == [[1.0, 0.0], [-1.0, -1.5]]
     balance, purity = plot_levels(RECORDS, tmp_path / "levels.svg").get_lines()
     assert list(balance.get_ydata()) == pytest.approx([0.2, 0.1])
     assert list(purity.get_ydata()) == pytest.approx([0.2, 0.1])
