@@ -14,14 +14,15 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
+import time
 from pathlib import Path
 
 from benchmarks._common import in_child, load_set, machine, measured, write_results
 
 PUBLISHED = {"n_trees": 10, "max_nodes": 1000, "epochs": 20, "tol": 0.0}
 TURNED = {
-    "delicious": {"n_trees": 50, "max_nodes": 6000, "lambda_2": 2.0},
-    "bibtex": {"n_trees": 50, "max_nodes": 3000, "lambda_2": 2.0},
+    "delicious": {"n_trees": 50, "max_nodes": 6000, "tol": 0.0},
+    "bibtex": {"n_trees": 50, "max_nodes": 3000, "lambda_2": 3.0},
     "tibkat-gnd": {"n_trees": 20, "max_nodes": 20_000, "lambda_2": 2.0, "epochs": 3, "prune": 0.1},
 }
 RERANKED = {
@@ -59,20 +60,23 @@ def train(data, name, settings, validate=False, records=False):
         held, kept = np.split(order, [X.shape[0] // 5])
         X, Y, X_test, Y_test = X[kept], Y[kept], X[held], Y[held]
     classifier = LdSMClassifier(n_jobs=2, **settings)
+    before = time.process_time()  # of all threads: what others do on the machine does not count
     _, seconds = measured(lambda: classifier.fit(X, Y))
+    cpu_seconds = time.process_time() - before
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.safetensors"
         classifier.save(path)
         size = path.stat().st_size
         saved = load_file(path)
         saved.n_jobs = 2
-        times = [measured(lambda: saved.predict_topk(X_test, 5)) for _ in range(5)]
+        times = [measured(lambda: saved.predict_topk(X_test, 5)) for _ in range(9)]
     exact, _ = classifier.predict_topk(X_test, 5)
     depths = classifier.model_.trees.depths()
     result = {
         **evaluate(Y_test, times[0][0][0], propensities(Y)),
         "P@1 before rounding": evaluate(Y_test, exact)["P@1"],
         "train_seconds": seconds,
+        "train_cpu_seconds": cpu_seconds,
         "predict_ms_per_row": 1e3 * min(t for _, t in times) / X_test.shape[0],
         "model_bytes": size,
         "depth_min": int(depths.min()),

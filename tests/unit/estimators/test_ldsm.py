@@ -195,7 +195,7 @@ def test_clone_pickle_and_search(rows):
         {"rerank_weight": 1.5},
         {"rerank_weight": "best"},
         {"rerank_scale": -1},
-        {"prune": 2},
+        {"prune": -1},
     ],
 )
 def test_bad_parameters_are_refused_by_name(rows, parameters):
