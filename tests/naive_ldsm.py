@@ -140,11 +140,3 @@ def routed_scores(trees, x, n_labels):
             entries = slice(trees.leaf_indptr[leaf], trees.leaf_indptr[leaf + 1])
             total[trees.leaf_labels[entries]] += trees.leaf_values[entries] / len(reached) / trees.n_trees
     return total
-
-
-def split_measures(histograms, n_labels):
-    """Definitions 1 and 2: (balance β, purity α), of children's label counts, a row's labels counting one each."""
-    table = np.zeros((len(histograms), n_labels))
-    for j, (labels, counts) in enumerate(histograms):
-        table[j, labels] = counts
-    return table
