@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 BLOCK_ROWS = 16_384
 """Rows that are projected at a time, so that memory does not grow with a batch."""
 
-CANDIDATES = 100
+CANDIDATES = 300
 """Labels of the trees that a re-ranking stage looks at, at least; more where more are asked for."""
 
 ONE_THREAD_ROWS = 64
