@@ -166,15 +166,14 @@ def ldsm() -> str:
         ]
         for title, run in runs.items()
     ]
-    heads = [
-        "set / settings",
-        "P@1 / 3 / 5",
-        "nDCG@3 / 5",
-        "PSP@1 / 3 / 5",
-        "train, s (CPU)",
-        "predict, ms a row",
-    ]
-    heads += ["model, MB", "peak, GB", "depth", "β"]
+    alone = "\n".join(
+        f"- {title}: {precision(run['trees alone'])}, PSP "
+        + " / ".join(f"{run['trees alone'][f'PSP@{k}']:.2f}" for k in (1, 3, 5))
+        for title, run in runs.items()
+        if "trees alone" in run
+    )
+    heads = ["set / settings", "P@1 / 3 / 5", "nDCG@3 / 5", "PSP@1 / 3 / 5", "train, s (CPU)"]
+    heads += ["predict, ms a row", "model, MB", "peak, GB", "depth", "β"]
     settings = "\n".join(
         f"- {title}: " + ", ".join(f"`{name}={value!r}`" for name, value in run["settings"].items())
         for title, run in runs.items()
@@ -190,7 +189,7 @@ the trees in the re-ranked score, chosen on rows held out from training.
 
 The trees alone, without re-ranking:
 
-{chr(10).join(alone)}
+{alone}
 
 Settings:
 
