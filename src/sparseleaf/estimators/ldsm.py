@@ -21,7 +21,14 @@ from sparseleaf.metrics import precision_at_k
 from sparseleaf.model import RoutedModel
 from sparseleaf.progress import say, training_progress
 from sparseleaf.rerank.fit import Reranking, all_but
-from sparseleaf.routed.ensemble import FrozenTree, SplitRecord, freeze_tree, join_trees, refilled
+from sparseleaf.routed.ensemble import (
+    FrozenTree,
+    SplitRecord,
+    all_leaf_counts,
+    freeze_tree,
+    join_trees,
+    with_leaves,
+)
 from sparseleaf.routed.growth import Histogram, grow_trees, shuffled_rows
 from sparseleaf.routed.ldsm import SEND_ABOVE, LdsmRule, LdsmSplitter, label_histogram
 
@@ -204,8 +211,9 @@ class LdSMClassifier(RoutedClassifier):
         model = self._joined_model(grown, X.shape[1], targets)
         stage = reranking.finish(model, n_jobs)
         if len(held):  # routers have not seen these rows, leaves shall
-            grown = refilled(grown, model.leaves(X[held], n_jobs), targets.matrix[held])
-            model = self._joined_model(grown, X.shape[1], targets)
+            more = model.leaves(X[held], n_jobs).T @ targets.matrix[held]
+            counts = sp.csr_matrix(all_leaf_counts(grown) + more)
+            model = replace(model, trees=with_leaves(model.trees, counts, self.leaf_labels))
         self._adopt(
             replace(
                 model,

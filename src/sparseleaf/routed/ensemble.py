@@ -100,8 +100,7 @@ def freeze_tree(tree: GrowingTree, n_labels: int) -> FrozenTree:
 
 def join_trees(trees: Sequence[FrozenTree], threshold: float, leaf_labels: int | None) -> RoutedTrees:
     """All trees of a model; leaves hold the ``leaf_labels`` largest shares of the labels."""
-    n_labels = trees[0].leaf_counts.shape[1]
-    leaves = _shares(sp.vstack([tree.leaf_counts for tree in trees], "csr"), leaf_labels)
+    leaves = _shares(all_leaf_counts(trees), leaf_labels)
     return RoutedTrees.from_shape(
         n_nodes=np.array([len(tree.inner) for tree in trees], np.int64),
         inner=_joined([tree.inner for tree in trees], np.bool_),
@@ -111,19 +110,30 @@ def join_trees(trees: Sequence[FrozenTree], threshold: float, leaf_labels: int |
         router_bias=np.concatenate([tree.bias for tree in trees]),
         threshold=threshold,
         leaf_sizes=np.diff(leaves.indptr),
-        leaf_labels=leaves.indices.astype(np.uint16 if n_labels <= 2**16 else np.uint32),
+        leaf_labels=_narrow_labels(leaves),
         leaf_values=leaves.data.astype(np.float32),
     )
 
 
-def refilled(trees: Sequence[FrozenTree], leaves: sp.csr_matrix, Y: sp.csr_matrix) -> list[FrozenTree]:
-    """The trees with more rows in their leaves: ``leaves`` (n_rows, leaves of all trees) says where these are."""
-    added = sp.csr_matrix(leaves.T @ Y)
-    ends = np.cumsum([0, *(tree.leaf_counts.shape[0] for tree in trees)])
-    return [
-        replace(tree, leaf_counts=sp.csr_matrix(tree.leaf_counts + added[begin:end]))
-        for tree, begin, end in zip(trees, ends[:-1], ends[1:], strict=True)
-    ]
+def all_leaf_counts(trees: Sequence[FrozenTree]) -> sp.csr_matrix:
+    """Label counts of the leaves of all trees: (leaves, labels)."""
+    return sp.vstack([tree.leaf_counts for tree in trees], "csr")
+
+
+def with_leaves(trees: RoutedTrees, counts: sp.csr_matrix, leaf_labels: int | None) -> RoutedTrees:
+    """The same routers over leaves with other label counts."""
+    leaves = _shares(counts, leaf_labels)
+    return replace(
+        trees,
+        leaf_indptr=leaves.indptr.astype(np.int64),
+        leaf_labels=_narrow_labels(leaves),
+        leaf_values=leaves.data.astype(np.float32),
+    )
+
+
+def _narrow_labels(leaves: sp.csr_matrix) -> Array:
+    labels: Array = leaves.indices.astype(np.uint16 if leaves.shape[1] <= 2**16 else np.uint32)
+    return labels
 
 
 def _shares(counts: sp.csr_matrix, most: int | None) -> sp.csr_matrix:
