@@ -134,6 +134,8 @@ def _parameters(losses: tuple[str, ...], metrics: tuple[str, ...]) -> dict[str, 
 class MultiGBDT(ModelEstimator):
     """What the regressor and the classifier share; not public."""
 
+    dense_scores: ClassVar[bool] = True
+
     def __init__(
         self,
         n_trees: int = 100,
