@@ -154,6 +154,10 @@ class ModelEstimator(BaseEstimator):  # type: ignore[misc]
             return int(self.random_state) & 0xFFFFFFFF
         return int(check_random_state(self.random_state).randint(2**31))
 
+    def _feature_names(self) -> list[str] | None:
+        """Columns of the DataFrame of training, where it was one."""
+        return list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
+
     def _saved_parameters(self, seed: int) -> dict[str, Any]:
         """Parameters as the model file holds them; a function of the user's is only named."""
         values = {

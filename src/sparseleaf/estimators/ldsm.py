@@ -222,6 +222,7 @@ class LdSMClassifier(RoutedClassifier):
                 parameters=self._saved_parameters(seed),
                 history={} if watch is None else {"valid P@1": watch.values},
                 rerank=stage,
+                feature_names=self._feature_names(),
             )
         )
         self.split_records_: list[list[SplitRecord]] = [tree.splits for tree in grown]

@@ -336,7 +336,7 @@ class MultiGBDT(ModelEstimator):
                 parameters=self._saved_parameters(seed),
                 history=history,
                 base_score=start,
-                feature_names=list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None,
+                feature_names=self._feature_names(),
                 categories=problem.categories,
             )
         )

@@ -368,6 +368,7 @@ class SparseGBDTClassifier(ModelClassifier):
             n_train_rows=X.shape[0],
             parameters=self._saved_parameters(seed),
             history=run.history,
+            feature_names=self._feature_names(),
         )
         self._adopt(replace(model, rerank=reranking.finish(model, n_jobs)))
         return self

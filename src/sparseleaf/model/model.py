@@ -150,6 +150,7 @@ def concatenate_trees(
 
 def join_trees(first: Trees, more: Trees) -> Trees:
     """The trees of one model followed by others of the same features and labels, whose gain counts on from its."""
+    first, more = with_float_values(first), with_float_values(more)
     first, more = _with_labels(first, more), _with_labels(more, first)
     n_leaves = len(first.leaf_indptr) - 1
     categorical = first.categorical if len(first.categorical) else more.categorical
