@@ -4,9 +4,9 @@
 
 "as published": the settings of the authors' script (M 2, 1,000 nodes, 20 passes, learning rate 0.1, λ1 2, λ2 1), an
 ensemble of 10. "turned": settings found on a fifth of the training rows (`--search` repeats the main trials), then
-trained on all of them; where it is re-ranked, the trees alone are measured too. Figures: J during training (1), depth against
-labels (2), precision against trees and against nodes (3). Runs are processes of their own, on two threads; one that is
-in --out already is not done again.
+trained on all of them; where it is re-ranked, the trees alone are measured too. Figures: J during training (1), depth
+against labels (2), precision against trees and against nodes (3). Runs are processes of their own, on two threads; one
+that is in --out already is not done again.
 """
 
 from __future__ import annotations
