@@ -4,6 +4,7 @@
 // Scores ascend in worth; g is the derivative of what is lowered, h its curvature.
 #include <cmath>
 #include <functional>
+#include <numbers>
 #include <numeric>
 
 #include "common.hpp"
@@ -111,7 +112,7 @@ void lambdas(Query& query, int change, int64_t places, bool normalise, double si
             sum += 2.0 * lambda;
         }
     if (normalise && sum > 0.0) {
-        const double factor = std::log2(1.0 + sum) / sum;
+        const double factor = std::log1p(sum) / (std::numbers::ln2 * sum);  // log2(1 + sum) / sum
         for (int64_t i = 0; i < n; ++i) {
             g[i] *= factor;
             h[i] *= factor;
