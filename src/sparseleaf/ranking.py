@@ -156,7 +156,7 @@ def _query_weights(weights: Any, order: Array, indptr: Array) -> Array:
     if found.shape != (n_queries,):
         raise ValueError(f"sample_weight: found shape {found.shape}; wanted ({n_queries},), one a query.")
     if not (found <= np.finfo(np.float32).max).all() or found.min(initial=0) < 0 or not found.any():
-        raise ValueError("sample_weight: wanted finite numbers of 0 or more in float32, not all 0.")
+        raise ValueError("sample_weight: wanted finite numbers in float32, none negative, not all zero.")
     return found.astype(np.float32)
 
 

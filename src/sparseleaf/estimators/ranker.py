@@ -236,6 +236,7 @@ class GBDTRanker(MultiGBDT):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = False
         tags.target_tags.required = True
+        tags.target_tags.positive_only = True
         return tags
 
     def fit(
@@ -282,6 +283,8 @@ class GBDTRanker(MultiGBDT):
                 " eval_set=(X, y, qid)."
             )
         before = self._before(init_model)
+        if y is None:  # in scikit-learn's words
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         features, categories = self._training_features(X, before)
         queries = make_queries(features.shape[0], qid, group, sample_weight)
         known, targets = self._encode(y, features.shape[0], None)
