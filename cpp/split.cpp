@@ -292,7 +292,8 @@ void scan(const Bins& bins, const Scoring& scoring, const Constraint& limits, co
 }
 
 // Categories by the first principal direction of their mean steps: neighbours in that order want similar
-// values. With one output this is the order by mean step, of which some prefix is the best set of all.
+// values. With one output this is the order by mean step: of categories with equal weight some prefix is then
+// the best set of all; small categories are drawn towards the mean, which may cost a little of that.
 void order_categories(const Bins& bins, const Scoring& scoring, const int32_t* total, int64_t n, Work& work) {
     const int64_t d = scoring.outputs, m = scoring.columns, k = bins.n;
     std::vector<double> steps(static_cast<size_t>(k * d), 0.0), key(static_cast<size_t>(k), 0.0);

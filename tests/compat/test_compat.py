@@ -8,11 +8,14 @@ import pytest
 
 import sparseleaf
 
-FILES = sorted(Path(__file__).parent.glob("*.safetensors"))
+HERE = Path(__file__).parent
+FILES = sorted(HERE.glob("gbdt-sparse-*.safetensors"))
 
 
 def test_there_are_files():
-    assert {file.stem for file in FILES} >= {"gbdt-sparse-v1", "gbdt-sparse-v1-missing"}
+    assert {file.stem for file in HERE.glob("*.safetensors")} >= {
+        "gbdt-sparse-v1", "gbdt-sparse-v1-missing", "gbdt-mo-v2-regression", "gbdt-mo-v2-classification"
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -31,3 +34,41 @@ def test_old_files_predict_what_they_did(path):
     for name, value in expected["parameters"].items():
         assert getattr(clf, name) == value
     assert len(clf.history_["valid P@1"]) == expected["n_trees"]
+
+
+def expected_of(name):
+    path = HERE / f"{name}.safetensors"
+    assert path.stat().st_size < 20_000
+    return sparseleaf.load(path), json.loads(path.with_suffix(".json").read_text())
+
+
+def check_model(est, expected, rows):
+    assert est.apply(rows).tolist() == expected["apply"]
+    np.testing.assert_allclose(est.output_importances_, expected["importances"], rtol=1e-6)
+    assert est.model_.n_trees == expected["n_trees"]
+    for name, value in expected["parameters"].items():
+        assert getattr(est, name) == value
+    assert len(est.history_["valid loss"]) == expected["n_trees"]
+
+
+def test_regression_with_categories_and_dense_leaves_of_version_2():
+    pd = pytest.importorskip("pandas")
+    est, expected = expected_of("gbdt-mo-v2-regression")
+    rows = pd.DataFrame(expected["X"], columns=["a", "town", "b"])
+    rows[["a", "b"]] = rows[["a", "b"]].astype(float)
+    np.testing.assert_allclose(est.predict(rows), expected["predict"], rtol=1e-5, atol=1e-6)
+    check_model(est, expected, rows)
+    assert est.model_.categories == {1: ["Bergen", "Oslo", "Turku", "Århus"]}
+    assert est.output_names_.tolist() == ["u", "v", "w"]
+    assert len(est.model_.trees.leaf_labels) == 0
+    assert len(est.model_.trees.sets) > 0
+
+
+def test_classification_with_sparse_leaves_of_version_2():
+    est, expected = expected_of("gbdt-mo-v2-classification")
+    rows = np.array(expected["X"], np.float32)
+    assert est.predict(rows).tolist() == expected["predict"]
+    np.testing.assert_allclose(est.decision_function(rows), expected["scores"], rtol=1e-5, atol=1e-6)
+    check_model(est, expected, rows)
+    assert est.classes_.tolist() == ["ash", "birch", "elm", "hâsel"]
+    assert np.diff(est.model_.trees.leaf_indptr).max() == 2

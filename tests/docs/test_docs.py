@@ -85,6 +85,24 @@ def test_reader_of_the_file_format_page_agrees(projection, compact, tmp_path):
     assert close.all() if projection is None else close.mean() > 0.99
 
 
+@pytest.mark.parametrize("compact", [False, True])
+@pytest.mark.parametrize("leaf_outputs", [None, 1])
+def test_file_format_page_reads_dense_models(compact, leaf_outputs, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 9, (200, 2)).astype(np.float32)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    Y = np.nan_to_num(np.c_[np.sin(X[:, 0] * 7), X[:, 1]])
+    path = tmp_path / "m.safetensors"
+    model = sparseleaf.MultiGBDTRegressor(
+        n_trees=6, leaf_outputs=leaf_outputs, categorical_features=[0], min_samples_leaf=5
+    )
+    model.fit(X, Y).save(path, compact=compact)
+    page = run_page(ROOT / "docs" / "file-format.md")
+    header, tensors = page["read"](path)
+    found = np.stack([page["scores"](header, tensors, row) for row in X])  # category c is the number c here
+    np.testing.assert_allclose(found, sparseleaf.load(path).predict(X), rtol=1e-5, atol=1e-6)
+
+
 def _table(text: str, heading: str) -> list[list[str]]:
     section = text.split(f"## {heading}\n")[1].split("\n## ")[0]
     rows = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("|")]
@@ -98,13 +116,19 @@ def test_file_format_page_lists_all_that_is_in_a_file(tmp_path):
     X, _ = make_xc(200, 30, 5, labels_per_row=2, nnz_per_row=8)
     names = [["red", "green"], ["blue"], ["red"], ["green", "blue"]] * 50
     path = tmp_path / "m.safetensors"
-    sparseleaf.SparseGBDTClassifier(n_trees=2, projection="random", projection_dim=5).fit(X, names).save(path)
-    raw = path.read_bytes()
-    layout = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
-    header = json.loads(layout.pop("__metadata__")["sparseleaf"])
-    assert set(header) == keys
-    assert set(layout) == set(listed)
-    assert all(entry["dtype"] in listed[name] for name, entry in layout.items())
+    sparse = sparseleaf.SparseGBDTClassifier(n_trees=2, projection="random", projection_dim=5).fit(X, names)
+    categories = np.arange(200)[:, None] % 5
+    dense = sparseleaf.MultiGBDTRegressor(n_trees=2, categorical_features=[0]).fit(categories, categories % 2)
+    found = set()
+    for model in (sparse, dense):
+        model.save(path)
+        raw = path.read_bytes()
+        layout = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
+        header = json.loads(layout.pop("__metadata__")["sparseleaf"])
+        assert set(header) == keys
+        assert all(entry["dtype"] in listed[name] for name, entry in layout.items())
+        found |= set(layout)
+    assert found == set(listed)
 
 
 def test_pictures_are_small():

@@ -76,7 +76,7 @@ def test_no_cut_is_better_than_the_one_found(seed, n, n_features, missing, l2):
     rows = rng.permutation(n).astype(np.int32)
     _kernels.build_histograms(
         bins, reduced, rows, np.array([0]), np.array([n]), slot, features, offsets, np.zeros(n_features, np.uint8),
-        hist, counts, 2,
+        -1, hist, counts, 2,
     )  # fmt: skip
     feature, bin_, left = (np.empty(1, np.int32) for _ in range(3))
     gain, missing_left = np.empty(1), np.empty(1, np.uint8)
@@ -84,7 +84,7 @@ def test_no_cut_is_better_than_the_one_found(seed, n, n_features, missing, l2):
     _kernels.find_splits(
         hist, counts, slot, offsets, has_missing, np.zeros(n_features, np.uint8), no_mask,
         COUNT, np.ones(3), np.full(3, l2), np.ones(3), l2, 0, False,
-        np.empty((0, 3), np.int8), np.empty((0, 3)), np.empty((0, 3)), min_samples,
+        np.empty((0, 3), np.int8), np.empty((0, 3)), np.empty((0, 3)), min_samples, 0.0,
         feature, bin_, gain, missing_left, left, np.empty((1, 32), np.uint8), np.empty((0, 3)), 2,
     )  # fmt: skip
     wanted = naive.best_split(

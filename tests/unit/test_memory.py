@@ -10,11 +10,11 @@ from sparseleaf import SparseGBDTClassifier, memory
 def test_estimate_of_a_known_shape():
     X, Y = np.zeros((1000, 7)), sp.csr_matrix(np.eye(1000, 50))
     found = sparseleaf.estimate_memory(
-        X, Y, sketch_dim=20, n_trees=3, leaf_labels=5, min_samples_leaf=10, max_depth=4, histogram_mb=1
+        X, Y, sketch_dim=25, n_trees=3, leaf_labels=5, min_samples_leaf=10, max_depth=4, histogram_mb=1
     )
     assert found.features == 0
     assert found.bins == 1000 * 7
-    assert found.residuals == 1000 * (4 * 20 + 2 * 24)
+    assert found.residuals == 1000 * (4 * 25 + 2 * 32)
     assert found.histograms == 1 << 20
     assert found.scores == 8 * (50 + 1000 * 3 * 5)
     assert found.model == 3 * 16 * (8 * 5 + 34)

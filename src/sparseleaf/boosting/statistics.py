@@ -35,10 +35,6 @@ if TYPE_CHECKING:
 class Statistics(Protocol):
     """What a tree is fitted to."""
 
-    @property
-    def width(self) -> int:
-        """Columns of a histogram, without padding."""
-
     def fill(self, shards: Shards, tree: int) -> Columns | None:
         """Make the integer columns of a tree on all shards, in scales that all share."""
 
@@ -54,11 +50,6 @@ class SparseResiduals:
     rule: LeafRule
     l2: float
     seed: int
-
-    @property
-    def width(self) -> int:
-        """See :class:`Statistics`."""
-        return 0 if self.reducer is None else self.reducer.width
 
     def fill(self, shards: Shards, tree: int) -> Columns | None:
         """Reduced residuals as 16-bit integers.
@@ -119,14 +110,6 @@ class DenseGradients:
         self._n_rows = n_rows
         self._seed = seed
         self._largest_g = self._largest_h = np.empty(0)
-
-    @property
-    def width(self) -> int:
-        """See :class:`Statistics`."""
-        if self._reducer is not None:
-            return self._reducer.width + (self._curvature != COUNT)
-        d = 1 if self._alone else self._n_outputs
-        return d + (0, 1, d, d * (d + 1) // 2)[self._curvature]
 
     def fill(self, shards: Shards, tree: int) -> Columns:
         """See :class:`Statistics`."""

@@ -102,8 +102,9 @@ def decode_trees(take: Take, has: Has, n_labels: int) -> Trees:
             raise ValueError(f"leaf_values has {len(values)} numbers; wanted {n_leaves} leaves × {n_labels}")
         labels = np.empty(0, np.uint16)
         leaf_indptr = np.arange(n_leaves + 1, dtype=np.int64) * n_labels
-    cover = take("cover", UNSIGNED, 1).astype(np.uint32) if has("cover") else np.empty(0, np.uint32)
-    if has("cover") and len(cover) != len(feature):
+    counted = has("cover")  # a tensor is there no longer once it was taken
+    cover = take("cover", UNSIGNED, 1).astype(np.uint32) if counted else np.empty(0, np.uint32)
+    if counted and len(cover) != len(feature):
         raise ValueError(f"cover has {len(cover)} entries; wanted one for each of {len(feature)} nodes")
     categorical, sets = np.empty(0, np.uint8), np.empty((0, SET_BYTES), np.uint8)
     if has("sets"):

@@ -270,7 +270,7 @@ def test_text_of_too_many_values_is_refused(write, n):
         assert len(load_table(path, "y").X["words"].cat.categories) == 255
         return
     error = refused(path, "y")
-    assert "the column 'words' holds text, such as 'w0', with 255 distinct values" in error
+    assert "the column 'words' holds text, such as 'w0', with 256 distinct values" in error
     assert "at most 255" in error
     assert len(load_table(path, "y", max_categories=None).X["words"].cat.categories) == 255
 

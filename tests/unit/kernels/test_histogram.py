@@ -27,7 +27,7 @@ def test_histograms_are_the_twins(columns, n_threads):
     hist, counts = pool(5, 27, columns)
     none = np.zeros(3, np.uint8)
     _kernels.build_histograms(
-        bins, residuals, rows, starts, ends, slots, features, offsets, none, hist, counts, n_threads
+        bins, residuals, rows, starts, ends, slots, features, offsets, none, -1, hist, counts, n_threads
     )
     for start, end, slot in zip(starts, ends, slots, strict=True):
         for f, feature in enumerate(features):
@@ -47,7 +47,7 @@ def test_a_large_root_is_cut_into_tasks_without_a_change():
         hist, counts = pool(1, 1800, 32)
         _kernels.build_histograms(
             bins, residuals, rows, np.array([0]), np.array([10_000]), np.zeros(1, np.int32),
-            np.arange(9, dtype=np.int32), offsets, np.zeros(9, np.uint8), hist, counts, n_threads,
+            np.arange(9, dtype=np.int32), offsets, np.zeros(9, np.uint8), -1, hist, counts, n_threads,
         )  # fmt: skip
         results.append((hist, counts))
     for hist, counts in results:
@@ -82,6 +82,7 @@ def test_subtract_makes_a_sibling():
     ({"features": np.array([0, 2], np.int32)}, "offsets"),
     ({"sparse": np.zeros(2, np.uint8)}, "sparse"),
     ({"counts": np.zeros((1, 26), np.int32)}, "counts"),
+    ({"count_column": 16}, "count_column"),
     ({"residuals": np.zeros((299, 16), np.int16)}, "same rows"),
     ({"residuals": np.zeros((300, 6), np.int16), "hist": np.zeros((1, 27, 6), np.int32)}, "multiple of 4"),
 ])  # fmt: skip
@@ -91,7 +92,7 @@ def test_arguments_that_do_not_fit_are_refused(change, match):
     arguments = {
         "bins": bins, "residuals": residuals, "rows": rows, "starts": np.array([0]), "ends": np.array([100]),
         "slots": np.array([0], np.int32), "features": np.array([0, 2, 5], np.int32),
-        "offsets": np.array([0, 9, 18, 27], np.int32), "sparse": np.zeros(3, np.uint8),
+        "offsets": np.array([0, 9, 18, 27], np.int32), "sparse": np.zeros(3, np.uint8), "count_column": -1,
         "hist": hist, "counts": counts, "n_threads": 1,
     }  # fmt: skip
     with pytest.raises(ValueError, match=match):
@@ -100,10 +101,14 @@ def test_arguments_that_do_not_fit_are_refused(change, match):
 
 @pytest.mark.parametrize("columns", [4, 16, 24, 48])
 @pytest.mark.parametrize("n_threads", [1, 3])
-def test_sparse_features_have_the_same_histograms(columns, n_threads):
+@pytest.mark.parametrize("counted", [False, True])
+def test_sparse_features_have_the_same_histograms(columns, n_threads, counted):
     """Features with a common bin come from the rows that have another, whatever the mixture."""
     rng = np.random.default_rng(5)
     bins, residuals, rows = make(n_features=8, columns=columns)
+    count = columns - 1 if counted else -1
+    if counted:
+        residuals[:, -1] = 1
     common = np.array([-1, 3, -1, 0, 8, -1, 5, 2], np.int32)
     for f in np.flatnonzero(common >= 0):
         bins[rng.random(len(bins)) < 0.9, f] = common[f]
@@ -121,10 +126,10 @@ def test_sparse_features_have_the_same_histograms(columns, n_threads):
     hist, counts = pool(4, 54, columns)
     sparse = (common[features] >= 0).astype(np.uint8)
     where = rows, starts, ends, slots, features, offsets
-    _kernels.build_histograms(bins, residuals, *where, sparse, hist, counts, n_threads)
+    _kernels.build_histograms(bins, residuals, *where, sparse, count, hist, counts, n_threads)
     assert (counts[2, 9:27] == -77).all(), "sparse features are left to the other kernel"
     _kernels.build_sparse_histograms(
-        indptr, feature, value, common, residuals, *where, hist, counts, n_threads
+        indptr, feature, value, common, residuals, *where, count, hist, counts, n_threads
     )
     for start, end, slot in zip(starts, ends, slots, strict=True):
         for f, number in enumerate(features):

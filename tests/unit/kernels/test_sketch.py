@@ -107,7 +107,7 @@ def test_quantise_is_the_twin(scale):
     _kernels.quantise(values, scale, out, magnitude, 2)
     wanted = naive.quantise(values, scale)
     np.testing.assert_array_equal(out[:, :5], wanted)
-    assert not out[:, 5:].any()
+    assert (out[:, 5:] == 99).all(), "padding is not this kernel's to write"
     np.testing.assert_array_equal(magnitude, np.abs(wanted).sum(axis=0))
 
 

@@ -29,7 +29,7 @@ def find(bins, reduced, nodes, missing_bin, *, l2=1.0, min_samples=1, mask=None,
     _kernels.find_splits(
         hist, counts, np.arange(n, dtype=np.int32), offsets, has_missing, np.zeros(n_features, np.uint8), mask,
         COUNT, np.ones(d), np.full(d, l2), np.ones(d), l2, 0, False,
-        np.empty((0, d), np.int8), free, free, min_samples,
+        np.empty((0, d), np.int8), free, free, min_samples, 0.0,
         feature, bin_, gain, missing_left, left, np.empty((n, 32), np.uint8), free.copy(), n_threads,
     )  # fmt: skip
     return [

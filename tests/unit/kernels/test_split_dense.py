@@ -12,7 +12,7 @@ FEATURES, BINS, N = 4, 6, 48
 
 
 def find(bins, columns, nodes, missing_bin, scoring, *, categorical=None, directions=None, low=None, high=None,
-         min_samples=1, n_threads=2, padding=3, mask=None):  # fmt: skip
+         min_samples=1, min_curvature=0.0, n_threads=2, padding=3, mask=None):  # fmt: skip
     """find_splits from histograms made row by row; columns that only pad hold rubbish."""
     n_features, d, n = bins.shape[1], scoring.d, len(nodes)
     has_missing = np.array([(bins[:, f] == missing_bin[f]).any() for f in range(n_features)], np.uint8)
@@ -39,7 +39,7 @@ def find(bins, columns, nodes, missing_bin, scoring, *, categorical=None, direct
         np.empty((0, n_features), np.uint8) if mask is None else np.asarray(mask, np.uint8),
         KINDS[scoring.kind], scoring.weight, scoring.lambda_, scoring.step, scoring.l2, scoring.top,
         scoring.shared, np.asarray(directions, np.int8) if constrained else np.empty((0, d), np.int8),
-        low if constrained else none, high if constrained else none, min_samples,
+        low if constrained else none, high if constrained else none, min_samples, min_curvature,
         feature, bin_, gain, missing_left, left, sets, middle, n_threads,
     )  # fmt: skip
     return {
@@ -393,7 +393,7 @@ def arguments(**change):
         "node_mask": np.empty((0, 2), np.uint8), "curvature": DIAGONAL, "weight": np.ones(d),
         "lambda_": np.ones(d), "step": np.ones(d), "l2": 1.0, "top": 0, "shared": False,
         "directions": np.empty((0, d), np.int8), "low": np.empty((0, d)), "high": np.empty((0, d)),
-        "min_samples": 1, "out_feature": np.empty(n, np.int32), "out_bin": np.empty(n, np.int32),
+        "min_samples": 1, "min_curvature": 0.0, "out_feature": np.empty(n, np.int32), "out_bin": np.empty(n, np.int32),
         "out_gain": np.empty(n), "out_missing_left": np.empty(n, np.uint8),
         "out_left_count": np.empty(n, np.int32), "out_sets": np.empty((n, 32), np.uint8),
         "out_middle": np.empty((0, d)), "n_threads": 1,

@@ -1,4 +1,5 @@
 import copy
+import dataclasses
 import pickle
 import threading
 
@@ -11,7 +12,7 @@ import sparseleaf
 from smalldata import make_set
 from sparseleaf import SparseGBDTClassifier
 from sparseleaf.boosting.tree import FlatTree, LeafVectors
-from sparseleaf.model import concatenate_trees
+from sparseleaf.model import concatenate_trees, join_trees
 from sparseleaf.model.model import ONE_THREAD_ROWS
 
 
@@ -56,6 +57,54 @@ def test_no_trees():
     trees = concatenate_trees([], np.empty(0, np.int32), 4, 2)
     assert trees.n_trees == 0
     assert trees.leaf_indptr.tolist() == [0]
+
+
+def one_tree(values, *, sets=0, labels=None, gain=1.0, before=None):
+    """A tree of one cut on feature 1 (of categories where there are sets) over two labels."""
+    shape = flat([1, -1, -1], [1, 0, 1], [gain, 0, 0], [0 if sets else 0.5, 0, 0])
+    if sets:
+        shape = dataclasses.replace(
+            shape, set_of=np.array([0, -1, -1], np.int32), sets=np.full((1, 32), sets, np.uint8)
+        )
+    indptr = np.array([0, 2, 4]) if labels is None else np.array([0, 1, 2])
+    names = np.array([0, 1, 0, 1] if labels is None else labels, np.uint32)
+    vectors = LeafVectors(indptr, names, np.array(values, np.float32))
+    return concatenate_trees(
+        [(shape, vectors)], np.arange(2), 3, 2, categorical=np.array([0, 1 if sets else 0, 0], np.uint8),
+        all_labels=labels is None, gain=before,
+    )  # fmt: skip
+
+
+def test_join_renumbers_leaves_and_sets():
+    first = one_tree([1, 2, 3, 4], sets=7)
+    joined = join_trees(first, one_tree([5, 6, 7, 8], sets=9, gain=2.5, before=first.feature_gain))
+    assert joined.n_trees == 2
+    assert joined.tree_offsets.tolist() == [0, 3, 6]
+    assert joined.child.tolist() == [1, 0, 1, 1, 2, 3]
+    assert joined.threshold.tolist() == [0, 0, 0, 1, 0, 0], "the second tree's set is the second set"
+    assert joined.sets[:, 0].tolist() == [7, 9]
+    assert joined.leaf_indptr.tolist() == [0, 2, 4, 6, 8]
+    assert joined.leaf_values.tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert len(joined.leaf_labels) == 0
+    assert joined.feature_gain.tolist() == [0, 3.5, 0]
+    assert joined.cover.tolist() == [5] * 6
+
+
+@pytest.mark.parametrize("dense_first", [False, True])
+def test_join_of_dense_and_sparse_leaves_names_all_labels(dense_first):
+    dense, sparse = one_tree([1, 2, 3, 4]), one_tree([5, 6], labels=[1, 0])
+    joined = join_trees(dense, sparse) if dense_first else join_trees(sparse, dense)
+    wanted = ([0, 1, 0, 1], [1, 0]) if dense_first else ([1, 0], [0, 1, 0, 1])
+    assert joined.leaf_labels.tolist() == [*wanted[0], *wanted[1]]
+    assert joined.leaf_labels.dtype == np.uint16
+
+
+def test_join_wants_exact_values():
+    exact = one_tree([1, 2, 3, 4])
+    rounded = dataclasses.replace(exact, value_scale=np.ones(1, np.float32))
+    for pair in ((exact, rounded), (rounded, exact)):
+        with pytest.raises(ValueError, match="kept in 16 bits"):
+            join_trees(*pair)
 
 
 @pytest.fixture(scope="module")
