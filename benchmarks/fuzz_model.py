@@ -26,7 +26,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import sparseleaf
-from sparseleaf import ModelFileError, SparseGBDTClassifier
+from sparseleaf import LdSMClassifier, ModelFileError, SparseGBDTClassifier
 
 ROWS, FEATURES, LABELS = 80, 6, 9
 NUMBER = re.compile(rb"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
@@ -45,6 +45,7 @@ EDGES = {
     "U16": [0, 1, 8, 9, 65535],
     "U32": [0, 1, 9, 2**31 - 1, 2**31, 2**32 - 1],
     "U64": [0, 2**63, 2**64 - 1],
+    "I8": [0, 1, -1, 127, -128],
     "I16": [0, 1, -1, 32767, -32768],
     "F16": [0.0, 1.0, float("nan"), float("inf"), 65504.0, 6e-8],
 }
@@ -57,6 +58,7 @@ FORMATS = {
     "U16": "<H",
     "U32": "<I",
     "U64": "<Q",
+    "I8": "<b",
     "I16": "<h",
     "F16": "<e",
 }
@@ -80,11 +82,26 @@ def valid_files(folder):
         (X[:, 0] > 0, {"loss": "squared_hinge"}),
     ):
         clf = SparseGBDTClassifier(n_trees=3, max_depth=3, min_samples_leaf=4, **parameters)
-        clf.fit(X, targets, eval_set=(X, targets))
-        for compact in (True, False):
-            clf.save(folder / "valid.safetensors", compact=compact)
-            files.append((folder / "valid.safetensors").read_bytes())
-    return X, files
+        files += saved(folder, clf.fit(X, targets, eval_set=(X, targets)))
+    for targets, parameters in (
+        (sp.csr_matrix(Y), {}),
+        (names, {"arity": 3}),
+        (Y, {"rerank": "centroid"}),
+        (classes, {"rerank": "log", "rerank_weight": 0.5}),
+    ):
+        clf = LdSMClassifier(n_trees=3, max_nodes=12, **parameters)
+        files += saved(folder, clf.fit(X, targets, eval_set=(X, targets)))
+    clf = SparseGBDTClassifier(n_trees=2, max_depth=2, min_samples_leaf=4, rerank="cosine")
+    return X, files + saved(folder, clf.fit(X, Y))
+
+
+def saved(folder, clf):
+    """Bytes of the compact and of the exact file."""
+    found = []
+    for compact in (True, False):
+        clf.save(folder / "valid.safetensors", compact=compact)
+        found.append((folder / "valid.safetensors").read_bytes())
+    return found
 
 
 def split_file(data):
@@ -155,7 +172,7 @@ def edit_header(rng, data, files):
     return join_file(layout, body)
 
 
-WIDER = {"U8": "U32", "U16": "U32", "I16": "F32"}
+WIDER = {"U8": "U32", "U16": "U32", "I16": "F32", "I8": "F32", "F16": "F32"}
 
 
 def widen(layout, body, name):
@@ -214,7 +231,7 @@ def check(path, X):
     clf.predict_topk(sp.csr_matrix(rows[:5]), 3)
     clf.decision_function(rows)
     clf.predict(rows)
-    if clf.model_.projection is None:
+    if clf.model_.takes_nan:
         clf.predict_topk(np.full((2, n_features), np.nan, np.float32))
     return True
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sparseleaf.estimators import (
         GBDTRanker,
+        LdSMClassifier,
         MultiGBDTClassifier,
         MultiGBDTRegressor,
         SparseGBDTClassifier,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GBDTRanker",
+    "LdSMClassifier",
     "MemoryEstimate",
     "ModelFileError",
     "MultiGBDTClassifier",
@@ -36,6 +38,7 @@ __all__ = [
 
 _HOMES = {
     "GBDTRanker": "sparseleaf.estimators",
+    "LdSMClassifier": "sparseleaf.estimators",
     "MemoryEstimate": "sparseleaf.memory",
     "ModelFileError": "sparseleaf.model",
     "MultiGBDTClassifier": "sparseleaf.estimators",

@@ -93,3 +93,16 @@ def as_csr32(X: Any) -> sp.csr_matrix:
         X = X.copy()
         X.sum_duplicates()
     return X
+
+
+def largest_entries(matrix: sp.csr_matrix, most: int) -> sp.csr_matrix:
+    """The ``most`` entries of largest size in every row, the first of equals."""
+    sizes = np.diff(matrix.indptr)
+    if sizes.max(initial=0) <= most:
+        return matrix
+    row = np.repeat(np.arange(matrix.shape[0]), sizes)
+    order = np.lexsort((-np.abs(matrix.data), row))
+    rank = np.arange(matrix.nnz) - np.repeat(matrix.indptr[:-1], sizes)
+    kept = np.sort(order[rank < most])
+    indptr = np.concatenate(([0], np.cumsum(np.minimum(sizes, most))))
+    return sp.csr_matrix((matrix.data[kept], matrix.indices[kept], indptr), shape=matrix.shape)

@@ -11,13 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-_GZIP_MAGIC = b"\x1f\x8b"
+GZIP_MAGIC = b"\x1f\x8b"
 
 
 def read_bytes(path: Path) -> bytes:
     """All of a file, unpacked if it is gzipped; that is known by its content, not by its name."""
     content = path.read_bytes()
-    if not content.startswith(_GZIP_MAGIC):
+    if not content.startswith(GZIP_MAGIC):
         return content
     try:
         return gzip.decompress(content)

@@ -99,6 +99,38 @@ def build_histograms(
 ) -> None: ...
 def subtract_histograms(slots: _I32, minus: _I32, hist: _I32, counts: _I32, n_threads: int) -> None: ...
 
+# ldsm.cpp
+LdsmNode: TypeAlias = tuple[bool, _I32, _F32, _F32, _I32, _I64, _I32, _I64, _I64, _F64, float, float]
+# split, features, weights, bias, rows, row_offsets, labels, counts, label_offsets, objective, balance, purity
+
+class LdsmTrainer:
+    def __init__(
+        self,
+        x_indptr: _I64,
+        x_indices: _I32,
+        x_data: _F32,
+        y_indptr: _I64,
+        y_indices: _I32,
+        n_features: int,
+        n_labels: int,
+        arity: int,
+        epochs: int,
+        learning_rate: float,
+        lambda_1: float,
+        lambda_2: float,
+        tolerance: float,
+        prune: float,
+        min_samples_leaf: int,
+        standardise: bool,
+        copy_entries: int,
+        n_threads: int,
+    ) -> None: ...
+    def train(self, rows: _I32, offsets: _I64, keys: NDArray[np.uint64]) -> list[LdsmNode]: ...
+
+def ldsm_best_subset(
+    R: _F64, Q: _F64, labels: _I32, n: float, lambda_1: float, lambda_2: float, draw: int
+) -> tuple[int, float]: ...
+
 # leaves.cpp
 def leaf_vectors(
     blocks: list[_Block],
@@ -235,6 +267,58 @@ def rank_gradients(
     h: _F32,
     n_threads: int,
 ) -> None: ...
+
+# rerank.cpp
+class CentroidReranker:
+    def __init__(
+        self, indptr: _I64, indices: _I32, data: _F32, squared_norms: _F32, n_features: int
+    ) -> None: ...
+    def rescore(
+        self,
+        indptr: _I64,
+        indices: _I32,
+        data: _F32,
+        starts: _I64,
+        labels: _I32,
+        scores: _F32,
+        mix: int,
+        weight: float,
+        scale: float,
+        n_threads: int,
+    ) -> None: ...
+
+# router.cpp
+class RoutedPredictor:
+    def __init__(
+        self,
+        tree_offsets: _I64,
+        child: _I32,
+        inner: _I32,
+        router_indptr: _I64,
+        router_features: _I32,
+        router_weights: _F32,
+        router_bias: _F32,
+        threshold: float,
+        leaf_indptr: _I64,
+        leaf_labels: _U16 | _U32,
+        leaf_values: _F32,
+        n_features: int,
+        n_labels: int,
+    ) -> None: ...
+    def topk(
+        self,
+        indptr: _I64,
+        indices: _I32,
+        data: _F32,
+        n_trees: int,
+        labels: _I32,
+        scores: _F32,
+        n_threads: int,
+    ) -> None: ...
+    def scores(
+        self, indptr: _I64, indices: _I32, data: _F32, n_trees: int, n_threads: int
+    ) -> tuple[_I64, _I32, _F32]: ...
+    def leaves(self, indptr: _I64, indices: _I32, data: _F32, n_threads: int) -> tuple[_I64, _I32]: ...
 
 # scores.cpp
 def merged_indptr(

@@ -14,8 +14,9 @@ FILES = sorted(HERE.glob("gbdt-sparse-*.safetensors"))
 
 def test_there_are_files():
     assert {file.stem for file in HERE.glob("*.safetensors")} >= {
-        "gbdt-sparse-v1", "gbdt-sparse-v1-missing", "gbdt-mo-v2-regression", "gbdt-mo-v2-classification"
-    }  # fmt: skip
+        *("gbdt-sparse-v1", "gbdt-sparse-v1-missing", "gbdt-mo-v2-regression", "gbdt-mo-v2-classification"),
+        *("gbdt-sparse-v2-rerank", "ldsm-v2", "ldsm-v2-arity"),
+    }
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

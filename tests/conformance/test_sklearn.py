@@ -4,7 +4,13 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sparseleaf import GBDTRanker, MultiGBDTClassifier, MultiGBDTRegressor, SparseGBDTClassifier
+from sparseleaf import (
+    GBDTRanker,
+    LdSMClassifier,
+    MultiGBDTClassifier,
+    MultiGBDTRegressor,
+    SparseGBDTClassifier,
+)
 
 SPARSE_SCORES = (
     "decision_function of multi-label targets is a CSR matrix: nothing takes rows × labels of memory"
@@ -47,6 +53,7 @@ MULTI = {
 }
 EXPECTED_FAILURES = {
     SparseGBDTClassifier: SPARSE,
+    LdSMClassifier: SPARSE,
     MultiGBDTRegressor: MULTI | {"check_regressor_multioutput": FLOAT32},
     MultiGBDTClassifier: MULTI
     | {
@@ -64,7 +71,11 @@ EXPECTED_FAILURES = {
 
 def expected_failures(estimator):
     expected = EXPECTED_FAILURES[type(estimator)]
-    return expected | ({"check_decision_proba_consistency": ONE_EACH} if estimator.loss == "logistic" else {})
+    return expected | (
+        {"check_decision_proba_consistency": ONE_EACH}
+        if getattr(estimator, "loss", None) == "logistic"
+        else {}
+    )
 
 
 SMALL = {"n_trees": 20, "learning_rate": 0.3, "min_samples_leaf": 1}
@@ -74,6 +85,8 @@ SMALL = {"n_trees": 20, "learning_rate": 0.3, "min_samples_leaf": 1}
     [
         SparseGBDTClassifier(**SMALL),
         SparseGBDTClassifier(**SMALL, split="exact"),
+        LdSMClassifier(n_trees=5, max_nodes=100),
+        LdSMClassifier(n_trees=5, max_nodes=100, arity=3, rerank="cosine", rerank_weight=0.5),
         MultiGBDTRegressor(**SMALL),
         MultiGBDTRegressor(**SMALL, tree_per_output=True, loss="absolute"),
         MultiGBDTClassifier(**SMALL),

@@ -268,6 +268,10 @@ def _refuse_text(estimator: Any, X: Any, files: str) -> None:
 
 def topk_ids(estimator: Any, X: Any, k: int, n_jobs: int | None) -> tuple[Any, Any]:
     """Label ids and scores of the k best labels, for models with label names too."""
+    import numpy as np
+
+    if X.shape[0] == 0:  # which scikit-learn's checks refuse
+        return np.empty((0, k), np.int32), np.empty((0, k), np.float32)
     estimator.n_jobs = n_jobs
     return estimator._topk_ids(X, k, None)  # type: ignore[no-any-return]
 

@@ -24,6 +24,9 @@ PARTS = {
     "trees.leaf_labels": "leaves",
     "trees.leaf_values": "leaves",
     "trees.value_scale": "leaves",
+    "routed.leaf_sizes": "leaves",
+    "routed.leaf_labels": "leaves",
+    "routed.leaf_values": "leaves",
 }
 """What a tensor is counted as; otherwise it is the part of its name before the dot."""
 
@@ -42,9 +45,12 @@ def describe(path: Path) -> dict[str, Any]:
     from safetensors import safe_open
 
     import sparseleaf
+    from sparseleaf.model import RoutedTrees
 
     estimator = sparseleaf.load(path)
-    model, trees = estimator.model_, estimator.model_.trees
+    model = estimator.model_
+    trees: Any = model.trees
+    routed = isinstance(trees, RoutedTrees)
     n_leaves = len(trees.leaf_indptr) - 1
     size = path.stat().st_size
     importances = estimator.feature_importances_.tolist()
@@ -53,7 +59,7 @@ def describe(path: Path) -> dict[str, Any]:
         parts = Counter[str]()
         for name in file.keys():  # noqa: SIM118
             parts[PARTS.get(name, name.partition(".")[0])] += file.get_tensor(name).nbytes
-    deepest = tree_depths(trees)
+    deepest = trees.depths() if routed else tree_depths(trees)
     return {
         "method": model.method,
         "n_trees": model.n_trees,
@@ -64,13 +70,19 @@ def describe(path: Path) -> dict[str, Any]:
         "n_train_rows": model.n_train_rows,
         "target_kind": model.target_kind,
         "label_names": model.label_names is not None,
-        "n_nodes": len(trees.feature),
+        "n_nodes": len(trees.child),
         "n_leaves": n_leaves,
         "depth_max": int(deepest.max(initial=0)),
         "depth_mean": float(deepest.mean()) if len(deepest) else 0.0,
         "labels_per_leaf": len(trees.leaf_values) / n_leaves if n_leaves else 0.0,
         "projection_shape": None if model.projection is None else list(model.projection.components.shape),
         "keep_raw": model.projection is not None and model.projection.keep_raw,
+        "rerank": None
+        if model.rerank is None
+        else {"mix": model.rerank.mix, "weight": model.rerank.weight, "scale": model.rerank.scale},
+        "features_per_router": len(trees.router_features) / max(1, len(trees.router_bias))
+        if routed
+        else None,
         "top_features": [
             {**column(model, i), "importance": importances[i]} for i in best if importances[i] > 0
         ],
@@ -134,6 +146,12 @@ def _show(path: Path, found: dict[str, Any]) -> None:
         "projection": "none"
         if shape is None
         else f"{shape[0]:,} → {shape[1]:,}" + ", beside the raw features" * found["keep_raw"],
+        "routers": f"{found['features_per_router']:.0f} features a node"
+        if found["features_per_router"]
+        else "none",
+        "re-ranking": "none"
+        if found["rerank"] is None
+        else f"{found['rerank']['mix']}, weight of the trees {found['rerank']['weight']:g}",
         "size": readable_bytes(found["bytes"])
         + f" ({', '.join(f'{name} {readable_bytes(n)}' for name, n in found['bytes_by_part'].items() if n)})",
         "top features": ", ".join(
@@ -142,6 +160,9 @@ def _show(path: Path, found: dict[str, Any]) -> None:
         ),
         "parameters": "  ".join(f"{name}={value}" for name, value in found["parameters"].items()),
     }
+    for name in ("projection", "routers", "re-ranking"):
+        if rows[name] == "none":
+            del rows[name]
     for name, text in rows.items():
         table.add_row(name, escape(text))
     console.print(table)

@@ -44,7 +44,7 @@ def train(
     data: Data,
     model: Annotated[Path, typer.Option("--model", "-m", help="Model file to write.")],
     method: Annotated[
-        str, typer.Option(help="Which system trains: gbdt-sparse, gbdt-mo or rank.")
+        str, typer.Option(help="Which system trains: gbdt-sparse, gbdt-mo, ldsm or rank.")
     ] = "gbdt-sparse",
     task: Annotated[
         Task, typer.Option(help="For gbdt-mo: numbers are regression, all else classes, unless told.")
@@ -70,10 +70,9 @@ def train(
     given = {"n_jobs": jobs, "random_state": seed, "verbose": 2 if verbose else 0 if quiet else None}
     candidates = make_estimators(method, task, settings or [], given)
     any_estimator: Any = next(iter(candidates.values()))
-    if any_estimator.early_stopping_rounds is not None and valid is None:
-        raise ValueError(
-            f"early_stopping_rounds={any_estimator.early_stopping_rounds} needs --valid FILE to measure on."
-        )
+    rounds = getattr(any_estimator, "early_stopping_rounds", None)
+    if rounds is not None and valid is None:
+        raise ValueError(f"early_stopping_rounds={rounds} needs --valid FILE to measure on.")
     check_output(model, "--model", [*data, *([valid] if valid else [])])
 
     how = Reading.of(format_, target, jobs, qid)

@@ -1,6 +1,7 @@
 """The scikit-learn faces of the library."""
 
 from sparseleaf.estimators.base import ModelEstimator
+from sparseleaf.estimators.ldsm import LdSMClassifier
 from sparseleaf.estimators.multi import MultiGBDTClassifier, MultiGBDTRegressor
 from sparseleaf.estimators.ranker import GBDTRanker
 from sparseleaf.estimators.sparse import SparseGBDTClassifier
@@ -8,6 +9,7 @@ from sparseleaf.estimators.sparse import SparseGBDTClassifier
 ESTIMATORS: dict[str, dict[str, type[ModelEstimator]]] = {
     "gbdt-sparse": {"classification": SparseGBDTClassifier},
     "gbdt-mo": {"classification": MultiGBDTClassifier, "regression": MultiGBDTRegressor},
+    "ldsm": {"classification": LdSMClassifier},
     "rank": {"regression": GBDTRanker},
 }
 """Estimators by method, as the command line and model files name it, and by what they are for."""
@@ -21,6 +23,7 @@ def task_of(target_kind: str) -> str:
 __all__ = [
     "ESTIMATORS",
     "GBDTRanker",
+    "LdSMClassifier",
     "MultiGBDTClassifier",
     "MultiGBDTRegressor",
     "SparseGBDTClassifier",

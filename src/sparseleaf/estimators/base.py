@@ -38,6 +38,10 @@ class ModelEstimator(BaseEstimator):  # type: ignore[misc]
 
     method: ClassVar[str]
     parameter_table: ClassVar[Mapping[str, Parameter]]
+    model_kind: ClassVar[type[Model]] = Model
+    """What ``model_`` must be."""
+    dense_scores: ClassVar[bool] = False
+    """Whether rows have a score for every output, on from a base score."""
 
     n_jobs: int | None
     random_state: Any
@@ -66,6 +70,10 @@ class ModelEstimator(BaseEstimator):  # type: ignore[misc]
     @classmethod
     def from_model(cls, model: Model) -> Self:
         """A fitted estimator around a model."""
+        if type(model) is not cls.model_kind:
+            raise ValueError(f"{cls.__name__} wants trees of another kind than these.")
+        if (model.base_score is not None) != cls.dense_scores:
+            raise ValueError(f"base_score: {cls.__name__} wants {'one' if cls.dense_scores else 'none'}.")
         for name in NOT_IN_MODEL:
             if name in model.parameters:
                 raise ValueError(
@@ -115,7 +123,7 @@ class ModelEstimator(BaseEstimator):  # type: ignore[misc]
             checked = X  # nothing to do: a single row is served without the full check's cost
         else:
             checked = self._validate_features(X, reset=False)
-        if self.model_.projection is not None:
+        if not self.model_.takes_nan:
             refuse_nan(checked)
         return checked
 
@@ -146,6 +154,10 @@ class ModelEstimator(BaseEstimator):  # type: ignore[misc]
             return int(self.random_state) & 0xFFFFFFFF
         return int(check_random_state(self.random_state).randint(2**31))
 
+    def _feature_names(self) -> list[str] | None:
+        """Columns of the DataFrame of training, where it was one."""
+        return list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
+
     def _saved_parameters(self, seed: int) -> dict[str, Any]:
         """Parameters as the model file holds them; a function of the user's is only named."""
         values = {
@@ -166,7 +178,7 @@ def _saved(value: Any) -> Any:
 class ModelClassifier(ClassifierMixin, ModelEstimator):  # type: ignore[misc]
     """Base of the classifiers whose scores are sparse."""
 
-    score_threshold: ClassVar[float] = 0.5
+    score_threshold: float = 0.5
     """``predict`` answers the labels whose score is at least this."""
 
     def __sklearn_tags__(self) -> Any:
@@ -292,6 +304,7 @@ class ModelClassifier(ClassifierMixin, ModelEstimator):  # type: ignore[misc]
         super()._adopt(model)
         asked = model.parameters.get("projection")
         self.projection_kind_ = None if model.projection is None else "leml" if asked == "auto" else asked
+        self.rerank_weight_ = None if model.rerank is None else model.rerank.weight
         names = model.label_names
         self.classes_ = np.arange(model.n_labels) if names is None else names
 
@@ -311,6 +324,15 @@ class ModelClassifier(ClassifierMixin, ModelEstimator):  # type: ignore[misc]
         for row in np.flatnonzero(~(scores[:, 0] > 0)):
             best[row] = int(model.scores(features[row : row + 1], None, 1).toarray()[0].argmax())
         return self.classes_[best]
+
+    def _eval_rows(self, eval_set: tuple[Any, Any], targets: Targets) -> tuple[Features, sp.csr_matrix]:
+        if not isinstance(eval_set, tuple | list) or len(eval_set) != 2:
+            raise ValueError(f"eval_set: found {type(eval_set).__name__}; wanted a pair (X, Y).")
+        try:
+            X = self._validate_features(eval_set[0], reset=False)
+            return X, encode_known(eval_set[1], X.shape[0], targets)
+        except ValueError as error:
+            raise ValueError(f"eval_set: {error}") from error
 
 
 def encode_known(Y: Any, n_rows: int, known: Targets) -> sp.csr_matrix:
@@ -354,9 +376,9 @@ def _by_column(matrix: sp.csr_matrix, names: Array, n_labels: int) -> sp.csr_mat
 
 
 def refuse_nan(X: Features, name: str = "X") -> None:
-    """Raise ValueError where a projection would meet NaN."""
+    """Raise ValueError where a projection, a router or a centroid would meet NaN."""
     if has_nan(X):
         raise ValueError(
-            f"{name}: found NaN, which a projection cannot take; fill missing values in first, or train with"
-            " projection=None, where trees learn which way missing values go."
+            f"{name}: found NaN, which a projection, router or centroid cannot take; fill missing values in first,"
+            " or train SparseGBDTClassifier with projection=None, whose trees learn which way missing values go."
         )

@@ -134,6 +134,8 @@ def _parameters(losses: tuple[str, ...], metrics: tuple[str, ...]) -> dict[str, 
 class MultiGBDT(ModelEstimator):
     """What the regressor and the classifier share; not public."""
 
+    dense_scores: ClassVar[bool] = True
+
     def __init__(
         self,
         n_trees: int = 100,
@@ -334,7 +336,7 @@ class MultiGBDT(ModelEstimator):
                 parameters=self._saved_parameters(seed),
                 history=history,
                 base_score=start,
-                feature_names=list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None,
+                feature_names=self._feature_names(),
                 categories=problem.categories,
             )
         )

@@ -60,7 +60,7 @@ class Parameter:
             return "a sequence, a dict by feature, 'auto' or None"
         if self.kind == "flag" and not self.choices:
             return "True or False"
-        if self.choices:
+        if self.kind in ("name", "flag"):
             flags = ("True", "False") if self.kind == "flag" else ()
             words = ", ".join((*flags, *(repr(choice) for choice in self.choices)))
             words += "".join(
@@ -68,7 +68,8 @@ class Parameter:
             )
             words += " or a function" if self.function else ""
         else:
-            words = {"int": "an int", "float": "a number", "number": "a share below 1 or a whole number"}[
+            words = "".join(f"{choice!r} or " for choice in self.choices)
+            words += {"int": "an int", "float": "a number", "number": "a share below 1 or a whole number"}[
                 self.kind
             ]
             if math.isfinite(self.low):
@@ -89,7 +90,7 @@ class Parameter:
             return self.function
         if self.kind == "flag" and (isinstance(value, bool | np.bool_) or not self.choices):
             return isinstance(value, bool | np.bool_)
-        if isinstance(value, str) or self.choices:
+        if isinstance(value, str) or self.kind in ("name", "flag"):
             return isinstance(value, str) and (value in self.choices or self._carries_number(value))
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
             return False

@@ -2,10 +2,13 @@
 
 from sparseleaf.model.file import ModelFileError, load_model, save_model
 from sparseleaf.model.model import Model, Trees, concatenate_trees, join_trees, with_float_values
+from sparseleaf.model.routed import RoutedModel, RoutedTrees
 
 __all__ = [
     "Model",
     "ModelFileError",
+    "RoutedModel",
+    "RoutedTrees",
     "Trees",
     "concatenate_trees",
     "join_trees",

@@ -10,8 +10,9 @@ from __future__ import annotations
 import itertools
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -22,10 +23,17 @@ from sparseleaf.data.categories import MAX_CATEGORIES
 from sparseleaf.data.targets import Kind
 from sparseleaf.model.codec import UNSIGNED, decode_trees, encode_trees, narrow
 from sparseleaf.model.model import Model
+from sparseleaf.model.rerank import decode_rerank, encode_rerank
+from sparseleaf.model.routed import RoutedModel, decode_routed, encode_routed
 from sparseleaf.projection import Projection
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
+    from sparseleaf.model.codec import Take
+    from sparseleaf.model.model import Trees
+    from sparseleaf.rerank import CentroidRerank
+
+Decoded = TypeVar("Decoded")
 
 FORMAT_VERSION = 2
 METADATA_KEY = "sparseleaf"
@@ -35,6 +43,7 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "U16": np.dtype("<u2"),
     "U32": np.dtype("<u4"),
     "U64": np.dtype("<u8"),
+    "I8": np.dtype("<i1"),
     "I16": np.dtype("<i2"),
     "I64": np.dtype("<i8"),
     "F16": np.dtype("<f2"),
@@ -71,7 +80,12 @@ def save_model(model: Model, path: str | os.PathLike[str], *, compact: bool = Tr
 
     ``compact`` stores leaf values in 16 bits, with a scale for every tree, instead of 32.
     """
-    tensors = {f"trees.{name}": tensor for name, tensor in encode_trees(model.trees, compact).items()}
+    if isinstance(model, RoutedModel):
+        tensors = _prefixed("routed", encode_routed(model.trees, compact))
+    else:
+        tensors = _prefixed("trees", encode_trees(model.trees, compact))
+    if model.rerank is not None:
+        tensors |= _prefixed("rerank", encode_rerank(model.rerank, compact))
     tensors["label_counts"] = narrow(model.label_counts)
     if model.projection is not None:
         tensors["projection.components"] = model.projection.components
@@ -108,6 +122,10 @@ def save_model(model: Model, path: str | os.PathLike[str], *, compact: bool = Tr
         draft.chmod(mode)
 
 
+def _prefixed(part: str, tensors: dict[str, Array]) -> dict[str, Array]:
+    return {f"{part}.{name}": tensor for name, tensor in tensors.items()}
+
+
 def load_model(path: str | os.PathLike[str]) -> Model:
     """Map a model file and check all of it."""
     path = Path(path)
@@ -123,16 +141,13 @@ def _read(path: Path) -> Model:
     tensors, metadata = _map_tensors(path)
     header = _header(metadata)
     counts = _take(tensors, "label_counts", (*UNSIGNED, "U64"), 1)
-    try:
-        trees = decode_trees(
-            lambda name, dtypes, ndim: _take(tensors, f"trees.{name}", dtypes, ndim),
-            lambda name: f"trees.{name}" in tensors,
-            header["n_labels"],
-        )
-    except ModelFileError:
-        raise
-    except ValueError as error:
-        raise ModelFileError(f"trees: {error}") from None
+    routed = any(name.startswith("routed.") for name in tensors)
+
+    def boosted(take: Take) -> Trees:
+        return decode_trees(take, lambda name: f"trees.{name}" in tensors, header["n_labels"])
+
+    trees: Any = _decoded("routed", tensors, decode_routed) if routed else _decoded("trees", tensors, boosted)
+    rerank = _rerank(tensors, header)
     projection = None
     if "projection.components" in tensors:
         components = _take(tensors, "projection.components", ("F16",), 2)
@@ -157,12 +172,13 @@ def _read(path: Path) -> Model:
             raise ModelFileError(
                 f"{name} has {found} entries; wanted one for each of {header['n_labels']} labels"
             )
-    _require_finite("trees.feature_gain", trees.feature_gain)
     if base_score is not None:
         _require_finite("base_score", base_score)
-    elif not len(trees.leaf_labels) and len(trees.leaf_values):
-        raise ModelFileError("base_score is missing: leaves with a value for every label need it")
-    model = Model(
+    if not routed:
+        _require_finite("trees.feature_gain", trees.feature_gain)
+        if base_score is None and not len(trees.leaf_labels) and len(trees.leaf_values):
+            raise ModelFileError("base_score is missing: leaves with a value for every label need it")
+    model = (RoutedModel if routed else Model)(
         header["method"],
         header["n_features"],
         header["n_labels"],
@@ -177,12 +193,30 @@ def _read(path: Path) -> Model:
         base_score,
         _feature_names(header),
         _categories(header),
+        rerank,
     )
     try:
         _ = model.predictor
     except ValueError as error:
-        raise ModelFileError(f"trees: {error}") from None
+        raise ModelFileError(f"{'routed' if routed else 'trees'}: {error}") from None
     return model
+
+
+def _decoded(part: str, tensors: dict[str, tuple[str, Array]], decode: Callable[[Take], Decoded]) -> Decoded:
+    """What ``decode`` makes of the tensors of a part; each that it takes is taken off the list."""
+    try:
+        return decode(lambda name, dtypes, ndim: _take(tensors, f"{part}.{name}", dtypes, ndim))
+    except ModelFileError:
+        raise
+    except ValueError as error:
+        raise ModelFileError(f"{part}: {error}") from None
+
+
+def _rerank(tensors: dict[str, tuple[str, Array]], header: dict[str, Any]) -> CentroidRerank | None:
+    if not any(name.startswith("rerank.") for name in tensors):
+        return None
+    n_features, n_labels = header["n_features"], header["n_labels"]
+    return _decoded("rerank", tensors, lambda take: decode_rerank(take, n_features, n_labels))
 
 
 def _map_tensors(path: Path) -> tuple[dict[str, tuple[str, Array]], dict[str, str]]:

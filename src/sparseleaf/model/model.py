@@ -23,12 +23,16 @@ if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
     from sparseleaf.boosting.tree import FlatTree, LeafVectors
     from sparseleaf.projection import Projection
+    from sparseleaf.rerank import CentroidRerank
 
 BLOCK_ROWS = 16_384
 """Rows that are projected at a time, so that memory does not grow with a batch."""
 
 LARGEST_SET = 2**24
 """Sets of categories are numbered by thresholds, which are exact up to here."""
+
+CANDIDATES = 300
+"""Labels of the trees that a re-ranking stage looks at, at least; more where more are asked for."""
 
 ONE_THREAD_ROWS = 64
 """Rows below which waking other threads costs more than it saves."""
@@ -146,6 +150,7 @@ def concatenate_trees(
 
 def join_trees(first: Trees, more: Trees) -> Trees:
     """The trees of one model followed by others of the same features and labels, whose gain counts on from its."""
+    first, more = with_float_values(first), with_float_values(more)
     first, more = _with_labels(first, more), _with_labels(more, first)
     n_leaves = len(first.leaf_indptr) - 1
     categorical = first.categorical if len(first.categorical) else more.categorical
@@ -229,6 +234,8 @@ class Model:
         Columns of the DataFrame of training.
     categories : dict of int to list
         By feature, what its categories are called; category ``c`` is the c-th.
+    rerank : CentroidRerank or None
+        The stage that scores the trees' candidates anew.
     """
 
     method: str
@@ -245,6 +252,7 @@ class Model:
     base_score: Array | None = None
     feature_names: list[str] | None = None
     categories: dict[int, list[Any]] = field(default_factory=dict)
+    rerank: CentroidRerank | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         # the compiled predictor is made again where it is needed
@@ -254,6 +262,11 @@ class Model:
     def n_trees(self) -> int:
         """Number of trees."""
         return self.trees.n_trees
+
+    @property
+    def takes_nan(self) -> bool:
+        """Whether NaN is a missing value, as trees on raw features have it; all else must be given numbers."""
+        return self.projection is None and self.rerank is None
 
     @property
     def known_labels(self) -> Targets:
@@ -289,6 +302,20 @@ class Model:
 
         Where a row has fewer candidates the id is -1 and the score -inf.
         """
+        if self.rerank is None:
+            return self.tree_topk(X, k, n_trees, n_jobs)
+        found = self.tree_topk(X, max(k, CANDIDATES), n_trees, n_jobs)
+        return self.rerank.topk(X, *found, k, n_jobs)
+
+    def scores(self, X: Features, n_trees: int | None, n_jobs: int) -> sp.csr_matrix:
+        """Scores of every row as a CSR matrix (n_rows, n_labels); what is not stored is 0."""
+        scores = self.tree_scores(X, n_trees, n_jobs)
+        if self.rerank is not None:
+            scores.data = self.rerank.rescored(X, scores.indptr, scores.indices, scores.data, n_jobs)
+        return scores
+
+    def tree_topk(self, X: Features, k: int, n_trees: int | None, n_jobs: int) -> tuple[Array, Array]:
+        """:meth:`topk` by the trees alone."""
         if self.base_score is not None:
             return self._dense_topk(X, k, n_trees, n_jobs)
         labels, scores = np.empty((X.shape[0], k), np.int32), np.empty((X.shape[0], k), np.float32)
@@ -313,8 +340,8 @@ class Model:
             scores[block, : best.shape[1]] = np.take_along_axis(own, best, axis=1)
         return labels, scores
 
-    def scores(self, X: Features, n_trees: int | None, n_jobs: int) -> sp.csr_matrix:
-        """Scores of every row as a CSR matrix (n_rows, n_labels); what is not stored is 0."""
+    def tree_scores(self, X: Features, n_trees: int | None, n_jobs: int) -> sp.csr_matrix:
+        """:meth:`scores` by the trees alone."""
         used, threads = self._used(n_trees), _threads(X.shape[0], n_jobs)
         blocks = []
         for _, rows, missing in self._columns(X, n_jobs):

@@ -137,7 +137,8 @@ def test_columns_are_gradients_and_curvatures_in_16_bits(name, curvature, option
     np.testing.assert_allclose(integers / scale, shard._g, atol=(0.5 / scale).max())
     assert (np.abs(integers).max(axis=0) > 2**12).all(), "every output uses its bits"
     if curvature != COUNT:
-        own = shard._residuals[:, 3 : found.width].astype(float)
+        width = {SHARED: 1, DIAGONAL: 3, MATRIX: 6}[curvature]
+        own = shard._residuals[:, 3 : 3 + width].astype(float)
         share = own / np.abs(own).max(axis=0)
         np.testing.assert_allclose(share, shard._h / np.abs(shard._h).max(axis=0), atol=2e-4)
     if curvature == MATRIX:

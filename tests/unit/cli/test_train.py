@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import signal
 
@@ -140,3 +141,30 @@ def test_ctrl_c_before_the_first_tree_leaves_nothing(process, files, tmp_path):
     assert running.returncode == 130
     assert "Traceback" not in err
     assert not (tmp_path / "m").exists()
+
+
+def test_ldsm_trains_predicts_and_is_inspected(cli, files, tmp_path):
+    model = tmp_path / "m.safetensors"
+    settings = ("-s", "n_trees=3", "-s", "max_nodes=40", "-s", "rerank=log", "-s", "rerank_weight=auto")
+    done = cli("train", files.train, "-m", model, "--method", "ldsm", *settings, "--valid", files.test)
+    assert done.code == 0
+    assert "3 trees in " in done.out
+    assert "best valid P@1" in done.out
+    assert isinstance(sparseleaf.load(model), sparseleaf.LdSMClassifier)
+    assert cli("predict", model, files.test, "-k", 2).out.count("\n") == 100
+    assert '"P@1"' in cli("evaluate", model, files.test, "--json").out
+    found = json.loads(cli("inspect", model, "--json").out)
+    assert found["method"] == "ldsm"
+    assert found["rerank"]["mix"] == "log"
+    assert found["features_per_router"] > 0
+    assert found["depth_max"] >= 2
+    assert set(found["bytes_by_part"]) >= {"routed", "rerank", "leaves"}
+    shown = cli("inspect", model).out
+    assert "re-ranking" in shown
+    assert "routers" in shown
+
+
+def test_an_unknown_setting_of_ldsm_is_refused(cli, files, tmp_path):
+    done = cli("train", files.train, "-m", tmp_path / "m", "--method", "ldsm", "-s", "leaf_label=3")
+    assert done.code == 2
+    assert "leaf_labels" in done.err

@@ -19,6 +19,7 @@ WRONG = {
     "max_leaves": [1],
     "growth": ["level"],
     "min_samples_leaf": [0],
+    "min_curvature_leaf": [-1, None],
     "l2": [-1],
     "min_gain": [-1],
     "max_bins": [1, 256],

@@ -99,12 +99,15 @@ def test_join_of_dense_and_sparse_leaves_names_all_labels(dense_first):
     assert joined.leaf_labels.dtype == np.uint16
 
 
-def test_join_wants_exact_values():
+def test_join_frees_values_of_their_scale():
     exact = one_tree([1, 2, 3, 4])
-    rounded = dataclasses.replace(exact, value_scale=np.ones(1, np.float32))
+    rounded = dataclasses.replace(
+        exact, leaf_values=np.array([2, 4, 6, 8], np.int16), value_scale=np.full(1, 0.5, np.float32)
+    )
     for pair in ((exact, rounded), (rounded, exact)):
-        with pytest.raises(ValueError, match="kept in 16 bits"):
-            join_trees(*pair)
+        joined = join_trees(*pair)
+        assert joined.leaf_values.tolist() == [1, 2, 3, 4] * 2
+        assert not len(joined.value_scale)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,613 @@
+// Trains nodes of LdSM trees: an online pass over a node's rows decides, row by row, which children the row
+// should go to, and teaches one linear router a child to agree.
+//
+// In: rows of nodes. Out, a node: its routers, where its rows go, the label histograms of its children.
+//
+// Nothing costs O(features) or O(labels) a node: what a node meets is numbered 0, 1, 2, ... in order of first
+// sight, through maps that are made once a thread. Nodes are independent of each other, so threads share none
+// of a node's work and cannot change a bit of it.
+//
+// The objective is kept as sums instead of probabilities. With n the label occurrences seen so far,
+// R_j = n P_j and Q_j^k = c_k P_j^k, eq. 1 of the paper times n is
+//
+//     n J = Σ_{j<l} |R_j - R_l| - λ1 Σ_k Σ_{j<l} |Q_j^k - Q_l^k| + λ2 |Σ_j R_j - n|,
+//
+// where the counts c_k have cancelled. Margins are rounded to multiples of 2^-20 before they are summed, so
+// all sums are exact in double precision, whatever their order: two subsets tie if and only if their J is
+// equal.
+#include <nanobind/stl/pair.h>
+
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "common.hpp"
+#include "router.hpp"
+
+namespace sparseleaf {
+namespace {
+
+constexpr double kMarginUnit = 1048576.0;
+constexpr int kMaxArity = 16;
+constexpr float kStrong = 0.25f;  // share of a node's largest weight that is never pruned
+
+struct LdsmSettings {
+    int arity, epochs;
+    float learning_rate;
+    double lambda_1, lambda_2, tolerance;
+    float prune;
+    int64_t min_samples_leaf;
+    bool standardise;
+    int64_t copy_entries;  // nodes up to this size are copied, larger ones read in place
+};
+
+// Finds the subset of children that a row is best sent to.
+//
+// A pair's terms depend only on which of its two children are in the subset, so the sums over the row's
+// labels are made once a pair; subsets are then visited in the order of a Gray code, each from the last by
+// one child that comes or goes, which changes M - 1 pairs. All 2^M - 1 subsets cost O(r M^2 + 2^M M) for a
+// row with r labels, where evaluating each anew costs O(2^M r M^2). Since sums are exact, both give the same
+// numbers.
+class SubsetSearch {
+  public:
+    SubsetSearch(int arity, double lambda_1, double lambda_2)
+        : arity_(arity), lambda_1_(lambda_1), lambda_2_(lambda_2) {}
+
+    // The subset (as bits) of least J for a row with these labels, in sums R and Q before the row and n with
+    // it. Equal ones are told apart by a hash of the row's draw; the set of all children never wins a tie.
+    uint32_t best(const double* R, const double* Q, const int32_t* labels, int64_t n_labels, double n,
+                  uint64_t draw) {
+        return arity_ == 2 ? search<2>(R, Q, labels, n_labels, n, draw)
+                           : search<0>(R, Q, labels, n_labels, n, draw);
+    }
+
+    double value() const { return best_value_; }
+
+  private:
+    // Terms of a pair by which of the two are in the subset: [first][second].
+    struct Pair {
+        double balance[2][2], integrity[2][2];
+    };
+
+    template <int kArity>
+    uint32_t search(const double* R, const double* Q, const int32_t* labels, int64_t n_labels, double n,
+                    uint64_t draw) {
+        const int M = kArity ? kArity : arity_;
+        const auto r = static_cast<double>(n_labels);
+        double balance = 0.0, integrity = 0.0, total = 0.0;
+        for (int j = 0; j < M; ++j) {
+            total += R[j];
+            for (int l = j + 1; l < M; ++l) {
+                fill(pairs_[j][l], R[j] - R[l], r, Q, labels, n_labels, j, l, M);
+                balance += pairs_[j][l].balance[0][0];
+                integrity += pairs_[j][l].integrity[0][0];
+            }
+        }
+        const uint32_t all = (1u << M) - 1;
+        uint32_t subset = 0, best = 0;
+        for (uint32_t step = 1; step <= all; ++step) {
+            const int j = __builtin_ctz(step);
+            const uint32_t old = subset >> j & 1u;
+            for (int l = 0; l < M; ++l) {
+                if (l == j) continue;
+                const uint32_t other = subset >> l & 1u;
+                const Pair& pair = j < l ? pairs_[j][l] : pairs_[l][j];
+                const uint32_t at = j < l ? other : old, to = j < l ? other : 1 - old;
+                const uint32_t from_first = j < l ? old : other, to_first = j < l ? 1 - old : other;
+                balance += pair.balance[to_first][to] - pair.balance[from_first][at];
+                integrity += pair.integrity[to_first][to] - pair.integrity[from_first][at];
+            }
+            subset ^= 1u << j;
+            const double sent = total + r * static_cast<double>(__builtin_popcount(subset));
+            const double value = balance + lambda_2_ * std::abs(sent - n) - lambda_1_ * integrity;
+            if (best == 0 || value < best_value_ ||
+                (value == best_value_ && wins_tie(subset, best, all, draw))) {
+                best = subset;
+                best_value_ = value;
+            }
+        }
+        return best;
+    }
+
+    static void fill(Pair& pair, double difference, double r, const double* Q, const int32_t* labels,
+                     int64_t n_labels, int j, int l, int M) {
+        double same = 0.0, first = 0.0, second = 0.0;
+        for (int64_t i = 0; i < n_labels; ++i) {
+            const double* q = Q + static_cast<int64_t>(labels[i]) * M;
+            const double d = q[j] - q[l];
+            same += std::abs(d);
+            first += std::abs(d + 1.0);
+            second += std::abs(d - 1.0);
+        }
+        pair.integrity[0][0] = pair.integrity[1][1] = same;
+        pair.integrity[1][0] = first;
+        pair.integrity[0][1] = second;
+        pair.balance[0][0] = pair.balance[1][1] = std::abs(difference);
+        pair.balance[1][0] = std::abs(difference + r);
+        pair.balance[0][1] = std::abs(difference - r);
+    }
+
+    static bool wins_tie(uint32_t subset, uint32_t best, uint32_t all, uint64_t draw) {
+        if (subset == all || best == all) return best == all;
+        return mix64(draw ^ subset) < mix64(draw ^ best);
+    }
+
+    int arity_;
+    double lambda_1_, lambda_2_, best_value_ = 0.0;
+    Pair pairs_[kMaxArity][kMaxArity];
+};
+
+// Numbers what it meets 0, 1, 2, ...; made once for all ids, forgets only what it met.
+class LocalIds {
+  public:
+    explicit LocalIds(int64_t n_ids) : local_(static_cast<size_t>(n_ids), -1) {}
+
+    int32_t add(int32_t id) {
+        if (local_[id] < 0) {
+            local_[id] = static_cast<int32_t>(met_.size());
+            met_.push_back(id);
+        }
+        return local_[id];
+    }
+
+    int32_t operator[](int32_t id) const { return local_[id]; }
+    const std::vector<int32_t>& met() const { return met_; }
+    int64_t size() const { return static_cast<int64_t>(met_.size()); }
+
+    void forget() {
+        for (const int32_t id : met_) local_[id] = -1;
+        met_.clear();
+    }
+
+  private:
+    std::vector<int32_t> local_, met_;
+};
+
+struct Data {
+    const int64_t* x_indptr;
+    const int32_t* x_indices;
+    const float* x_data;
+    const int64_t* y_indptr;
+    const int32_t* y_indices;
+};
+
+// What comes out of a node.
+struct TrainedNode {
+    bool split = false;
+    std::vector<int32_t> features;  // rising
+    std::vector<float> weights;     // (features, arity)
+    std::vector<float> bias;        // (arity)
+    std::vector<int32_t> rows;      // of all children, one after the other
+    std::vector<int64_t> row_offsets;
+    std::vector<int32_t> labels;  // of all children, rising in each
+    std::vector<int64_t> counts;
+    std::vector<int64_t> label_offsets;
+    std::vector<double> objective;  // J after every epoch
+    double balance = 0.0, purity = 0.0;
+};
+
+// One thread's memory, kept over nodes.
+struct Workspace {
+    Workspace(int64_t n_features, int64_t n_labels, const LdsmSettings& settings)
+        : features(n_features),
+          labels(n_labels),
+          search(settings.arity, settings.lambda_1, settings.lambda_2) {}
+
+    LocalIds features, labels;
+    SubsetSearch search;
+    std::vector<int64_t> x_begin, y_begin;  // of the node's rows in the arrays below
+    std::vector<int32_t> x_local, y_local;
+    std::vector<float> x_values;
+    std::vector<float> state;              // a feature: largest |x|, then weight and Σ g² of every router
+    std::vector<double> Q;                 // (labels, arity)
+    std::vector<float> mean, inverse_std;  // of standardised features
+};
+
+class NodeTrainer {
+  public:
+    NodeTrainer(const Data& data, const LdsmSettings& settings, Workspace& work)
+        : data_(data),
+          settings_(settings),
+          work_(work),
+          M_(settings.arity),
+          stride_(1 + 2 * settings.arity) {}
+
+    TrainedNode run(const int32_t* rows, int64_t n, uint64_t key) {
+        rows_ = rows;
+        n_rows_ = n;
+        key_ = key;
+        TrainedNode out;
+        number();
+        if (copied_)
+            M_ == 2 ? epochs<true, 2>(out) : epochs<true, 0>(out);
+        else
+            M_ == 2 ? epochs<false, 2>(out) : epochs<false, 0>(out);
+        freeze(out);
+        assign(out);
+        work_.features.forget();
+        work_.labels.forget();
+        return out;
+    }
+
+  private:
+    // Gives the node's features and labels local numbers, and copies its rows where they are not too many.
+    void number() {
+        int64_t entries = 0;
+        for (int64_t i = 0; i < n_rows_; ++i)
+            entries += data_.x_indptr[rows_[i] + 1] - data_.x_indptr[rows_[i]];
+        copied_ = settings_.standardise || entries <= settings_.copy_entries;
+        auto& [features, labels, search, x_begin, y_begin, x_local, y_local, x_values, state, Q, mean, inv] =
+            work_;
+        x_begin.assign(1, 0);
+        y_begin.assign(1, 0);
+        x_local.clear();
+        x_values.clear();
+        y_local.clear();
+        for (int64_t i = 0; i < n_rows_; ++i) {
+            const int32_t row = rows_[i];
+            for (int64_t e = data_.x_indptr[row]; e < data_.x_indptr[row + 1]; ++e) {
+                const int32_t local = features.add(data_.x_indices[e]);
+                if (copied_) {
+                    x_local.push_back(local);
+                    x_values.push_back(data_.x_data[e]);
+                }
+            }
+            for (int64_t e = data_.y_indptr[row]; e < data_.y_indptr[row + 1]; ++e)
+                y_local.push_back(labels.add(data_.y_indices[e]));
+            x_begin.push_back(static_cast<int64_t>(x_local.size()));
+            y_begin.push_back(static_cast<int64_t>(y_local.size()));
+        }
+        state.assign(static_cast<size_t>(features.size() * stride_), 0.0f);
+        Q.assign(static_cast<size_t>(labels.size() * M_), 0.0);
+        std::fill_n(bias_, 2 * kMaxArity, 0.0f);
+        if (settings_.standardise) standardise();
+    }
+
+    // Mean 0 and deviation 1 over the node's rows; a feature that is constant here is 0, and gets no weight.
+    void standardise() {
+        const auto size = static_cast<size_t>(work_.features.size());
+        std::vector<double> sum(size, 0.0), squares(size, 0.0);
+        for (size_t e = 0; e < work_.x_local.size(); ++e) sum[work_.x_local[e]] += work_.x_values[e];
+        for (double& total : sum) total /= static_cast<double>(n_rows_);
+        for (size_t e = 0; e < work_.x_local.size(); ++e) {
+            const double d = work_.x_values[e] - sum[work_.x_local[e]];
+            squares[work_.x_local[e]] += d * d;
+        }
+        work_.mean.resize(size);
+        work_.inverse_std.resize(size);
+        for (size_t f = 0; f < size; ++f) {
+            const double deviation = std::sqrt(squares[f] / static_cast<double>(n_rows_));
+            work_.mean[f] = static_cast<float>(sum[f]);
+            // what is left of a constant by rounding is no deviation; nor is one whose inverse no float holds
+            const bool varies = deviation > 1e-6 * std::abs(sum[f]) && deviation > 1e-30 && deviation < 1e30;
+            work_.inverse_std[f] = varies ? static_cast<float>(1.0 / deviation) : 0.0f;
+        }
+        for (size_t e = 0; e < work_.x_local.size(); ++e) {
+            const int32_t f = work_.x_local[e];
+            work_.x_values[e] = (work_.x_values[e] - work_.mean[f]) * work_.inverse_std[f];
+        }
+    }
+
+    template <bool kCopied, int kArity>
+    void epochs(TrainedNode& out) {
+        const int M = kArity ? kArity : M_;
+        const int stride = 1 + 2 * M;
+        float* state = work_.state.data();
+        double R[kMaxArity] = {}, n = 0.0, integrity = 0.0, norm = 0.0;
+        uint64_t step = 0;
+        for (int epoch = 0; epoch < settings_.epochs; ++epoch) {
+            for (int64_t i = 0; i < n_rows_; ++i) {
+                const int32_t* y = work_.y_local.data() + work_.y_begin[i];
+                const int64_t r = work_.y_begin[i + 1] - work_.y_begin[i];
+                if (r == 0) continue;  // a row without labels has no say
+                const int64_t begin = kCopied ? work_.x_begin[i] : data_.x_indptr[rows_[i]];
+                const int64_t end = kCopied ? work_.x_begin[i + 1] : data_.x_indptr[rows_[i] + 1];
+                const float* values = kCopied ? work_.x_values.data() : data_.x_data;
+                const auto feature = [&](int64_t e) -> float* {
+                    const int32_t local = kCopied ? work_.x_local[e] : work_.features[data_.x_indices[e]];
+                    return state + static_cast<int64_t>(local) * stride;
+                };
+
+                // margins, while scales grow: a weight keeps its effect at the largest value seen
+                float z[kMaxArity];
+                for (int j = 0; j < M; ++j) z[j] = bias_[2 * j];
+                double row_norm = 1.0;
+                for (int64_t e = begin; e < end; ++e) {
+                    const float x = values[e], size = std::abs(x);
+                    if (size == 0.0f) continue;
+                    float* f = feature(e);
+                    if (size > f[0]) {
+                        const float shrink = f[0] / size;
+                        for (int j = 0; j < M; ++j) f[1 + 2 * j] *= shrink;
+                        f[0] = size;
+                    }
+                    const float share = x / f[0];
+                    row_norm += static_cast<double>(share * share);
+                    for (int j = 0; j < M; ++j) z[j] += f[1 + 2 * j] * x;
+                }
+                norm += row_norm;
+                ++step;
+                const uint32_t subset = work_.search.best(R, work_.Q.data(), y, r, n + static_cast<double>(r),
+                                                          mix64(key_ ^ step));
+
+                // one step of normalised adaptive gradient descent on the logistic loss of every router
+                const auto rate =
+                    static_cast<float>(settings_.learning_rate * std::sqrt(static_cast<double>(step) / norm));
+                float g[kMaxArity];
+                for (int j = 0; j < M; ++j) {
+                    g[j] = 1.0f / (1.0f + std::exp(-z[j])) - static_cast<float>(subset >> j & 1u);
+                    bias_[2 * j + 1] += g[j] * g[j];
+                    if (bias_[2 * j + 1] > 0.0f) bias_[2 * j] -= rate * g[j] / std::sqrt(bias_[2 * j + 1]);
+                    z[j] = bias_[2 * j];
+                }
+                for (int64_t e = begin; e < end; ++e) {
+                    const float x = values[e];
+                    if (x == 0.0f) continue;
+                    float* f = feature(e);
+                    for (int j = 0; j < M; ++j) {
+                        const float gx = g[j] * x;
+                        float& squares = f[2 + 2 * j];
+                        squares += gx * gx;
+                        if (squares > 0.0f) f[1 + 2 * j] -= rate * gx / (f[0] * std::sqrt(squares));
+                        z[j] += f[1 + 2 * j] * x;
+                    }
+                }
+
+                // the margins after the step are what the row adds to the sums
+                double q[kMaxArity];
+                n += static_cast<double>(r);
+                for (int j = 0; j < M; ++j) {
+                    q[j] = std::rint(static_cast<double>(std::clamp(z[j], 0.0f, 1.0f)) * kMarginUnit) /
+                           kMarginUnit;
+                    R[j] += static_cast<double>(r) * q[j];
+                }
+                for (int64_t k = 0; k < r; ++k) {
+                    double* Q = work_.Q.data() + static_cast<int64_t>(y[k]) * M;
+                    for (int j = 0; j < M; ++j)
+                        for (int l = j + 1; l < M; ++l)
+                            integrity += std::abs(Q[j] + q[j] - Q[l] - q[l]) - std::abs(Q[j] - Q[l]);
+                    for (int j = 0; j < M; ++j) Q[j] += q[j];
+                }
+            }
+            if (n == 0.0) return;
+            double J = settings_.lambda_2 * std::abs(std::accumulate(R, R + M, 0.0) - n) -
+                       settings_.lambda_1 * integrity;
+            for (int j = 0; j < M; ++j)
+                for (int l = j + 1; l < M; ++l) J += std::abs(R[j] - R[l]);
+            out.objective.push_back(J / n);
+            if (epoch > 0 && std::abs(out.objective[epoch] - out.objective[epoch - 1]) < settings_.tolerance)
+                return;
+        }
+    }
+
+    // Routers on the raw features: those that matter, in order of feature.
+    void freeze(TrainedNode& out) {
+        std::vector<double> moved(static_cast<size_t>(M_), 0.0);
+        std::vector<int32_t> kept;
+        // how far a feature can move a margin, at its largest value
+        const auto reach_of = [&](const float* f) {
+            float reach = 0.0f;
+            for (int j = 0; j < M_; ++j) reach = std::max(reach, std::abs(f[1 + 2 * j]) * f[0]);
+            return std::isfinite(reach) ? reach : 0.0f;
+        };
+        float least = 0.0f;
+        for (int64_t local = 0; local < work_.features.size(); ++local)
+            least = std::max(least, reach_of(work_.state.data() + local * stride_));
+        // a node of few rows has small weights only, and still needs its strongest
+        least = std::min(settings_.prune, kStrong * least);
+        for (int64_t local = 0; local < work_.features.size(); ++local) {
+            float* f = work_.state.data() + local * stride_;
+            const float reach = reach_of(f);
+            const bool keep = reach > 0.0f && reach >= least;
+            for (int j = 0; j < M_; ++j) {
+                float& w = f[1 + 2 * j];
+                if (!keep) w = 0.0f;
+                if (keep && settings_.standardise) {
+                    w *= work_.inverse_std[local];
+                    moved[j] += static_cast<double>(w) * work_.mean[local];
+                }
+            }
+            if (keep) kept.push_back(work_.features.met()[local]);
+        }
+        std::sort(kept.begin(), kept.end());
+        out.features = std::move(kept);
+        for (const int32_t id : out.features)
+            for (int j = 0; j < M_; ++j)
+                out.weights.push_back(
+                    work_.state[work_.features[id] * static_cast<int64_t>(stride_) + 1 + 2 * j]);
+        for (int j = 0; j < M_; ++j) {
+            out.bias.push_back(static_cast<float>(bias_[2 * j] - moved[j]));
+            bias_[2 * j] = out.bias.back();
+        }
+    }
+
+    // Where every row goes, as prediction would send it, and what that makes of the labels.
+    void assign(TrainedNode& out) {
+        std::vector<std::vector<int32_t>> children(static_cast<size_t>(M_));
+        std::vector<int64_t> counts(static_cast<size_t>(work_.labels.size() * M_), 0);
+        float z[kMaxArity];
+        for (int64_t i = 0; i < n_rows_; ++i) {
+            const int32_t row = rows_[i];
+            for (int j = 0; j < M_; ++j) z[j] = bias_[2 * j];
+            for (int64_t e = data_.x_indptr[row]; e < data_.x_indptr[row + 1]; ++e) {
+                const float* f =
+                    work_.state.data() + work_.features[data_.x_indices[e]] * static_cast<int64_t>(stride_);
+                for (int j = 0; j < M_; ++j) z[j] += f[1 + 2 * j] * data_.x_data[e];
+            }
+            each_child(z, M_, kSendAbove, [&](int j) {
+                children[j].push_back(row);
+                for (int64_t e = work_.y_begin[i]; e < work_.y_begin[i + 1]; ++e)
+                    ++counts[work_.y_local[e] * static_cast<int64_t>(M_) + j];
+            });
+        }
+        out.split = true;
+        out.row_offsets.push_back(0);
+        for (const auto& child : children) {
+            const auto size = static_cast<int64_t>(child.size());
+            out.split &= size >= std::max<int64_t>(1, settings_.min_samples_leaf) && size < n_rows_;
+            out.rows.insert(out.rows.end(), child.begin(), child.end());
+            out.row_offsets.push_back(static_cast<int64_t>(out.rows.size()));
+        }
+        measure(counts, out);
+        std::vector<std::pair<int32_t, int64_t>> order;
+        for (int64_t local = 0; local < work_.labels.size(); ++local)
+            order.emplace_back(work_.labels.met()[local], local);
+        std::sort(order.begin(), order.end());
+        out.label_offsets.push_back(0);
+        for (int j = 0; j < M_; ++j) {
+            for (const auto& [label, local] : order)
+                if (const int64_t count = counts[local * M_ + j]; count > 0) {
+                    out.labels.push_back(label);
+                    out.counts.push_back(count);
+                }
+            out.label_offsets.push_back(static_cast<int64_t>(out.labels.size()));
+        }
+    }
+
+    // Definitions 1 and 2 of the paper, for the split as it is.
+    void measure(const std::vector<int64_t>& counts, TrainedNode& out) const {
+        const auto n = static_cast<double>(work_.y_local.size());
+        if (n == 0.0) return;
+        double total[kMaxArity] = {}, impure = 0.0;
+        for (int64_t k = 0; k < work_.labels.size(); ++k) {
+            const int64_t* of_label = counts.data() + k * M_;
+            const int64_t sent = std::accumulate(of_label, of_label + M_, int64_t{0});
+            for (int j = 0; j < M_; ++j) {
+                total[j] += static_cast<double>(of_label[j]);
+                impure += static_cast<double>(std::min(of_label[j], sent - of_label[j]));
+            }
+        }
+        out.purity = impure / (static_cast<double>(M_) * n);
+        const double mean = std::accumulate(total, total + M_, 0.0) / static_cast<double>(M_);
+        for (int j = 0; j < M_; ++j) out.balance = std::max(out.balance, std::abs(total[j] - mean) / n);
+    }
+
+    const Data& data_;
+    const LdsmSettings& settings_;
+    Workspace& work_;
+    const int M_, stride_;
+    const int32_t* rows_ = nullptr;
+    int64_t n_rows_ = 0;
+    uint64_t key_ = 0;
+    bool copied_ = true;
+    float bias_[2 * kMaxArity];  // a router: bias, Σ g²
+};
+
+template <typename T>
+Numpy1<T> as_array(const std::vector<T>& values) {
+    std::unique_ptr<T[]> data(new T[values.size()]);
+    std::copy(values.begin(), values.end(), data.get());
+    return to_numpy(std::move(data), values.size());
+}
+
+}  // namespace
+
+// The training rows, held once, with the memory of every thread.
+class LdsmTrainer {
+  public:
+    LdsmTrainer(In1<int64_t> x_indptr, In1<int32_t> x_indices, In1<float> x_data, In1<int64_t> y_indptr,
+                In1<int32_t> y_indices, int64_t n_features, int64_t n_labels, int arity, int epochs,
+                float learning_rate, double lambda_1, double lambda_2, double tolerance, float prune,
+                int64_t min_samples_leaf, bool standardise, int64_t copy_entries, int n_threads)
+        : x_indptr_(x_indptr),
+          x_indices_(x_indices),
+          x_data_(x_data),
+          y_indptr_(y_indptr),
+          y_indices_(y_indices),
+          n_features_(n_features),
+          n_labels_(n_labels),
+          settings_{arity,     epochs, learning_rate,    lambda_1,    lambda_2,
+                    tolerance, prune,  min_samples_leaf, standardise, copy_entries} {
+        require(arity >= 2 && arity <= kMaxArity, "arity: 2 to 16");
+        require(epochs >= 1 && n_threads >= 1, "epochs, n_threads: at least 1");
+        require(x_indices.size() == x_data.size(), "x_indices, x_data: same size");
+        require_indptr(x_indptr, x_data.size());
+        require_indptr(y_indptr, y_indices.size());
+        require(x_indptr.size() == y_indptr.size(), "x_indptr, y_indptr: same rows");
+        require(n_features >= 0 && n_labels >= 0, "n_features, n_labels: not negative");
+        for (size_t e = 0; e < x_indices.size(); ++e)
+            require(x_indices.data()[e] >= 0 && x_indices.data()[e] < n_features,
+                    "x_indices: no such feature");
+        for (size_t e = 0; e < y_indices.size(); ++e)
+            require(y_indices.data()[e] >= 0 && y_indices.data()[e] < n_labels, "y_indices: no such label");
+        work_.resize(static_cast<size_t>(n_threads));
+    }
+    LdsmTrainer(const LdsmTrainer&) = delete;
+
+    nb::list train(In1<int32_t> rows, In1<int64_t> offsets, In1<uint64_t> keys) {
+        require_indptr(offsets, rows.size());
+        require(offsets.size() == keys.size() + 1, "offsets, keys: one more offset than keys");
+        for (size_t i = 0; i < rows.size(); ++i)
+            require(rows.data()[i] >= 0 && rows.data()[i] < static_cast<int64_t>(x_indptr_.size()) - 1,
+                    "rows: no such row");
+        const auto n = static_cast<int64_t>(keys.size());
+        std::vector<TrainedNode> nodes(static_cast<size_t>(n));
+        {
+            nb::gil_scoped_release release;
+            // the largest first: what is left for the end is short
+            std::vector<int64_t> order(static_cast<size_t>(n));
+            std::iota(order.begin(), order.end(), 0);
+            const int64_t* at = offsets.data();
+            std::stable_sort(order.begin(), order.end(),
+                             [&](int64_t a, int64_t b) { return at[a + 1] - at[a] > at[b + 1] - at[b]; });
+            const Data data{x_indptr_.data(), x_indices_.data(), x_data_.data(), y_indptr_.data(),
+                            y_indices_.data()};
+            parallel_tasks(n, static_cast<int>(work_.size()), [&](int64_t task, int thread) {
+                auto& work = work_[thread];
+                if (!work) work = std::make_unique<Workspace>(n_features_, n_labels_, settings_);
+                const int64_t node = order[task];
+                nodes[node] = NodeTrainer(data, settings_, *work)
+                                  .run(rows.data() + at[node], at[node + 1] - at[node], keys.data()[node]);
+            });
+        }
+        nb::list out;
+        for (const TrainedNode& node : nodes)
+            out.append(nb::make_tuple(
+                node.split, as_array(node.features), as_array(node.weights), as_array(node.bias),
+                as_array(node.rows), as_array(node.row_offsets), as_array(node.labels), as_array(node.counts),
+                as_array(node.label_offsets), as_array(node.objective), node.balance, node.purity));
+        return out;
+    }
+
+  private:
+    In1<int64_t> x_indptr_;
+    In1<int32_t> x_indices_;
+    In1<float> x_data_;
+    In1<int64_t> y_indptr_;
+    In1<int32_t> y_indices_;
+    int64_t n_features_, n_labels_;
+    LdsmSettings settings_;
+    std::vector<std::unique_ptr<Workspace>> work_;
+};
+
+// For tests: the chosen subset (as bits) of one row, and n J there, from sums R (arity) and Q (labels,
+// arity).
+std::pair<uint32_t, double> ldsm_best_subset(In1<double> R, In2<double> Q, In1<int32_t> labels, double n,
+                                             double lambda_1, double lambda_2, uint64_t draw) {
+    const int arity = static_cast<int>(R.size());
+    require(arity >= 2 && arity <= kMaxArity && Q.shape(1) == R.size(), "R, Q: 2 to 16 children");
+    for (size_t i = 0; i < labels.size(); ++i)
+        require(labels.data()[i] >= 0 && labels.data()[i] < static_cast<int64_t>(Q.shape(0)),
+                "labels: no such label");
+    SubsetSearch search(arity, lambda_1, lambda_2);
+    const uint32_t best =
+        search.best(R.data(), Q.data(), labels.data(), static_cast<int64_t>(labels.size()), n, draw);
+    return {best, search.value()};
+}
+
+}  // namespace sparseleaf
+
+void bind_ldsm(nb::module_& m) {
+    using namespace sparseleaf;
+    nb::class_<LdsmTrainer>(m, "LdsmTrainer")
+        .def(nb::init<In1<int64_t>, In1<int32_t>, In1<float>, In1<int64_t>, In1<int32_t>, int64_t, int64_t,
+                      int, int, float, double, double, double, float, int64_t, bool, int64_t, int>(),
+             nb::arg("x_indptr"), nb::arg("x_indices"), nb::arg("x_data"), nb::arg("y_indptr"),
+             nb::arg("y_indices"), nb::arg("n_features"), nb::arg("n_labels"), nb::arg("arity"),
+             nb::arg("epochs"), nb::arg("learning_rate"), nb::arg("lambda_1"), nb::arg("lambda_2"),
+             nb::arg("tolerance"), nb::arg("prune"), nb::arg("min_samples_leaf"), nb::arg("standardise"),
+             nb::arg("copy_entries"), nb::arg("n_threads"))
+        .def("train", &LdsmTrainer::train, nb::arg("rows"), nb::arg("offsets"), nb::arg("keys"));
+    m.def("ldsm_best_subset", &ldsm_best_subset, nb::arg("R"), nb::arg("Q"), nb::arg("labels"), nb::arg("n"),
+          nb::arg("lambda_1"), nb::arg("lambda_2"), nb::arg("draw"));
+}

@@ -1,0 +1,455 @@
+// Prediction with routed trees: sparse rows through nodes with linear routers, label shares of the leaves
+// averaged, the best labels out.
+//
+// Rows go in blocks, and a block goes through a tree node by node: all rows of the block that reach a node
+// are scored there together. A node's weights are scattered once into a work array over all features, and
+// every row then reads the few that it needs; where only few rows reach a node, they look their features up
+// in its sorted list instead. Both add in the order of the row's features, so they give the same margins.
+//
+// Reads the model, never writes it: any number of threads may share one.
+#include "router.hpp"
+
+#include <cmath>
+
+#include "sums.hpp"
+
+namespace sparseleaf {
+namespace {
+
+constexpr int64_t kBlockRows = 2048;
+constexpr int kMaxRouters = 16;
+
+struct Rows {
+    const int64_t* indptr;
+    const int32_t* indices;
+    const float* data;
+    int64_t n;
+};
+
+struct RoutedTrees {
+    const int64_t* tree_offsets;   // first node of every tree, and the end
+    const int32_t* child;          // inner: first child, counted from the tree's first node; leaf: its number
+    const int32_t* inner;          // number of an inner node, over all trees; -1 in a leaf
+    const int64_t* router_indptr;  // entries of every inner node
+    const int32_t* features;       // of the entries, rising within a node
+    const float* weights;          // (entries, arity)
+    const float* bias;             // (inner nodes, arity)
+    int arity;
+    float threshold;
+};
+
+struct Hit {
+    int32_t row, leaf;
+};
+
+// One thread's memory.
+class Walker {
+  public:
+    Walker(const RoutedTrees& trees, const Rows& rows, int64_t n_features)
+        : trees_(trees), rows_(rows), n_features_(n_features) {}
+
+    // Appends the leaves that rows [begin, end) reach in a tree.
+    void walk(int64_t tree, int64_t begin, int64_t end, std::vector<Hit>& hits) {
+        const int64_t first = trees_.tree_offsets[tree];
+        arena_.clear();
+        for (int64_t row = begin; row < end; ++row) arena_.push_back(static_cast<int32_t>(row));
+        stack_.assign(1, {0, 0, end - begin});
+        while (!stack_.empty()) {
+            const auto [node, from, to] = stack_.back();
+            stack_.pop_back();
+            arena_.resize(static_cast<size_t>(to));  // what lies behind belongs to nodes that are done
+            const int32_t inner = trees_.inner[first + node], child = trees_.child[first + node];
+            if (inner < 0) {
+                for (int64_t i = from; i < to; ++i) hits.push_back({arena_[i], child});
+                continue;
+            }
+            send(inner, from, to);
+            for (int j = 0; j < trees_.arity; ++j) {
+                const auto at = static_cast<int64_t>(arena_.size());
+                arena_.insert(arena_.end(), sent_[j].begin(), sent_[j].end());
+                if (!sent_[j].empty()) stack_.push_back({child + j, at, static_cast<int64_t>(arena_.size())});
+            }
+        }
+    }
+
+  private:
+    struct Visit {
+        int32_t node;
+        int64_t from, to;
+    };
+
+    void send(int32_t inner, int64_t from, int64_t to) {
+        const int M = trees_.arity;
+        const int64_t begin = trees_.router_indptr[inner], size = trees_.router_indptr[inner + 1] - begin;
+        const int32_t* features = trees_.features + begin;
+        const float* weights = trees_.weights + begin * M;
+        for (int j = 0; j < M; ++j) sent_[j].clear();
+        int64_t entries = 0;
+        for (int64_t i = from; i < to; ++i) entries += rows_.indptr[arena_[i] + 1] - rows_.indptr[arena_[i]];
+        const int steps = 64 - __builtin_clzll(static_cast<uint64_t>(size + 1));
+        // a look-up waits for memory at every step; scattering and clearing run through it
+        const bool scatter = 2 * size < entries * steps;
+        if (scatter) {
+            if (table_.empty()) table_.assign(static_cast<size_t>(n_features_ * M), 0.0f);
+            for (int64_t e = 0; e < size; ++e)
+                for (int j = 0; j < M; ++j)
+                    table_[features[e] * static_cast<int64_t>(M) + j] = weights[e * M + j];
+        }
+        if (M == 2)
+            scatter ? margins<true, 2>(inner, features, weights, size, from, to)
+                    : margins<false, 2>(inner, features, weights, size, from, to);
+        else
+            scatter ? margins<true, 0>(inner, features, weights, size, from, to)
+                    : margins<false, 0>(inner, features, weights, size, from, to);
+        if (scatter)
+            for (int64_t e = 0; e < size; ++e)
+                for (int j = 0; j < M; ++j) table_[features[e] * static_cast<int64_t>(M) + j] = 0.0f;
+    }
+
+    template <bool kScatter, int kArity>
+    void margins(int32_t inner, const int32_t* features, const float* weights, int64_t size, int64_t from,
+                 int64_t to) {
+        const int M = kArity ? kArity : trees_.arity;
+        const float* bias = trees_.bias + static_cast<int64_t>(inner) * M;
+        float z[kMaxRouters];
+        for (int64_t i = from; i < to; ++i) {
+            const int32_t row = arena_[i];
+            for (int j = 0; j < M; ++j) z[j] = bias[j];
+            for (int64_t e = rows_.indptr[row]; e < rows_.indptr[row + 1]; ++e) {
+                const int32_t feature = rows_.indices[e];
+                const float* w;
+                if constexpr (kScatter) {
+                    w = table_.data() + feature * static_cast<int64_t>(M);
+                } else {
+                    const int32_t* at = std::lower_bound(features, features + size, feature);
+                    if (at == features + size || *at != feature) continue;
+                    w = weights + (at - features) * M;
+                }
+                for (int j = 0; j < M; ++j) z[j] += w[j] * rows_.data[e];
+            }
+            each_child(z, M, trees_.threshold, [&](int j) { sent_[j].push_back(row); });
+        }
+    }
+
+    const RoutedTrees& trees_;
+    const Rows& rows_;
+    int64_t n_features_;
+    std::vector<float> table_;
+    std::vector<int32_t> arena_;
+    std::vector<Visit> stack_;
+    std::vector<int32_t> sent_[kMaxRouters];
+};
+
+}  // namespace
+
+using LabelsIn1 = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+class RoutedPredictor {
+  public:
+    RoutedPredictor(In1<int64_t> tree_offsets, In1<int32_t> child, In1<int32_t> inner,
+                    In1<int64_t> router_indptr, In1<int32_t> features, In2<float> weights, In2<float> bias,
+                    float threshold, In1<int64_t> leaf_indptr, LabelsIn1 leaf_labels, In1<float> leaf_values,
+                    int64_t n_features, int64_t n_labels)
+        : tree_offsets_(tree_offsets),
+          child_(child),
+          inner_(inner),
+          router_indptr_(router_indptr),
+          features_(features),
+          weights_(weights),
+          bias_(bias),
+          threshold_(threshold),
+          leaf_indptr_(leaf_indptr),
+          leaf_labels_(leaf_labels),
+          leaf_values_(leaf_values),
+          n_features_(n_features),
+          n_labels_(n_labels) {
+        check();
+    }
+
+    void topk(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data, int64_t n_trees,
+              Out2<int32_t> labels, Out2<float> scores, int n_threads) const {
+        const Rows rows = checked_rows(indptr, indices, data);
+        const auto k = static_cast<int64_t>(labels.shape(1));
+        require(static_cast<int64_t>(labels.shape(0)) == rows.n && labels.shape(0) == scores.shape(0) &&
+                    labels.shape(1) == scores.shape(1),
+                "labels, scores: (rows, k)");
+        require_trees(n_trees);
+        nb::gil_scoped_release release;
+        with_labels([&](auto* leaf_labels) {
+            each_row(rows, leaf_labels, n_trees, n_threads, [&](int64_t row, std::vector<Scored>& found) {
+                write_topk(found, k, labels.data() + row * k, scores.data() + row * k);
+            });
+        });
+    }
+
+    // CSR of all scores: (indptr int64, labels int32 sorted in every row, scores float32).
+    nb::tuple scores(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data, int64_t n_trees,
+                     int n_threads) const {
+        const Rows rows = checked_rows(indptr, indices, data);
+        require_trees(n_trees);
+        const auto n = static_cast<size_t>(rows.n);
+        std::unique_ptr<int64_t[]> out_indptr(new int64_t[n + 1]);
+        std::unique_ptr<int32_t[]> out_labels;
+        std::unique_ptr<float[]> out_scores;
+        {
+            nb::gil_scoped_release release;
+            std::vector<std::vector<Scored>> all(n);
+            with_labels([&](auto* leaf_labels) {
+                each_row(rows, leaf_labels, n_trees, n_threads, [&](int64_t row, std::vector<Scored>& found) {
+                    all[row] = found;
+                    std::sort(all[row].begin(), all[row].end(),
+                              [](const Scored& a, const Scored& b) { return a.label < b.label; });
+                });
+            });
+            out_indptr[0] = 0;
+            for (size_t i = 0; i < n; ++i)
+                out_indptr[i + 1] = out_indptr[i] + static_cast<int64_t>(all[i].size());
+            out_labels.reset(new int32_t[static_cast<size_t>(out_indptr[n])]);
+            out_scores.reset(new float[static_cast<size_t>(out_indptr[n])]);
+            for (size_t i = 0; i < n; ++i)
+                for (size_t j = 0; j < all[i].size(); ++j) {
+                    out_labels[out_indptr[i] + static_cast<int64_t>(j)] = all[i][j].label;
+                    out_scores[out_indptr[i] + static_cast<int64_t>(j)] = all[i][j].score;
+                }
+        }
+        const auto size = static_cast<size_t>(out_indptr[n]);
+        return nb::make_tuple(to_numpy(std::move(out_indptr), n + 1), to_numpy(std::move(out_labels), size),
+                              to_numpy(std::move(out_scores), size));
+    }
+
+    // The leaves that rows reach: (indptr int64, leaves int32), in order of tree.
+    nb::tuple leaves(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data, int n_threads) const {
+        const Rows rows = checked_rows(indptr, indices, data);
+        const auto n_trees = static_cast<int64_t>(tree_offsets_.size()) - 1;
+        std::vector<std::vector<int32_t>> all(static_cast<size_t>(rows.n));
+        const auto n = static_cast<size_t>(rows.n);
+        std::unique_ptr<int64_t[]> out_indptr(new int64_t[n + 1]);
+        std::unique_ptr<int32_t[]> out;
+        {
+            nb::gil_scoped_release release;
+            each_block(rows, n_trees, n_threads, [&](int64_t, const std::vector<Hit>& hits, int) {
+                for (const Hit& hit : hits) all[hit.row].push_back(hit.leaf);
+            });
+            out_indptr[0] = 0;
+            for (size_t i = 0; i < n; ++i)
+                out_indptr[i + 1] = out_indptr[i] + static_cast<int64_t>(all[i].size());
+            out.reset(new int32_t[static_cast<size_t>(out_indptr[n])]);
+            for (size_t i = 0; i < n; ++i) std::copy(all[i].begin(), all[i].end(), out.get() + out_indptr[i]);
+        }
+        const auto size = static_cast<size_t>(out_indptr[n]);
+        return nb::make_tuple(to_numpy(std::move(out_indptr), n + 1), to_numpy(std::move(out), size));
+    }
+
+  private:
+    // Everything a walk relies on; a file from a stranger comes through here before any row does.
+    void check() const {
+        const auto n_nodes = static_cast<int64_t>(child_.size());
+        const auto n_trees = static_cast<int64_t>(tree_offsets_.size()) - 1;
+        const auto n_leaves = static_cast<int64_t>(leaf_indptr_.size()) - 1;
+        const auto n_inner = static_cast<int64_t>(router_indptr_.size()) - 1;
+        const auto arity = static_cast<int64_t>(weights_.shape(1));
+        require(n_trees >= 0 && tree_offsets_.data()[0] == 0 && tree_offsets_.data()[n_trees] == n_nodes,
+                "tree_offsets must start at 0 and end at the number of nodes");
+        require(inner_.size() == child_.size(), "child and inner must have one number a node");
+        require(arity >= 2 && arity <= kMaxRouters, "weights: 2 to 16 routers a node");
+        require_indptr(router_indptr_, features_.size());
+        require(weights_.shape(0) == features_.size(), "weights: a line for every feature of a node");
+        require(
+            static_cast<int64_t>(bias_.shape(0)) == n_inner && static_cast<int64_t>(bias_.shape(1)) == arity,
+            "bias: a line for every inner node");
+        require_indptr(leaf_indptr_, leaf_labels_.size());
+        require(leaf_labels_.size() == leaf_values_.size(), "leaf_labels, leaf_values: same size");
+        require(n_features_ >= 0 && n_labels_ >= 0 && n_labels_ <= 0x7fffffff, "sizes must not be negative");
+        require(!std::isnan(threshold_), "threshold must be a number");
+        nb::gil_scoped_release release;
+        for (int64_t node = 0; node < n_inner; ++node)
+            for (int64_t e = router_indptr_.data()[node]; e < router_indptr_.data()[node + 1]; ++e) {
+                const int32_t feature = features_.data()[e];
+                require(feature >= 0 && feature < n_features_,
+                        "router_features: a column that does not exist");
+                require(e == router_indptr_.data()[node] || features_.data()[e - 1] < feature,
+                        "router_features: must rise within a node");
+            }
+        const auto finite = [](const float* values, size_t size) {
+            for (size_t i = 0; i < size; ++i)
+                if (!std::isfinite(values[i])) return false;
+            return true;
+        };
+        require(finite(weights_.data(), weights_.size()), "router_weights must be finite");
+        require(finite(bias_.data(), bias_.size()), "router_bias must be finite");
+        require(finite(leaf_values_.data(), leaf_values_.size()), "leaf_values must be finite");
+        with_labels([&](auto* labels) {
+            for (size_t e = 0; e < leaf_labels_.size(); ++e)
+                require(static_cast<int64_t>(labels[e]) < n_labels_, "leaf_labels: no such label");
+        });
+        int64_t next_leaf = 0, next_inner = 0;
+        for (int64_t t = 0; t < n_trees; ++t) {
+            const int64_t first = tree_offsets_.data()[t], end = tree_offsets_.data()[t + 1];
+            require(first < end && end <= n_nodes, "tree_offsets: every tree needs a node");
+            int64_t next_child = 1;
+            for (int64_t v = first; v < end; ++v) {
+                if (inner_.data()[v] < 0) {
+                    require(inner_.data()[v] == -1 && child_.data()[v] == next_leaf && next_leaf < n_leaves,
+                            "child: leaves must be numbered 0, 1, 2, ...");
+                    ++next_leaf;
+                } else {
+                    require(inner_.data()[v] == next_inner && next_inner < n_inner,
+                            "inner: inner nodes must be numbered 0, 1, 2, ...");
+                    // each node has one parent, before it: every walk ends, and none meets a node twice
+                    require(child_.data()[v] == next_child && first + next_child > v &&
+                                first + next_child + arity <= end,
+                            "child: children must follow each other in level order");
+                    ++next_inner;
+                    next_child += arity;
+                }
+            }
+            require(first + next_child == end, "child: a node that no parent has");
+        }
+        require(next_leaf == n_leaves && next_inner == n_inner, "leaves or routers that no node has");
+    }
+
+    void require_trees(int64_t n_trees) const {
+        require(n_trees >= 0 && n_trees < static_cast<int64_t>(tree_offsets_.size()),
+                "n_trees: more than the model has");
+    }
+
+    Rows checked_rows(const In1<int64_t>& indptr, const In1<int32_t>& indices, const In1<float>& data) const {
+        require(indices.size() == data.size(), "indices, data: same size");
+        require_indptr(indptr, data.size());
+        require(indptr.size() <= 0x7fffffff, "indptr: too many rows");
+        for (size_t e = 0; e < indices.size(); ++e)
+            require(indices.data()[e] >= 0 && indices.data()[e] < n_features_,
+                    "indices: a feature that the model does not have");
+        return {indptr.data(), indices.data(), data.data(), static_cast<int64_t>(indptr.size()) - 1};
+    }
+
+    template <typename F>
+    void with_labels(F&& f) const {
+        if (leaf_labels_.dtype() == nb::dtype<uint16_t>())
+            f(static_cast<const uint16_t*>(leaf_labels_.data()));
+        else if (leaf_labels_.dtype() == nb::dtype<uint32_t>())
+            f(static_cast<const uint32_t*>(leaf_labels_.data()));
+        else
+            throw std::invalid_argument("leaf_labels must be uint16 or uint32");
+    }
+
+    // Calls use(first row, hits, thread) for every tree of every block, the trees of a block in order, and
+    // done(first row, end, thread) after the last.
+    template <typename F>
+    void each_block(const Rows& rows, int64_t n_trees, int n_threads, F&& use,
+                    const std::function<void(int64_t, int64_t, int)>& done = {}) const {
+        const RoutedTrees trees{tree_offsets_.data(),
+                                child_.data(),
+                                inner_.data(),
+                                router_indptr_.data(),
+                                features_.data(),
+                                weights_.data(),
+                                bias_.data(),
+                                static_cast<int>(weights_.shape(1)),
+                                threshold_};
+        // enough blocks for all threads, unless they become so small that nodes are visited for single rows
+        const int64_t block = std::clamp<int64_t>((rows.n + n_threads - 1) / n_threads, 1, kBlockRows);
+        std::vector<std::unique_ptr<Walker>> walkers(static_cast<size_t>(n_threads));
+        std::vector<std::vector<Hit>> hits(static_cast<size_t>(n_threads));
+        parallel_tasks((rows.n + block - 1) / block, n_threads, [&](int64_t task, int thread) {
+            auto& walker = walkers[thread];
+            if (!walker) walker = std::make_unique<Walker>(trees, rows, n_features_);
+            const int64_t begin = task * block, end = std::min(rows.n, begin + block);
+            for (int64_t tree = 0; tree < n_trees; ++tree) {
+                hits[thread].clear();
+                walker->walk(tree, begin, end, hits[thread]);
+                use(begin, hits[thread], thread);
+            }
+            if (done) done(begin, end, thread);
+        });
+    }
+
+    // Calls use(row, candidates): a label's score is the mean over trees of its mean share in the leaves
+    // reached.
+    template <typename Label, typename F>
+    void each_row(const Rows& rows, const Label* labels, int64_t n_trees, int n_threads, F&& use) const {
+        struct Reached {
+            int32_t row, leaf;
+            float weight;
+        };
+        struct Own {
+            explicit Own(int64_t n_labels) : sums(n_labels) {}
+            Sums sums;
+            std::vector<Reached> reached;
+            std::vector<int32_t> n_leaves;  // of a row of the block in the tree
+            std::vector<int64_t> place;
+            std::vector<Reached> by_row;
+            std::vector<Scored> found;
+        };
+        std::vector<std::unique_ptr<Own>> scratch(static_cast<size_t>(n_threads));
+        const auto own_of = [&](int thread) -> Own& {
+            if (!scratch[thread]) scratch[thread] = std::make_unique<Own>(n_labels_);
+            return *scratch[thread];
+        };
+        each_block(
+            rows, n_trees, n_threads,
+            [&](int64_t begin, const std::vector<Hit>& hits, int thread) {
+                Own& own = own_of(thread);
+                own.n_leaves.resize(static_cast<size_t>(kBlockRows), 0);
+                for (const Hit& hit : hits) ++own.n_leaves[hit.row - begin];
+                for (const Hit& hit : hits)
+                    own.reached.push_back({hit.row, hit.leaf,
+                                           1.0f / (static_cast<float>(n_trees) *
+                                                   static_cast<float>(own.n_leaves[hit.row - begin]))});
+                for (const Hit& hit : hits) own.n_leaves[hit.row - begin] = 0;
+            },
+            [&](int64_t begin, int64_t end, int thread) {
+                Own& own = own_of(thread);
+                // in order of row; trees stay in order, so that sums are the same for any block
+                own.place.assign(static_cast<size_t>(end - begin + 1), 0);
+                for (const Reached& reached : own.reached) ++own.place[reached.row - begin + 1];
+                for (size_t i = 1; i < own.place.size(); ++i) own.place[i] += own.place[i - 1];
+                own.by_row.resize(own.reached.size());
+                for (const Reached& reached : own.reached)
+                    own.by_row[own.place[reached.row - begin]++] = reached;
+                own.reached.clear();
+                size_t at = 0;
+                for (int64_t row = begin; row < end; ++row) {
+                    for (; at < own.by_row.size() && own.by_row[at].row == row; ++at) {
+                        const int64_t first = leaf_indptr_.data()[own.by_row[at].leaf];
+                        const int64_t last = leaf_indptr_.data()[own.by_row[at].leaf + 1];
+                        own.sums.add(labels + first, leaf_values_.data() + first, own.by_row[at].weight,
+                                     last - first);
+                    }
+                    own.sums.take(own.found);
+                    use(row, own.found);
+                }
+            });
+    }
+
+    In1<int64_t> tree_offsets_;
+    In1<int32_t> child_, inner_;
+    In1<int64_t> router_indptr_;
+    In1<int32_t> features_;
+    In2<float> weights_, bias_;
+    float threshold_;
+    In1<int64_t> leaf_indptr_;
+    LabelsIn1 leaf_labels_;
+    In1<float> leaf_values_;
+    int64_t n_features_, n_labels_;
+};
+
+}  // namespace sparseleaf
+
+void bind_router(nb::module_& m) {
+    using namespace sparseleaf;
+    nb::class_<RoutedPredictor>(m, "RoutedPredictor")
+        .def(nb::init<In1<int64_t>, In1<int32_t>, In1<int32_t>, In1<int64_t>, In1<int32_t>, In2<float>,
+                      In2<float>, float, In1<int64_t>, LabelsIn1, In1<float>, int64_t, int64_t>(),
+             nb::arg("tree_offsets"), nb::arg("child"), nb::arg("inner"), nb::arg("router_indptr"),
+             nb::arg("router_features"), nb::arg("router_weights"), nb::arg("router_bias"),
+             nb::arg("threshold"), nb::arg("leaf_indptr"), nb::arg("leaf_labels"), nb::arg("leaf_values"),
+             nb::arg("n_features"), nb::arg("n_labels"))
+        .def("topk", &RoutedPredictor::topk, nb::arg("indptr"), nb::arg("indices"), nb::arg("data"),
+             nb::arg("n_trees"), nb::arg("labels").noconvert(), nb::arg("scores").noconvert(),
+             nb::arg("n_threads"))
+        .def("scores", &RoutedPredictor::scores, nb::arg("indptr"), nb::arg("indices"), nb::arg("data"),
+             nb::arg("n_trees"), nb::arg("n_threads"))
+        .def("leaves", &RoutedPredictor::leaves, nb::arg("indptr"), nb::arg("indices"), nb::arg("data"),
+             nb::arg("n_threads"));
+}

@@ -1,0 +1,241 @@
+"""The frozen model of routed trees: nodes with linear routers on the raw features, label shares in the leaves.
+
+Nodes of a tree are in level order and every inner node has M children, so the shape is told by which nodes are
+inner ones: the j-th inner node of a tree has the children M·j + 1 to M·j + M.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+
+from sparseleaf import _kernels
+from sparseleaf._arrays import csr_parts
+from sparseleaf.model.codec import UNSIGNED, narrow
+from sparseleaf.model.model import Model, _threads
+from sparseleaf.model.steps import decode_steps, encode_steps, quantise, restored
+
+if TYPE_CHECKING:
+    from sparseleaf._arrays import Array, Features
+    from sparseleaf.model.codec import Take
+
+BEST_ONLY = float("inf")
+"""The threshold of trees that send a row to one child, that of largest margin."""
+
+LARGEST_WEIGHT = 2**15 - 1
+
+
+@dataclass(frozen=True)
+class RoutedTrees:
+    """All trees of a model.
+
+    Attributes
+    ----------
+    tree_offsets : int64 array, shape (n_trees + 1,)
+        First node of every tree; its nodes are in level order.
+    child : int32 array, shape (n_nodes,)
+        The first child, counted from the tree's first node; its siblings follow it. A leaf's number, over all trees.
+    inner : int32 array, shape (n_nodes,)
+        Number of an inner node, over all trees; -1 in a leaf.
+    router_indptr : int64 array, shape (n_inner + 1,)
+        Where the entries of every inner node begin.
+    router_features : int32 array, shape (n_entries,)
+        Rising within a node.
+    router_weights : float32 array, shape (n_entries, arity)
+    router_bias : float32 array, shape (n_inner, arity)
+    threshold : float
+        A row goes to every child whose margin is at least this, or else to that of largest margin.
+    leaf_indptr : int64 array, shape (n_leaves + 1,)
+    leaf_labels : uint16 array, or uint32 for more than 65,536 labels
+        Rising within a leaf.
+    leaf_values : float32 array
+    """
+
+    tree_offsets: Array
+    child: Array
+    inner: Array
+    router_indptr: Array
+    router_features: Array
+    router_weights: Array
+    router_bias: Array
+    threshold: float
+    leaf_indptr: Array
+    leaf_labels: Array
+    leaf_values: Array
+
+    @property
+    def n_trees(self) -> int:
+        """Number of trees."""
+        return len(self.tree_offsets) - 1
+
+    @property
+    def arity(self) -> int:
+        """Children of an inner node."""
+        return int(self.router_weights.shape[1])
+
+    @classmethod
+    def from_shape(
+        cls,
+        *,
+        n_nodes: Array,
+        inner: Array,
+        router_sizes: Array,
+        router_features: Array,
+        router_weights: Array,
+        router_bias: Array,
+        threshold: float,
+        leaf_sizes: Array,
+        leaf_labels: Array,
+        leaf_values: Array,
+    ) -> RoutedTrees:
+        """Trees from sizes and which nodes are inner ones; ValueError where these do not fit together."""
+        arity = router_weights.shape[1]
+        tree_offsets = np.concatenate(([0], np.cumsum(n_nodes, dtype=np.int64)))
+        if tree_offsets[-1] != len(inner):
+            raise ValueError("n_nodes must add up to the nodes of inner")
+        inner_before = np.concatenate(([0], np.cumsum(inner, dtype=np.int64)))
+        if not np.array_equal(np.diff(inner_before[tree_offsets]) * arity + 1, n_nodes):
+            raise ValueError(f"inner: a tree must have {arity} nodes an inner node, and one more")
+        rank = inner_before[1:] - 1
+        within = rank - np.repeat(inner_before[tree_offsets[:-1]], n_nodes)
+        child = np.where(inner, arity * within + 1, np.cumsum(~inner) - 1)
+        return cls(
+            tree_offsets,
+            child.astype(np.int32),
+            np.where(inner, rank, -1).astype(np.int32),
+            np.concatenate(([0], np.cumsum(router_sizes, dtype=np.int64))),
+            router_features,
+            router_weights,
+            router_bias,
+            threshold,
+            np.concatenate(([0], np.cumsum(leaf_sizes, dtype=np.int64))),
+            leaf_labels,
+            leaf_values,
+        )
+
+    def depths(self) -> Array:
+        """Levels of every tree below its root."""
+        depth = np.zeros(len(self.child), np.int64)
+        deepest = np.zeros(self.n_trees, np.int64)
+        for tree, (first, end) in enumerate(zip(self.tree_offsets[:-1], self.tree_offsets[1:], strict=True)):
+            inner = np.flatnonzero(self.inner[first:end] >= 0)
+            children = self.child[first:end]
+            own = depth[first:end]
+            for node in inner.tolist():  # parents come before their children
+                own[children[node] : children[node] + self.arity] = own[node] + 1
+            deepest[tree] = own.max()
+        return deepest
+
+
+@dataclass(frozen=True)
+class RoutedModel(Model):
+    """A trained model whose trees route on the raw features."""
+
+    trees: RoutedTrees  # type: ignore[assignment]
+
+    @property
+    def takes_nan(self) -> bool:
+        """Routers add up all features of a row."""
+        return False
+
+    @cached_property
+    def predictor(self) -> _kernels.RoutedPredictor:  # type: ignore[override]
+        """The compiled predictor; making it checks every index and number of the trees."""
+        trees = self.trees
+        return _kernels.RoutedPredictor(
+            trees.tree_offsets,
+            trees.child,
+            trees.inner,
+            trees.router_indptr,
+            trees.router_features,
+            trees.router_weights,
+            trees.router_bias,
+            trees.threshold,
+            trees.leaf_indptr,
+            trees.leaf_labels,
+            trees.leaf_values,
+            self.n_features,
+            self.n_labels,
+        )
+
+    def tree_topk(self, X: Features, k: int, n_trees: int | None, n_jobs: int) -> tuple[Array, Array]:
+        """See :meth:`Model.tree_topk`."""
+        labels, scores = np.empty((X.shape[0], k), np.int32), np.empty((X.shape[0], k), np.float32)
+        self.predictor.topk(*_sparse(X), self._used(n_trees), labels, scores, _threads(X.shape[0], n_jobs))
+        return labels, scores
+
+    def tree_scores(self, X: Features, n_trees: int | None, n_jobs: int) -> sp.csr_matrix:
+        """See :meth:`Model.tree_scores`."""
+        indptr, labels, values = self.predictor.scores(
+            *_sparse(X), self._used(n_trees), _threads(X.shape[0], n_jobs)
+        )
+        return sp.csr_matrix((values, labels, indptr), shape=(X.shape[0], self.n_labels))
+
+    def leaves(self, X: Features, n_jobs: int) -> sp.csr_matrix:
+        """The leaves that rows reach: a CSR matrix of ones, (n_rows, leaves of all trees)."""
+        indptr, leaves = self.predictor.leaves(*_sparse(X), _threads(X.shape[0], n_jobs))
+        shape = (X.shape[0], len(self.trees.leaf_indptr) - 1)
+        return sp.csr_matrix((np.ones(len(leaves), np.float32), leaves, indptr), shape=shape)
+
+
+def _sparse(X: Features) -> tuple[Array, Array, Array]:
+    return csr_parts(X if sp.issparse(X) else sp.csr_matrix(X))
+
+
+# --- tensors of the model file
+
+
+def encode_routed(trees: RoutedTrees, compact: bool) -> dict[str, Array]:
+    """Tensors by name; ``compact`` keeps weights and leaf values in 16 bits."""
+    sizes, steps = encode_steps(trees.router_features, trees.router_indptr)
+    tensors = {
+        "n_nodes": narrow(np.diff(trees.tree_offsets)),
+        "inner": np.packbits(trees.inner >= 0),
+        "router_sizes": sizes,
+        "router_steps": steps,
+        "router_bias": trees.router_bias,
+        "threshold": np.array([trees.threshold], np.float32),
+        "leaf_sizes": narrow(np.diff(trees.leaf_indptr)),
+        "leaf_labels": trees.leaf_labels,
+    }
+    if not compact:
+        return tensors | {"router_weights": trees.router_weights, "leaf_values": trees.leaf_values}
+    node = np.repeat(np.arange(len(sizes)), sizes)
+    weights, scale = quantise(trees.router_weights, node, len(sizes), LARGEST_WEIGHT)
+    # a share is in (0, 1]: one too small for 16 bits stays a candidate
+    values = np.maximum(trees.leaf_values, np.finfo(np.float16).smallest_subnormal).astype(np.float16)
+    return tensors | {"router_weights": weights, "router_scale": scale, "leaf_values": values}
+
+
+def decode_routed(take: Take) -> RoutedTrees:
+    """Trees from tensors; ValueError where they do not fit together. Indices are checked by the predictor."""
+    n_nodes = take("n_nodes", UNSIGNED, 1).astype(np.int64)
+    bits, total = take("inner", ("U8",), 1), int(n_nodes.sum())
+    if len(bits) != -(-total // 8):
+        raise ValueError(f"inner: found {len(bits)} bytes; wanted a bit for each of {total} nodes")
+    sizes = take("router_sizes", UNSIGNED, 1)
+    features, _ = decode_steps(sizes, take("router_steps", UNSIGNED, 1), 2**31)
+    weights = take("router_weights", ("F32", "I16"), 2)
+    if len(weights) != len(features):
+        raise ValueError(f"router_weights: found {len(weights)} lines; wanted {len(features)}")
+    if weights.dtype != np.float32:
+        weights = restored(weights, take("router_scale", ("F32",), 1), sizes)
+    threshold = take("threshold", ("F32",), 1)
+    if len(threshold) != 1:
+        raise ValueError(f"threshold: found {len(threshold)} numbers; wanted one")
+    return RoutedTrees.from_shape(
+        n_nodes=n_nodes,
+        inner=np.unpackbits(bits, count=total).astype(bool),
+        router_sizes=sizes,
+        router_features=features,
+        router_weights=weights,
+        router_bias=take("router_bias", ("F32",), 2),
+        threshold=float(threshold[0]),
+        leaf_sizes=take("leaf_sizes", UNSIGNED, 1),
+        leaf_labels=take("leaf_labels", ("U16", "U32"), 1),
+        leaf_values=take("leaf_values", ("F32", "F16"), 1).astype(np.float32),
+    )

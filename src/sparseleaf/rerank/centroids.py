@@ -1,0 +1,122 @@
+"""Re-ranking by label centroids: how close a row is to the mean row of a label.
+
+In: a row's candidates and their scores from the trees. Out: the same candidates with new scores. Only candidates
+are scored, so the cost does not grow with the number of labels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.preprocessing import normalize
+
+from sparseleaf import _kernels
+from sparseleaf._arrays import csr_parts, largest_entries
+
+if TYPE_CHECKING:
+    from sparseleaf._arrays import Array, Features
+
+MIXES = ("centroid", "cosine", "log")
+"""How tree score t and centroid are joined, with weight β and scale γ, d being the distance and c the cosine of row
+and centroid: "centroid" is β t + (1 − β) / (1 + exp(γ d²/2)), as LdSM's authors have it; "cosine" is β t + (1 − β) c;
+"log" mixes logarithms, β log t + (1 − β) γ (c − 1), and is stored as its exponential."""
+
+CENTROID_FEATURES = 256
+"""Features that a centroid keeps, those of largest mean."""
+
+BLOCK_LABELS = 4096
+
+
+@dataclass(frozen=True)
+class CentroidRerank:
+    """Centroids and how they are used.
+
+    Attributes
+    ----------
+    centroids : float32 CSR matrix, shape (n_labels, n_features)
+        Mean row of every label, cut to its largest entries.
+    squared_norms : float32 array, shape (n_labels,)
+        Of the mean rows before the cut.
+    mix : str
+        One of ``MIXES``.
+    weight : float
+        β: 1 is the trees alone, 0 the centroids alone.
+    scale : float
+        γ.
+    """
+
+    centroids: sp.csr_matrix
+    squared_norms: Array
+    mix: str
+    weight: float
+    scale: float
+
+    def __getstate__(self) -> dict[str, Any]:
+        # the compiled part is made again where it is needed
+        return {name: value for name, value in vars(self).items() if name != "kernel"}
+
+    @cached_property
+    def kernel(self) -> _kernels.CentroidReranker:
+        """The compiled part; making it checks every index and number."""
+        return _kernels.CentroidReranker(
+            *csr_parts(self.centroids), self.squared_norms, self.centroids.shape[1]
+        )
+
+    def with_weight(self, weight: float) -> CentroidRerank:
+        """The same with another β."""
+        return replace(self, weight=weight)
+
+    def rescored(self, X: Features, starts: Array, labels: Array, scores: Array, n_jobs: int) -> Array:
+        """New scores; candidates of row i are ``labels[starts[i]:starts[i + 1]]``, -1 is none."""
+        new = np.array(scores, np.float32).ravel()
+        self.kernel.rescore(
+            *csr_parts(X if sp.issparse(X) else sp.csr_matrix(X)),
+            np.ascontiguousarray(starts, np.int64),
+            np.ascontiguousarray(labels, np.int32).ravel(),
+            new,
+            MIXES.index(self.mix),
+            self.weight,
+            self.scale,
+            n_jobs,
+        )
+        return new
+
+    def topk(self, X: Features, labels: Array, scores: Array, k: int, n_jobs: int) -> tuple[Array, Array]:
+        """The k best of each row's candidates, both (n_rows, more than k), by their new scores."""
+        n_rows, width = labels.shape
+        new = self.rescored(X, np.arange(n_rows + 1) * width, labels, scores, n_jobs).reshape(labels.shape)
+        new[labels < 0] = -np.inf
+        # equal scores go to the lower label
+        by_label = np.argsort(np.where(labels < 0, np.iinfo(np.int32).max, labels), axis=1, kind="stable")
+        ranked = np.take_along_axis(new, by_label, 1)
+        order = np.take_along_axis(by_label, np.argsort(-ranked, axis=1, kind="stable")[:, :k], 1)
+        return np.take_along_axis(labels, order, 1), np.take_along_axis(new, order, 1)
+
+
+def fit_centroids(
+    X: Features, Y: sp.csr_matrix, mix: str, weight: float, scale: float | None
+) -> CentroidRerank:
+    """Centroids of the labels of training rows; the rows count as unit vectors where only angles matter."""
+    X = sp.csr_matrix(X, dtype=np.float32)
+    if mix != "centroid":
+        X = normalize(X)
+    if scale is None:
+        scale = 10.0
+        if mix == "centroid" and X.nnz:
+            scale /= float(np.square(X.data, dtype=np.float64).sum()) / X.shape[0]
+    by_label = sp.csr_matrix(Y.T, dtype=np.float32)
+    counts = np.maximum(1, np.diff(by_label.indptr)).astype(np.float32)
+    parts, norms = [], []
+    for begin in range(0, by_label.shape[0], BLOCK_LABELS):
+        block = slice(begin, begin + BLOCK_LABELS)
+        sums = sp.csr_matrix(by_label[block] @ X)
+        means = sp.diags(1 / counts[block], dtype=np.float32) @ sums
+        norms.append(np.asarray(means.multiply(means).sum(axis=1), np.float32).ravel())
+        parts.append(largest_entries(sp.csr_matrix(means), CENTROID_FEATURES))
+    centroids = sp.vstack(parts, "csr", dtype=np.float32)
+    centroids.sort_indices()
+    return CentroidRerank(centroids, np.concatenate(norms), mix, weight, scale)

@@ -1,0 +1,1 @@
+"""Trees whose nodes route sparse rows with linear routers."""

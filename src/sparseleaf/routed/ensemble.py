@@ -1,0 +1,148 @@
+"""Grown trees to the flat arrays of a model: nodes in level order, label shares in the leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+
+from sparseleaf._arrays import largest_entries
+from sparseleaf.model.routed import RoutedTrees
+
+if TYPE_CHECKING:
+    from sparseleaf._arrays import Array
+    from sparseleaf.routed.growth import GrowingTree
+
+
+@dataclass(frozen=True)
+class SplitRecord:
+    """How well a node was split.
+
+    Attributes
+    ----------
+    depth : int
+        0 for the root.
+    n_rows : int
+    objective : list of float
+        J after every pass over the rows.
+    balance, purity : float
+        β and α of the paper's definitions 1 and 2: 0 is perfect.
+    """
+
+    depth: int
+    n_rows: int
+    objective: list[float]
+    balance: float
+    purity: float
+
+
+@dataclass(frozen=True)
+class FrozenTree:
+    """A tree that is done: its part of :class:`~sparseleaf.model.routed.RoutedTrees`, and what its splits were like.
+
+    Attributes
+    ----------
+    inner : bool array, shape (n_nodes,)
+        Which nodes have children; nodes are in level order.
+    sizes, features, weights, bias
+        Routers of the inner nodes.
+    leaf_counts : CSR matrix of float64, shape (n_leaves, n_labels)
+        Rows of every leaf that have the label.
+    splits : list of SplitRecord
+    """
+
+    inner: Array
+    sizes: Array
+    features: Array
+    weights: Array
+    bias: Array
+    leaf_counts: sp.csr_matrix
+    splits: list[SplitRecord]
+
+
+def freeze_tree(tree: GrowingTree, n_labels: int) -> FrozenTree:
+    """Put a grown tree in level order."""
+    order = [0]
+    for number in order:  # grows while it is walked
+        first = tree.nodes[number].first_child
+        if first >= 0:
+            order.extend(range(first, first + tree.arity))
+    nodes = [tree.nodes[number] for number in order]
+    splits = [(node, node.split) for node in nodes if node.split is not None]
+    leaves = [node.histogram for node in nodes if node.split is None]
+    return FrozenTree(
+        inner=np.array([node.split is not None for node in nodes]),
+        sizes=np.array([len(split.features) for _, split in splits], np.int64),
+        features=_joined([split.features for _, split in splits], np.int32),
+        weights=np.concatenate(
+            [np.empty((0, tree.arity), np.float32), *(split.weights for _, split in splits)]
+        ),
+        bias=np.stack([split.bias for _, split in splits])
+        if splits
+        else np.empty((0, tree.arity), np.float32),
+        leaf_counts=sp.csr_matrix(
+            (
+                _joined([leaf.counts for leaf in leaves], np.float64),
+                _joined([leaf.labels for leaf in leaves], np.int32),
+                np.cumsum([0, *(len(leaf.labels) for leaf in leaves)], dtype=np.int64),
+            ),
+            shape=(len(leaves), n_labels),
+        ),
+        splits=[
+            SplitRecord(node.depth, node.n_rows, split.objective.tolist(), split.balance, split.purity)
+            for node, split in splits
+        ],
+    )
+
+
+def join_trees(trees: Sequence[FrozenTree], threshold: float, leaf_labels: int | None) -> RoutedTrees:
+    """All trees of a model; leaves hold the ``leaf_labels`` largest shares of the labels."""
+    leaves = _shares(all_leaf_counts(trees), leaf_labels)
+    return RoutedTrees.from_shape(
+        n_nodes=np.array([len(tree.inner) for tree in trees], np.int64),
+        inner=_joined([tree.inner for tree in trees], np.bool_),
+        router_sizes=_joined([tree.sizes for tree in trees], np.int64),
+        router_features=_joined([tree.features for tree in trees], np.int32),
+        router_weights=np.concatenate([tree.weights for tree in trees]),
+        router_bias=np.concatenate([tree.bias for tree in trees]),
+        threshold=threshold,
+        leaf_sizes=np.diff(leaves.indptr),
+        leaf_labels=_narrow_labels(leaves),
+        leaf_values=leaves.data.astype(np.float32),
+    )
+
+
+def all_leaf_counts(trees: Sequence[FrozenTree]) -> sp.csr_matrix:
+    """Label counts of the leaves of all trees: (leaves, labels)."""
+    return sp.vstack([tree.leaf_counts for tree in trees], "csr")
+
+
+def with_leaves(trees: RoutedTrees, counts: sp.csr_matrix, leaf_labels: int | None) -> RoutedTrees:
+    """The same routers over leaves with other label counts."""
+    leaves = _shares(counts, leaf_labels)
+    return replace(
+        trees,
+        leaf_indptr=leaves.indptr.astype(np.int64),
+        leaf_labels=_narrow_labels(leaves),
+        leaf_values=leaves.data.astype(np.float32),
+    )
+
+
+def _narrow_labels(leaves: sp.csr_matrix) -> Array:
+    labels: Array = leaves.indices.astype(np.uint16 if leaves.shape[1] <= 2**16 else np.uint32)
+    return labels
+
+
+def _shares(counts: sp.csr_matrix, most: int | None) -> sp.csr_matrix:
+    """Each label's share of the label occurrences in its leaf; the ``most`` largest, labels rising."""
+    totals = np.maximum(1, np.asarray(counts.sum(axis=1)).ravel())
+    shares = sp.csr_matrix(sp.diags(1 / totals) @ counts)
+    shares.sort_indices()
+    return shares if most is None else largest_entries(shares, most)
+
+
+def _joined(parts: list[Array], dtype: type[np.generic]) -> Array:
+    return np.concatenate([np.empty(0, dtype), *parts]).astype(dtype, copy=False)

@@ -1,0 +1,181 @@
+"""Prediction with routed trees against a walk in plain Python; arrays that no walk should see are refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import naive_ldsm as naive
+from sparseleaf import _kernels
+from sparseleaf._arrays import csr_parts
+from sparseleaf.model.routed import BEST_ONLY, RoutedModel, RoutedTrees
+
+N_FEATURES, N_LABELS = 30, 9
+
+
+def random_trees(
+    arity=2, n_trees=3, n_inner=6, threshold=0.5, seed=0, n_features=N_FEATURES, n_labels=N_LABELS
+):
+    """Trees of random shape and numbers."""
+    rng = np.random.default_rng(seed)
+    inner = []
+    for _ in range(n_trees):
+        shape, left = [], n_inner
+        while len(shape) < n_inner * arity + 1:
+            room = sum(shape) * arity + 1 - len(shape)  # nodes that have a parent and no place yet
+            last = left > 0 and room == 1
+            chosen = left > 0 and (last or rng.random() < 0.6)
+            shape.append(chosen)
+            left -= chosen
+        inner.append(np.array(shape))
+    routers, leaves = n_trees * n_inner, n_trees * (n_inner * (arity - 1) + 1)
+    features = [np.sort(rng.permutation(n_features)[: rng.integers(0, 12)]) for _ in range(routers)]
+    labels = [np.sort(rng.permutation(n_labels)[: rng.integers(0, 5)]) for _ in range(leaves)]
+    n_entries, n_values = sum(map(len, features)), sum(map(len, labels))
+    return RoutedTrees.from_shape(
+        n_nodes=np.array([len(shape) for shape in inner]),
+        inner=np.concatenate(inner),
+        router_sizes=np.array([len(f) for f in features]),
+        router_features=np.concatenate(features).astype(np.int32),
+        router_weights=rng.normal(size=(n_entries, arity)).astype(np.float32),
+        router_bias=rng.normal(size=(routers, arity)).astype(np.float32),
+        threshold=threshold,
+        leaf_sizes=np.array([len(x) for x in labels]),
+        leaf_labels=np.concatenate(labels).astype(np.uint16),
+        leaf_values=rng.random(n_values).astype(np.float32),
+    )
+
+
+def model_of(trees, n_features=N_FEATURES, n_labels=N_LABELS):
+    counts = np.zeros(n_labels, np.int64)
+    return RoutedModel(
+        "ldsm", n_features, n_labels, trees, None, None, "multilabel-sparse", counts, 1, {}, {}
+    )
+
+
+def random_rows(n=50, seed=1, density=0.3):
+    rng = np.random.default_rng(seed)
+    return (rng.normal(size=(n, N_FEATURES)) * (rng.random((n, N_FEATURES)) < density)).astype(np.float32)
+
+
+@pytest.mark.parametrize("threshold", [0.5, BEST_ONLY, -1.0])
+@pytest.mark.parametrize("arity", [2, 3, 5])
+def test_scores_are_those_of_a_plain_walk(arity, threshold):
+    trees = random_trees(arity, threshold=threshold)
+    X = random_rows()
+    found = model_of(trees).tree_scores(sp.csr_matrix(X), None, 1).toarray()
+    wanted = np.stack([naive.routed_scores(trees, x, N_LABELS) for x in X])
+    assert found == pytest.approx(wanted, abs=1e-6)
+
+
+def test_margins_do_not_depend_on_how_rows_come():
+    model = model_of(random_trees(n_inner=20))
+    X = sp.csr_matrix(random_rows(3000))
+    together = model.tree_scores(X, None, 1)
+    for n_jobs in (2, 3):
+        other = model.tree_scores(X, None, n_jobs)
+        assert (together != other).nnz == 0
+    single = sp.vstack([model.tree_scores(X[i : i + 1], None, 1) for i in range(40)])
+    assert (together[:40] != single).nnz == 0
+    dense = model.tree_scores(X.toarray(), None, 2)
+    assert (together != dense).nnz == 0
+
+
+def test_topk_is_the_best_of_the_scores_and_trees_can_be_left_out():
+    model = model_of(random_trees())
+    X = random_rows()
+    for n_trees in (0, 1, 3):
+        ids, scores = model.topk(X, 3, n_trees, 2)
+        table = model.scores(X, n_trees, 1).toarray()
+        for row, (labels, values) in enumerate(zip(ids, scores, strict=True)):
+            found = labels >= 0
+            assert found.sum() == min(3, np.count_nonzero(table[row]))
+            assert values[found] == pytest.approx(np.sort(table[row])[::-1][: found.sum()])
+            assert values[found] == pytest.approx(table[row, labels[found]])
+
+
+def test_leaves_are_those_that_the_walk_reaches():
+    trees = random_trees(threshold=-0.5)
+    leaves = model_of(trees).leaves(random_rows(), 2)
+    assert leaves.shape == (50, len(trees.leaf_indptr) - 1)
+    per_tree = np.add.reduceat(leaves.toarray(), np.arange(3) * 7, axis=1)
+    assert (per_tree >= 1).all()
+    assert (per_tree > 1).any()
+
+
+def test_rows_without_features_and_no_rows():
+    model = model_of(random_trees())
+    assert model.topk(sp.csr_matrix((0, N_FEATURES), dtype=np.float32), 2, None, 2)[0].shape == (0, 2)
+    empty = sp.csr_matrix((4, N_FEATURES), dtype=np.float32)
+    wanted = naive.routed_scores(model.trees, np.zeros(N_FEATURES), N_LABELS)
+    assert model.scores(empty, None, 1).toarray() == pytest.approx(np.tile(wanted, (4, 1)), abs=1e-6)
+
+
+def test_margins_below_minus_one_go_to_the_largest():
+    trees = RoutedTrees.from_shape(
+        n_nodes=np.array([3]),
+        inner=np.array([True, False, False]),
+        router_sizes=np.array([1]),
+        router_features=np.array([0], np.int32),
+        router_weights=np.array([[-9.0, -5.0]], np.float32),
+        router_bias=np.zeros((1, 2), np.float32),
+        threshold=0.5,
+        leaf_sizes=np.array([1, 1]),
+        leaf_labels=np.array([0, 1], np.uint16),
+        leaf_values=np.ones(2, np.float32),
+    )
+    ids, _ = model_of(trees, 1, 2).topk(np.ones((1, 1), np.float32), 1, None, 1)
+    assert ids.tolist() == [[1]]
+
+
+def test_huge_values_do_not_stop_a_walk():
+    model = model_of(random_trees())
+    X = np.full((3, N_FEATURES), 3e38, np.float32)
+    assert (model.topk(X, 1, None, 1)[0] >= -1).all()
+
+
+ARRAYS = [
+    *("tree_offsets", "child", "inner", "router_indptr", "router_features", "router_weights"),
+    *("router_bias", "leaf_indptr", "leaf_labels", "leaf_values"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "at", "value"),
+    [
+        ("tree_offsets", 1, 0),
+        ("tree_offsets", 1, -5),
+        ("tree_offsets", -1, 10**6),
+        ("child", 0, 0),
+        ("child", 0, -1),
+        ("child", 0, 2**31 - 1),
+        ("child", -1, 0),
+        ("inner", 0, 1),
+        ("inner", 0, -1),
+        ("inner", -1, 0),
+        ("inner", -1, -2),
+        ("router_indptr", 1, 10**9),
+        ("router_indptr", 0, 1),
+        ("router_features", 0, N_FEATURES),
+        ("router_features", 0, -1),
+        ("router_weights", 0, np.nan),
+        ("router_bias", 0, np.inf),
+        ("leaf_indptr", 1, -1),
+        ("leaf_labels", 0, N_LABELS),
+        ("leaf_values", 0, np.inf),
+    ],
+)
+def test_arrays_that_no_walk_should_see_are_refused(name, at, value):
+    trees = random_trees()
+    arrays = {key: np.array(getattr(trees, key)) for key in ARRAYS}
+    arrays[name].reshape(-1)[at] = value
+    with pytest.raises(ValueError, match=r"must|column|label|inner|child|leaves|rise|needs"):
+        _kernels.RoutedPredictor(**arrays, threshold=0.5, n_features=N_FEATURES, n_labels=N_LABELS)
+
+
+def test_rows_with_unknown_features_are_refused():
+    model = model_of(random_trees())
+    rows = csr_parts(sp.csr_matrix(np.ones((1, N_FEATURES + 1), np.float32)))
+    with pytest.raises(ValueError, match="does not have"):
+        model.predictor.leaves(*rows, 1)

@@ -1,0 +1,150 @@
+"""Routed trees and re-ranking in the model file: what goes in comes out, and damage is refused with a sentence."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
+
+from smalldata import make_set
+from sparseleaf import LdSMClassifier, ModelFileError, SparseGBDTClassifier, load
+from sparseleaf.model.steps import decode_steps, encode_steps, quantise, restored
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory):
+    path = tmp_path_factory.mktemp("good") / "model.safetensors"
+    X, Y = make_set(150, 6, 8, seed=1)
+    LdSMClassifier(n_trees=3, max_nodes=15, rerank="log", rerank_weight=0.5).fit(X, Y).save(path)
+    with safe_open(path, framework="np") as file:
+        header = json.loads(file.metadata()["sparseleaf"])
+    return load_file(path), header
+
+
+@pytest.fixture
+def edited(good, tmp_path):
+    def write(change):
+        tensors = {name: array.copy() for name, array in good[0].items()}
+        header = json.loads(json.dumps(good[1]))
+        change(tensors, header)
+        save_file(tensors, tmp_path / "edited.safetensors", {"sparseleaf": json.dumps(header)})
+        return load(tmp_path / "edited.safetensors")
+
+    return write
+
+
+def test_an_untouched_file_loads(edited):
+    assert edited(lambda tensors, header: None).model_.n_trees == 3
+
+
+def put(name, at, value):
+    def change(tensors, header):
+        tensors[name].reshape(-1)[at] = value
+
+    return change
+
+
+def drop(name):
+    return lambda tensors, header: tensors.pop(name)
+
+
+def cut(name):
+    def change(tensors, header):
+        tensors[name] = np.ascontiguousarray(tensors[name][:-1])
+
+    return change
+
+
+def wide(name, value):
+    def change(tensors, header):
+        tensors[name] = tensors[name].astype(np.uint32)
+        tensors[name][0] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *(drop(f"routed.{n}") for n in ("n_nodes", "inner", "router_sizes", "router_scale", "threshold")),
+        *(drop(f"rerank.{n}") for n in ("mix", "settings", "sizes", "value_scale")),
+        *(cut(f"routed.{n}") for n in ("n_nodes", "inner", "router_sizes", "router_steps", "router_weights")),
+        *(
+            cut(f"routed.{n}")
+            for n in ("router_bias", "router_scale", "leaf_sizes", "leaf_labels", "leaf_values")
+        ),
+        *(
+            cut(f"rerank.{n}")
+            for n in ("squared_norms", "sizes", "steps", "values", "value_scale", "settings")
+        ),
+        put("routed.inner", 0, 0),
+        put("routed.inner", 0, 255),
+        put("routed.n_nodes", 0, 2),
+        put("routed.router_sizes", 0, 200),
+        put("routed.router_steps", 0, 6),
+        put("routed.router_steps", 1, 0),
+        wide("routed.router_steps", 2**32 - 1),
+        wide("routed.n_nodes", 2**32 - 1),
+        wide("rerank.sizes", 2**32 - 1),
+        wide("rerank.steps", 2**32 - 1),
+        put("routed.router_bias", 0, np.nan),
+        put("routed.router_scale", 0, np.inf),
+        put("routed.threshold", 0, np.nan),
+        put("routed.leaf_labels", 0, 8),
+        put("routed.leaf_values", 0, np.inf),
+        put("rerank.mix", 0, 3),
+        put("rerank.settings", 0, 1.5),
+        put("rerank.settings", 0, np.nan),
+        put("rerank.settings", 1, np.inf),
+        put("rerank.squared_norms", 0, -1),
+        put("rerank.value_scale", 0, np.nan),
+        lambda tensors, header: header.update(method="gbdt-sparse", parameters={}),
+        lambda tensors, header: header.update(n_features=3),
+        lambda tensors, header: header.update(n_labels=3),
+        lambda tensors, header: tensors.update({"routed.more": np.zeros(1, np.uint8)}),
+        lambda tensors, header: tensors.update({"trees.n_nodes": np.zeros(1, np.uint8)}),
+        lambda tensors, header: header["parameters"].update(arity=1),
+    ],
+)
+def test_damage_is_refused(edited, change):
+    with pytest.raises(ModelFileError):
+        edited(change)
+
+
+def test_trees_of_another_kind_are_refused(tmp_path):
+    X, Y = make_set(80, 4, 6)
+    path = tmp_path / "m.safetensors"
+    SparseGBDTClassifier(n_trees=2).fit(X, Y).save(path)
+    with safe_open(path, framework="np") as file:
+        header = json.loads(file.metadata()["sparseleaf"])
+    header.update(method="ldsm", parameters={})
+    save_file(load_file(path), path, {"sparseleaf": json.dumps(header)})
+    with pytest.raises(ModelFileError, match="another kind"):
+        load(path)
+
+
+def test_steps_come_back():
+    indices = np.array([4, 7, 70_000, 0, 3, 3_000_000], np.int32)
+    indptr = np.array([0, 3, 3, 5, 6])
+    sizes, steps = encode_steps(indices, indptr)
+    assert steps.tolist() == [4, 3, 69_993, 0, 3, 3_000_000]
+    found, ends = decode_steps(sizes, steps, 3_000_001)
+    assert np.array_equal(found, indices)
+    assert np.array_equal(ends, indptr)
+    with pytest.raises(ValueError, match="does not exist"):
+        decode_steps(sizes, steps, 3_000_000)
+
+
+def test_integers_are_near_what_they_stand_for():
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(50, 3)).astype(np.float32) * 1e-3
+    groups, sizes = np.repeat([0, 1, 2], [20, 0, 30]), np.array([20, 0, 30])
+    integers, scale = quantise(values, groups, 3, 2**15 - 1)
+    assert integers.dtype == np.int16
+    assert restored(integers, scale, sizes) == pytest.approx(values, abs=2e-7)
+    flat, scale = quantise(values[:, 0], groups, 3, 127)
+    assert flat.dtype == np.int8
+    assert restored(flat, scale, sizes) == pytest.approx(values[:, 0], abs=2e-5)
