@@ -3,6 +3,8 @@
 //
 // Scores ascend in worth; g is the derivative of what is lowered, h its curvature.
 #include <cmath>
+#include <functional>
+#include <numbers>
 #include <numeric>
 
 #include "common.hpp"
@@ -30,6 +32,12 @@ struct Query {
         std::iota(ranked.begin(), ranked.end(), 0);
         std::stable_sort(ranked.begin(), ranked.end(),
                          [&](int32_t a, int32_t b) { return score[a] > score[b]; });
+    }
+
+    // Whether any order of the documents is as good as another: nothing is to be learned then, and sums
+    // that should be 0 would leave their rounding.
+    bool all_equal() const {
+        return std::adjacent_find(grade.begin(), grade.end(), std::not_equal_to<>()) == grade.end();
     }
 };
 
@@ -104,7 +112,7 @@ void lambdas(Query& query, int change, int64_t places, bool normalise, double si
             sum += 2.0 * lambda;
         }
     if (normalise && sum > 0.0) {
-        const double factor = std::log2(1.0 + sum) / sum;
+        const double factor = std::log1p(sum) / (std::numbers::ln2 * sum);  // log2(1 + sum) / sum
         for (int64_t i = 0; i < n; ++i) {
             g[i] *= factor;
             h[i] *= factor;
@@ -135,7 +143,7 @@ void smooth_dcg(const Query& query, double sigma, double* g, double* h) {
     std::fill(g, g + n, 0.0);
     std::fill(h, h + n, 0.0);
     const double ideal = ideal_dcg(query.gain, n);
-    if (n < 1 || ideal <= 0.0) return;
+    if (query.all_equal() || ideal <= 0.0) return;
     std::vector<double> share(static_cast<size_t>(n));
     for (int64_t place = 0; place < n; ++place) {
         const int32_t at = query.ranked[place];
@@ -168,8 +176,8 @@ void smooth_dcg(const Query& query, double sigma, double* g, double* h) {
 void squared_gains(const Query& query, double* g, double* h) {
     std::fill(g, g + query.n, 0.0);
     std::fill(h, h + query.n, 0.0);
-    const double most = query.n ? *std::max_element(query.gain.begin(), query.gain.end()) : 0.0;
-    if (most <= 0.0) return;
+    if (query.all_equal()) return;
+    const double most = *std::max_element(query.gain.begin(), query.gain.end());
     for (int64_t i = 0; i < query.n; ++i) {
         g[i] = query.score[i] - query.gain[i] / most;
         h[i] = 1.0;
@@ -200,7 +208,7 @@ void rank_gradients(int loss, int change, int64_t places, bool normalise, double
         Query query;
         std::vector<double> g, h;
     };
-    std::vector<Work> works(static_cast<size_t>(n_threads));
+    std::vector<Work> works(static_cast<size_t>(std::max(n_threads, 1)));
     parallel_tasks((n_queries + kChunk - 1) / kChunk, n_threads, [&](int64_t chunk, int thread) {
         Work& own = works[thread];
         for (int64_t q = chunk * kChunk; q < std::min(n_queries, (chunk + 1) * kChunk); ++q) {

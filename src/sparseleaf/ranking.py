@@ -6,6 +6,7 @@ relevant document, or for pairwise accuracy no two different grades) has NaN and
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ __all__ = ["average_precision", "evaluate", "make_queries", "ndcg", "pairwise_ac
 
 def ndcg(y: Any, scores: Any, qid: Any = None, *, group: Any = None, k: int | None = None) -> Array:
     """NDCG of every query, over its first ``k`` places: gain 2^grade - 1, discount 1/log2(1 + rank)."""
-    if k is not None and k < 1:
+    if k is not None and (not isinstance(k, int | np.integer) or k < 1):
         raise ValueError(f"k: found {k!r}; wanted an int of at least 1, or None.")
 
     def one(grades: Array) -> float:
@@ -97,7 +98,7 @@ def make_queries(n_rows: int, qid: Any = None, group: Any = None, weights: Any =
     group : array-like of int, optional
         Instead: rows of every query, one query after the other.
     weights : array-like, shape (n_queries,) or (n_rows,), optional
-        One a query (in order of first appearance), or the same in every row of a query.
+        One a query (in order of first appearance, or of ``group``), or the same in every row of a query.
     """
     if (qid is None) == (group is None):
         raise ValueError(
@@ -109,46 +110,59 @@ def make_queries(n_rows: int, qid: Any = None, group: Any = None, weights: Any =
             raise ValueError(
                 f"group: wanted whole numbers that add up to {n_rows} rows; found {group!r:.60}."
             )
-        sizes = sizes[sizes > 0]
         ids = np.arange(len(sizes))
         order = np.arange(n_rows, dtype=np.int32)
     else:
-        names = np.asarray(qid)
-        if names.shape != (n_rows,):
-            raise ValueError(f"qid: found shape {names.shape}; wanted ({n_rows},), one for each row.")
-        if names.dtype.kind == "f" and not np.isfinite(names).all():
-            raise ValueError("qid: found NaN or infinity; wanted the query of every row.")
+        names = _query_names(qid, n_rows)
         found, first, inverse = np.unique(names, return_index=True, return_inverse=True)
         place = np.argsort(np.argsort(first))  # queries in order of first appearance
-        numbers = place[inverse]
-        order = np.argsort(numbers, kind="stable").astype(np.int32)
-        sizes = np.bincount(numbers, minlength=len(found))
+        query_of_row = place[inverse]
+        order = np.argsort(query_of_row, kind="stable").astype(np.int32)
+        sizes = np.bincount(query_of_row, minlength=len(found))
         ids = found[np.argsort(first)]
     indptr = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
     return Queries(order, indptr, ids, _query_weights(weights, order, indptr))
+
+
+def _query_names(qid: Any, n_rows: int) -> Array:
+    names = np.asarray(qid)
+    if names.shape != (n_rows,):
+        raise ValueError(f"qid: found shape {names.shape}; wanted ({n_rows},), one for each row.")
+    if names.dtype.kind == "O":  # a table's column of text, or a mixture
+        listed = names.tolist()
+        for kind in (str, numbers.Integral):
+            if all(isinstance(name, kind) for name in listed):
+                return names
+        odd = next((name for name in listed if not isinstance(name, str)), None)
+        raise ValueError(f"qid: found {odd!r:.60}; wanted all names, or all whole numbers, one for each row.")
+    if (names.dtype.kind in "fc" and not np.isfinite(names).all()) or (
+        names.dtype.kind in "mM" and np.isnat(names).any()
+    ):
+        raise ValueError("qid: found a missing or infinite one; wanted the query of every row.")
+    return names
 
 
 def _query_weights(weights: Any, order: Array, indptr: Array) -> Array:
     if weights is None:
         return np.empty(0, np.float32)
     n_queries = len(indptr) - 1
-    found = np.asarray(weights, np.float64)
+    found = _numbers("sample_weight", weights)
     if found.shape == (len(order),) and found.shape != (n_queries,):
         by_query = found[order]
-        first = by_query[indptr[:-1]]
+        first = np.where(np.diff(indptr) > 0, by_query[np.minimum(indptr[:-1], len(order) - 1)], 0.0)
         if not np.array_equal(np.repeat(first, np.diff(indptr)), by_query):
             raise ValueError("sample_weight: found different weights within a query; wanted one a query.")
         found = first
     if found.shape != (n_queries,):
         raise ValueError(f"sample_weight: found shape {found.shape}; wanted ({n_queries},), one a query.")
-    if not np.isfinite(found).all() or found.min(initial=0) < 0 or not found.any():
-        raise ValueError("sample_weight: wanted finite numbers of 0 or more, not all 0.")
+    if not (found <= np.finfo(np.float32).max).all() or found.min(initial=0) < 0 or not found.any():
+        raise ValueError("sample_weight: wanted finite numbers in float32, none negative, not all zero.")
     return found.astype(np.float32)
 
 
 def check_grades(y: Any, n_rows: int) -> Array:
     """Grades as float64: finite and not negative."""
-    grades = np.asarray(y, np.float64)
+    grades = _numbers("y", y)
     if grades.ndim == 2 and grades.shape[1] == 1:
         grades = grades[:, 0]
     if grades.shape != (n_rows,):
@@ -160,12 +174,21 @@ def check_grades(y: Any, n_rows: int) -> Array:
     return grades
 
 
+def _numbers(argument: str, given: Any) -> Array:
+    if given is None:
+        raise ValueError(f"{argument}: found None; wanted numbers.")
+    try:
+        return np.asarray(given, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{argument}: found what is no array of numbers ({error}).") from None
+
+
 LARGEST_GRADE = 30
 """The gain of a grade is 2^grade - 1; beyond this it would drown all others."""
 
 
 def _checked(y: Any, scores: Any, qid: Any, group: Any) -> tuple[Array, Array, Queries]:
-    values = np.asarray(scores, np.float64).ravel()
+    values = _numbers("scores", scores).ravel()
     if not np.isfinite(values).all():
         raise ValueError("scores: found NaN or infinity; wanted a number for each row.")
     return check_grades(y, len(values)), values, make_queries(len(values), qid, group)

@@ -1,8 +1,16 @@
 """scikit-learn's own checks of an estimator."""
 
+import numpy as np
+import scipy.sparse as sp
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sparseleaf import LdSMClassifier, MultiGBDTClassifier, MultiGBDTRegressor, SparseGBDTClassifier
+from sparseleaf import (
+    GBDTRanker,
+    LdSMClassifier,
+    MultiGBDTClassifier,
+    MultiGBDTRegressor,
+    SparseGBDTClassifier,
+)
 
 SPARSE_SCORES = (
     "decision_function of multi-label targets is a CSR matrix: nothing takes rows × labels of memory"
@@ -16,6 +24,23 @@ ONE_EACH = (
     "with a logistic loss for each class, probabilities are brought to a sum of 1, which keeps the order of classes "
     "in a row but not that of differences of scores across rows"
 )
+QUERY_WEIGHTS = "a query has one weight, and the check gives every row its own"
+
+
+class OneQueryRanker(GBDTRanker):
+    """A ranker for which all rows are one query.
+
+    ``GBDTRanker.fit(X, y)`` without ``qid`` or ``group`` is an error, so scikit-learn's checks, which know nothing of
+    queries, cannot fit it; this is it with the missing argument filled in.
+    """
+
+    def fit(self, X, y=None, sample_weight=None):
+        n_rows = X.shape[0] if sp.issparse(X) else len(np.asarray(X))
+        return super().fit(X, y, qid=np.zeros(n_rows), sample_weight=sample_weight)
+
+    def score(self, X, y=None):
+        return super().score(X, y, np.zeros(len(y)))
+
 
 SPARSE = {
     "check_classifier_multioutput": SPARSE_SCORES,
@@ -34,6 +59,11 @@ EXPECTED_FAILURES = {
     | {
         "check_classifiers_multilabel_representation_invariance": LISTS,
         "check_sample_weights_shape": PAIRS,
+    },
+    OneQueryRanker: {
+        "check_sample_weights_not_overwritten": QUERY_WEIGHTS,
+        "check_sample_weight_equivalence_on_dense_data": QUERY_WEIGHTS,
+        "check_sample_weight_equivalence_on_sparse_data": QUERY_WEIGHTS,
     },
 }
 """Checks that fail by design, with the reason."""
@@ -61,6 +91,9 @@ SMALL = {"n_trees": 20, "learning_rate": 0.3, "min_samples_leaf": 1}
         MultiGBDTRegressor(**SMALL, tree_per_output=True, loss="absolute"),
         MultiGBDTClassifier(**SMALL),
         MultiGBDTClassifier(**SMALL, loss="logistic", leaf_outputs=1),
+        OneQueryRanker(**SMALL),
+        OneQueryRanker(**SMALL, loss="gbrank"),
+        OneQueryRanker(**SMALL, loss="smoothdcg", start_rounds=3),
     ],
     expected_failed_checks=expected_failures,
 )

@@ -209,14 +209,13 @@ def _read_table(
         paths,
         how.target or None,
         format=format_.value,
+        qid=how.qid,
         require_target=labelled,
         max_categories=MAX_CATEGORIES if columns is None else None,  # new rows may hold levels of their own
     )
     X, Y, qid = table.X, table.y, table.qid
     if format_ is Format.SVMLIGHT:
         return Rows(X if columns is None else _resized(X, columns.count, files), Y, qid)
-    if how.qid is not None:
-        X, qid = _without_queries(X, how.qid, files)
     if columns is not None:
         X = _in_order(X, columns, files)
     _refuse_text(estimator, X, files)
@@ -227,17 +226,6 @@ def _read_table(
 
         Y = pd.DataFrame(Y, columns=list(table.target_names))
     return Rows(X, Y, qid)
-
-
-def _without_queries(X: Any, name: str, files: str) -> tuple[Any, Any]:
-    """Features without the column of queries, and that."""
-    if name not in X.columns:
-        raise ValueError(f"--qid {name}: {files} has no such column.")
-    column = X[name]
-    if column.isna().any():
-        raise ValueError(f"--qid {name}: {files} has rows without a query.")
-    values = column.astype(str) if hasattr(column, "cat") else column
-    return X.drop(columns=name), values.to_numpy()
 
 
 def _resized(X: sparse.csr_matrix, n_features: int, files: str) -> sparse.csr_matrix:

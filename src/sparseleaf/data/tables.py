@@ -63,14 +63,14 @@ class Table:
         label ids; XC text: a CSR matrix. None without targets.
     target_names : tuple of str
         Columns that ``y`` came from; empty for the sparse formats.
-    qid : ndarray of int64, shape (n_rows,), or None
-        Query of every row, from ``qid:`` in svmlight.
+    qid : ndarray, shape (n_rows,), or None
+        Query of every row: int64 from ``qid:`` in svmlight; of a column numbers as they are, or str as objects.
     """
 
     X: Any
     y: Any
     target_names: tuple[str, ...]
-    qid: NDArray[np.int64] | None
+    qid: NDArray[Any] | None
 
 
 def load_table(
@@ -78,6 +78,7 @@ def load_table(
     target: str | Sequence[str] | None = None,
     *,
     format: str = "auto",
+    qid: str | None = None,
     categorical: str | Sequence[str] | None = None,
     require_target: bool = True,
     max_categories: int | None = MAX_CATEGORIES,
@@ -95,10 +96,12 @@ def load_table(
         "auto" looks at the names: ``.csv``, ``.tsv``, ``.parquet``, ``.svm``, ``.svmlight``, ``.libsvm``, and
         ``.txt`` for XC text; with or without ``.gz``. The values of CSV may be separated by commas, semicolons
         or tabs.
+    qid : str, optional
+        Column with the query of every row, for CSV and Parquet; it is no feature.
     categorical : str or sequence of str, optional
         Columns that are text whatever they look like, such as postal codes.
     require_target : bool
-        False reads rows to predict: targets that are not there are no error, and ``y`` is then None.
+        False reads rows to predict: targets and queries that are not there are no error, and are then None.
     max_categories : int or None
         Distinct values that a text column may have; None for any number.
 
@@ -119,17 +122,20 @@ def load_table(
     if not paths:
         raise ValueError("path_or_paths: found no file, wanted at least one")
     targets, texts = _names("target", target), _names("categorical", categorical)
-    for name in texts:
-        if name in targets:
-            raise ValueError(f"categorical: found {name!r}, which is a target; wanted features")
+    queries = _names("qid", qid)
+    for argument, given in (("categorical", texts), ("qid", queries)):
+        for name in given:
+            if name in targets:
+                raise ValueError(f"{argument}: found {name!r}, which is a target; wanted features")
     kind = _common_format(paths, format)
     if kind in ("csv", "parquet"):
         parts = [
             _Part(path, _read_csv(path, texts) if kind == "csv" else _read_parquet(path)) for path in paths
         ]
-        return _from_columns(parts, targets, texts, require_target, max_categories)
-    if targets or texts:
-        argument, given = ("target", targets) if targets else ("categorical", texts)
+        return _from_columns(parts, targets, queries, texts, require_target, max_categories)
+    for argument, given in (("target", targets), ("categorical", texts), ("qid", queries)):
+        if not given:
+            continue
         raise ValueError(
             f"{argument}: found {given[0]!r}, but {paths[0]} is read as {kind}, whose columns have no names;"
             " wanted CSV or Parquet"
@@ -137,8 +143,8 @@ def load_table(
     if kind == "xc":
         X, Y = load_xc(paths)
         return Table(X, Y, (), None)
-    X, y, qid = load_svmlight(paths)
-    return Table(X, y, (), qid)
+    X, y, query_of_row = load_svmlight(paths)
+    return Table(X, y, (), query_of_row)
 
 
 def guess_format(path: PathLike) -> str | None:
@@ -295,6 +301,7 @@ def _read_parquet(path: Path) -> Any:
 def _from_columns(
     parts: list[_Part],
     targets: list[str],
+    queries: list[str],
     texts: list[str],
     require_target: bool,
     max_categories: int | None,
@@ -307,20 +314,31 @@ def _from_columns(
             raise ValueError(f"{path}: found the column {twice!r} twice, wanted distinct names")
         if columns.num_rows == 0:
             raise ValueError(f"{path}: found column names and no rows, wanted at least one row")
-        for argument, wanted in (("target", targets if require_target else []), ("categorical", texts)):
+        wanted_columns = [("categorical", texts)]
+        if require_target:
+            wanted_columns += [("target", targets), ("qid", queries)]
+        for argument, wanted in wanted_columns:
             for name in wanted:
                 if name not in names:
                     raise ValueError(
                         f"{path}: found no column {name!r} ({argument}); {_did_you_mean(name, names)}"
                     )
-    features = _common_features(parts, targets)
+    features = _common_features(parts, [*targets, *queries])
     data = {name: _feature(parts, name, name in texts, max_categories) for name in features}
-    labelled = bool(targets) and all(name in columns.column_names for _, columns in parts for name in targets)
-    return Table(pd.DataFrame(data), _targets(parts, targets) if labelled else None, tuple(targets), None)
+
+    def there(names: list[str]) -> bool:
+        return bool(names) and all(name in columns.column_names for _, columns in parts for name in names)
+
+    return Table(
+        pd.DataFrame(data),
+        _targets(parts, targets) if there(targets) else None,
+        tuple(targets),
+        _queries(parts, queries[0]) if there(queries) else None,
+    )
 
 
-def _common_features(parts: list[_Part], targets: list[str]) -> list[str]:
-    listed = [[name for name in columns.column_names if name not in targets] for _, columns in parts]
+def _common_features(parts: list[_Part], others: list[str]) -> list[str]:
+    listed = [[name for name in columns.column_names if name not in others] for _, columns in parts]
     first = listed[0]
     for (path, _), names in zip(parts, listed, strict=True):
         if not names:
@@ -357,6 +375,20 @@ def _targets(parts: list[_Part], names: list[str]) -> NDArray[Any]:
         )
     name = names[0]
     if kinds[name] == "text":
+        return np.concatenate([_classes(part, name) for part in parts])
+    return np.concatenate([_numbers(part, name, None) for part in parts])
+
+
+def _queries(parts: list[_Part], name: str) -> NDArray[Any]:
+    """Numbers as they are: in float32, as features, two large ones could become one query."""
+    for part in parts:
+        missing = part.columns.column(name).is_null(nan_is_null=True).to_numpy()
+        if missing.any():
+            row = int(missing.argmax()) + 1
+            raise ValueError(
+                f"{part.path}: row {row}: found no value of {name!r}, wanted the query of every row"
+            )
+    if _common_kind(parts, name) == "text":
         return np.concatenate([_classes(part, name) for part in parts])
     return np.concatenate([_numbers(part, name, None) for part in parts])
 

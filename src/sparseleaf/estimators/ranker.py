@@ -15,6 +15,7 @@ from sparseleaf.estimators.multi import COMMON, MultiGBDT
 from sparseleaf.estimators.multi_targets import KnownTargets
 from sparseleaf.estimators.multi_training import Problem, Watched
 from sparseleaf.estimators.parameters import Parameter
+from sparseleaf.model.explain import MEMORY_MB
 from sparseleaf.ranking import (
     average_precision,
     check_grades,
@@ -44,11 +45,14 @@ PARAMETERS: dict[str, Parameter] = {
     "normalise": Parameter(
         "flag", "LambdaMART: divide by how far scores are apart, and bound what a query weighs."
     ),
-    "margin": Parameter("float", "GBRank: τ, how far apart two documents should be.", low=0, symbol="τ"),
+    "margin": Parameter(
+        "float", "GBRank: τ, how far apart two documents should be.", low=0, high=1e6, symbol="τ"
+    ),
     "sigma": Parameter(
         "float",
         "LambdaMART: steepness; SmoothDCG: width of the smoothing. None is 1 and 0.3.",
         low=0,
+        high=1e6,
         low_open=True,
         none=True,
         symbol="σ",
@@ -231,6 +235,8 @@ class GBDTRanker(MultiGBDT):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = False
+        tags.target_tags.required = True
+        tags.target_tags.positive_only = True
         return tags
 
     def fit(
@@ -277,6 +283,8 @@ class GBDTRanker(MultiGBDT):
                 " eval_set=(X, y, qid)."
             )
         before = self._before(init_model)
+        if y is None:  # in scikit-learn's words
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         features, categories = self._training_features(X, before)
         queries = make_queries(features.shape[0], qid, group, sample_weight)
         known, targets = self._encode(y, features.shape[0], None)
@@ -310,7 +318,28 @@ class GBDTRanker(MultiGBDT):
             found.append((name, rows[np.argsort(-scores[rows], kind="stable")]))
         return found
 
+    def shap_values(self, X: Any, *, memory_mb: int = MEMORY_MB) -> tuple[Array, Array]:
+        """What every feature adds to the score of a row: exact Shapley values (path-dependent TreeSHAP).
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix, shape (n_rows, n_features)
+        memory_mb : int, default=4096
+            The answer may take so many MiB; more is refused.
+
+        Returns
+        -------
+        values : float64 array, shape (n_rows, n_features, 1)
+        expected : float64 array, shape (1,)
+            Score of a row of which nothing is known: ``values.sum(axis=1) + expected`` are those of the rows.
+        """
+        return self._explain(X, None, memory_mb, "outputs")
+
     # --- inside
+
+    def _dense_loss(self, kind: str) -> RankingLoss:
+        """The loss where only its form counts, not the queries."""
+        return self._ranking_loss(make_queries(0, group=np.empty(0, np.int64)))
 
     def _ranking_loss(self, queries: Queries) -> RankingLoss:
         parameter = {"lambdamart": self.sigma or 1.0, "smoothdcg": self.sigma or 0.3, "gbrank": self.margin}
@@ -318,7 +347,7 @@ class GBDTRanker(MultiGBDT):
             self.loss,
             queries,
             self.metric,
-            self.places,
+            min(self.places, len(queries.order)),
             self.normalise,
             parameter[self.loss],
             start_rounds=self.start_rounds,
@@ -336,10 +365,15 @@ class GBDTRanker(MultiGBDT):
         try:
             X = self._eval_features(eval_set[0], categories)
             _, targets = self._encode(eval_set[1], X.shape[0], None)
-            make_queries(X.shape[0], eval_set[2])
+            metric = _metric(self.eval_metric, make_queries(X.shape[0], eval_set[2]).of_rows())
+            if np.isnan(metric.measure(targets, targets.values)):
+                raise ValueError(
+                    f"found no query that eval_metric={self.eval_metric!r} can tell a good ranking of; wanted one with"
+                    " documents of different grades, one of them above 0."
+                )
         except ValueError as error:
             raise ValueError(f"eval_set: {error}") from error
-        return Watched(X, targets, _metric(self.eval_metric, np.asarray(eval_set[2])))
+        return Watched(X, targets, metric)
 
 
 def _metric(name: str, qid: Array) -> Metric:

@@ -382,11 +382,18 @@ def test_parquet_without_rows(parquet):
         ({"target": [3]}, "target: found 3"),
         ({"target": "price", "categorical": "pric"}, "found no column 'pric' (categorical); did you mean"),
         ({"target": "price", "categorical": "price"}, "categorical: found 'price', which is a target"),
+        ({"target": "price", "qid": "price"}, "qid: found 'price', which is a target"),
+        ({"target": "price", "qid": "heigth"}, "found no column 'heigth' (qid); did you mean 'height'"),
+        ({"target": "price", "qid": "age"}, "row 2: found no value of 'age', wanted the query of every row"),
+        (
+            {"target": "price", "qid": "colour"},
+            "row 3: found no value of 'colour', wanted the query of every row",
+        ),
         ({"format": "excel"}, "format: found 'excel', wanted one of auto, csv"),
     ],
 )
 def test_bad_arguments(write, arguments, said):
-    with pytest.raises(ValueError, match=r"target|categorical|format") as caught:
+    with pytest.raises(ValueError, match=r"target|categorical|format|query|qid") as caught:
         load_table(write("t.csv", CSV), **arguments)
     assert said in str(caught.value)
 
@@ -447,6 +454,23 @@ def test_files_of_several_formats_are_refused(write):
     assert "another format than csv" in refused([write("a.csv", CSV), write("b.svm", "1 1:1")])
 
 
+@pytest.mark.parametrize(
+    ("cells", "wanted"),
+    [
+        (["b", "a", "b"], ["b", "a", "b"]),
+        ([2**53 + 1, 2**53 + 2, 2**53 + 1], [2**53 + 1, 2**53 + 2, 2**53 + 1]),
+        (["0.25", "-1", "3"], [0.25, -1, 3]),
+    ],
+)
+def test_queries_are_read_as_they_are(write, cells, wanted):
+    text = "q,a,y\n" + "".join(f"{cell},1,{i}\n" for i, cell in enumerate(cells))
+    table = load_table(write("t.csv", text), "y", qid="q")
+    assert table.qid.tolist() == wanted
+    assert list(table.X.columns) == ["a"]
+    without = load_table(write("n.csv", "a,y\n1,2\n"), "y", qid="q", require_target=False)
+    assert without.qid is None
+
+
 def test_sparse_formats(tmp_path, write):
     X, Y = make_xc(20, 5, 4, labels_per_row=2, nnz_per_row=3)
     save_xc(tmp_path / "t.txt.gz", X, Y)
@@ -458,5 +482,5 @@ def test_sparse_formats(tmp_path, write):
     assert table.y.tolist() == [1, 2]
     assert table.qid.tolist() == [3, 4]
     for path in ("t.txt.gz", "t.svm"):
-        for argument in ("target", "categorical"):
+        for argument in ("target", "categorical", "qid"):
             assert f"{argument}: found 'y'" in refused(tmp_path / path, **{argument: "y"})
