@@ -28,6 +28,7 @@ def encode_rerank(rerank: CentroidRerank, compact: bool) -> dict[str, Array]:
         "squared_norms": rerank.squared_norms,
         "sizes": sizes,
         "steps": steps,
+        "feature_weights": rerank.feature_weights,
     }
     if not compact:
         return tensors | {"values": matrix.data}
@@ -52,8 +53,13 @@ def decode_rerank(take: Take, n_features: int, n_labels: int) -> CentroidRerank:
         raise ValueError(f"values: found {len(values)}; wanted {len(indices)}")
     if values.dtype != np.float32:
         values = restored(values, take("value_scale", ("F32",), 1), sizes)
+    weights = take("feature_weights", ("F32",), 1)
+    if len(weights) not in (0, n_features) or not np.isfinite(weights).all():
+        raise ValueError(
+            f"feature_weights: wanted a finite number for each of {n_features} features, or none"
+        )
     centroids = sp.csr_matrix((n_labels, n_features), dtype=np.float32)
     centroids.data, centroids.indices, centroids.indptr = values, indices, indptr
-    rerank = CentroidRerank(centroids, norms, MIXES[mix[0]], float(settings[0]), float(settings[1]))
+    rerank = CentroidRerank(centroids, norms, MIXES[mix[0]], float(settings[0]), float(settings[1]), weights)
     _ = rerank.kernel  # checks that indices exist and numbers are finite
     return rerank

@@ -47,6 +47,8 @@ class CentroidRerank:
         β: 1 is the trees alone, 0 the centroids alone.
     scale : float
         γ.
+    feature_weights : float32 array, shape (n_features,), or empty
+        What features are multiplied by first.
     """
 
     centroids: sp.csr_matrix
@@ -54,6 +56,7 @@ class CentroidRerank:
     mix: str
     weight: float
     scale: float
+    feature_weights: Array
 
     def __getstate__(self) -> dict[str, Any]:
         # the compiled part is made again where it is needed
@@ -74,7 +77,7 @@ class CentroidRerank:
         """New scores; candidates of row i are ``labels[starts[i]:starts[i + 1]]``, -1 is none."""
         new = np.array(scores, np.float32).ravel()
         self.kernel.rescore(
-            *csr_parts(X if sp.issparse(X) else sp.csr_matrix(X)),
+            *csr_parts(_weighted(X if sp.issparse(X) else sp.csr_matrix(X), self.feature_weights)),
             np.ascontiguousarray(starts, np.int64),
             np.ascontiguousarray(labels, np.int32).ravel(),
             new,
@@ -102,8 +105,10 @@ def fit_centroids(
 ) -> CentroidRerank:
     """Centroids of the labels of training rows; the rows count as unit vectors where only angles matter."""
     X = sp.csr_matrix(X, dtype=np.float32)
+    weights = np.empty(0, np.float32)
     if mix != "centroid":
-        X = normalize(X)
+        weights = rarity(X)
+        X = normalize(_weighted(X, weights))
     if scale is None:
         scale = 10.0
         if mix == "centroid" and X.nnz:
@@ -119,4 +124,21 @@ def fit_centroids(
         parts.append(largest_entries(sp.csr_matrix(means), CENTROID_FEATURES))
     centroids = sp.vstack(parts, "csr", dtype=np.float32)
     centroids.sort_indices()
-    return CentroidRerank(centroids, np.concatenate(norms), mix, weight, scale)
+    return CentroidRerank(centroids, np.concatenate(norms), mix, weight, scale, weights)
+
+
+def rarity(X: sp.csr_matrix) -> Array:
+    """log(rows / rows that have it) of every feature, where values say only that a feature is there; else empty.
+
+    Features that already carry weights, such as tf-idf, keep theirs.
+    """
+    if not X.nnz or X.data.min() != X.data.max():
+        return np.empty(0, np.float32)
+    having = np.bincount(X.indices, minlength=X.shape[1])
+    return np.log(X.shape[0] / np.maximum(having, 1)).astype(np.float32)
+
+
+def _weighted(X: sp.csr_matrix, weights: Array) -> sp.csr_matrix:
+    if not len(weights):
+        return X
+    return sp.csr_matrix((X.data * weights[X.indices], X.indices, X.indptr), shape=X.shape)
