@@ -219,6 +219,8 @@ def _read_table(
     if columns is not None:
         X = _in_order(X, columns, files)
     _refuse_text(estimator, X, files)
+    if columns is not None and columns.names is None and not (X.dtypes == "category").any():
+        X = X.to_numpy("float32")  # the model knows its columns by place
     if Y is not None and Y.ndim == 2:
         import pandas as pd
 

@@ -56,10 +56,11 @@ def test_trains_the_same_model_as_from_python(cli, tables, tmp_path, kind):
     done = cli("train", data, "--target", "kind", "-m", tmp_path / "m", "--valid", data, *TREES)
     assert (done.code, done.err) == (0, "")
     found = sparseleaf.load(tmp_path / "m")
-    rows = tables.frame[["a", "b", "c"]].to_numpy(np.float32)
+    frame = tables.frame[["a", "b", "c"]]
     wanted = sparseleaf.load(tables.model)
     assert found.classes_.tolist() == sorted(NAMES)
-    np.testing.assert_array_equal(found.predict(rows), wanted.predict(rows))
+    assert found.feature_names_in_.tolist() == ["a", "b", "c"]
+    np.testing.assert_array_equal(found.predict(frame), wanted.predict(frame.to_numpy(np.float32)))
     assert found.history_["valid P@1"][-1] > 99
 
 
@@ -247,7 +248,7 @@ def test_columns_are_brought_into_the_order_of_the_model(tables, tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("c,extra,a,b\n3,0,1,2\n")
     how = Reading.of(Format.AUTO, None, None)
-    X, _ = read_rows(model, [path], how, Columns(3, ["a", "b", "c"]), labelled=False)
+    X = read_rows(model, [path], how, Columns(3, ["a", "b", "c"]), labelled=False).X
     assert X.to_numpy().tolist() == [[1, 2, 3]]
     with pytest.raises(ValueError, match=r"t.csv: found no column 'd', which training had"):
         read_rows(model, [path], how, Columns(2, ["a", "d"]), labelled=False)
@@ -261,7 +262,8 @@ def test_an_estimator_that_takes_categories_gets_them(tables):
             return tags
 
     how = Reading.of(Format.AUTO, ["b"], None)
-    X, y = read_rows(Takes(), [tables.csv], how)
+    rows = read_rows(Takes(), [tables.csv], how)
+    X, y = rows.X, rows.Y
     assert X["kind"].cat.categories.tolist() == sorted(NAMES)
     np.testing.assert_allclose(y, tables.frame["b"])
 
