@@ -5,7 +5,13 @@ from __future__ import annotations
 import inspect
 from pathlib import Path
 
-from sparseleaf import LdSMClassifier, SparseGBDTClassifier
+from sparseleaf import (
+    GBDTRanker,
+    LdSMClassifier,
+    MultiGBDTClassifier,
+    MultiGBDTRegressor,
+    SparseGBDTClassifier,
+)
 
 PAGE = Path(__file__).with_name("parameters.md")
 
@@ -18,7 +24,7 @@ Give them by name in Python, `SparseGBDTClassifier(n_trees=200)`, or on the comm
 """
 
 TABLE = """
-## `{name}`
+## {names}
 
 {about}
 
@@ -52,13 +58,42 @@ LDSM_TAIL = """
    where features are many.
 """
 
+MULTI_TAIL = """
+### Which to turn first
+
+1. **`n_trees` and `learning_rate`**, with `eval_set` and `early_stopping_rounds`.
+2. **`max_leaves` and `min_samples_leaf`.** Few rows want few leaves of many rows.
+3. **`l2`, `subsample` and `colsample_bytree`** where training rows are fitted much better than others.
+
+`leaf_outputs`, `split` and `sketch_dim` matter where outputs are many: [several outputs](many-outputs.md).
+"""
+
+RANKER_TAIL = """
+### Which to turn first
+
+1. **`n_trees` and `learning_rate`**, with `eval_set` and `early_stopping_rounds`; GBRank likes larger rates (0.3).
+2. **`loss`.** LambdaMART with `metric="ndcg"` where grades matter, with `"map"` where documents are relevant or not.
+3. **`max_leaves`, `min_samples_leaf`, `subsample`.** The slides have 2,500 trees of 20 leaves.
+"""
+
 PARTS = (
     (
-        SparseGBDTClassifier,
+        (SparseGBDTClassifier,),
         "`--method gbdt-sparse`. The paper is [GBDT-SPARSE](papers/gbdt-sparse.md).",
         SPARSE_TAIL,
     ),
-    (LdSMClassifier, "`--method ldsm`. The paper is [LdSM](papers/ldsm.md).", LDSM_TAIL),
+    (
+        (MultiGBDTRegressor, MultiGBDTClassifier),
+        "`--method gbdt-mo`. The paper is GBDT-MO; see [several outputs](many-outputs.md).",
+        MULTI_TAIL,
+    ),
+    (
+        (GBDTRanker,),
+        "`--method rank`. The losses and their symbols are on the page of "
+        "[GBDT on Hadoop](papers/gbdt-on-hadoop.md).",
+        RANKER_TAIL,
+    ),
+    ((LdSMClassifier,), "`--method ldsm`. The paper is [LdSM](papers/ldsm.md).", LDSM_TAIL),
 )
 
 
@@ -67,22 +102,27 @@ def page() -> str:
     return HEAD + "".join(part(*arguments) for arguments in PARTS)
 
 
-def part(estimator: type, about: str, tail: str) -> str:
-    signature = inspect.signature(estimator)
-    rows = (
+def part(estimators: tuple[type, ...], about: str, tail: str) -> str:
+    names = " and ".join(f"`{estimator.__name__}`" for estimator in estimators)
+    rows = "".join(
         "| " + " | ".join(cells) + " |\n"
-        for cells in (
-            (
-                f"`{name}`",
-                f"`{signature.parameters[name].default!r}`",
-                parameter.wanted,
-                parameter.doc.replace("|", "\\|"),
-                parameter.symbol,
-            )
-            for name, parameter in estimator.parameter_table.items()
-        )
+        for parameter in estimators[0].parameter_table
+        for cells in variants(estimators, parameter)
     )
-    return TABLE.format(name=estimator.__name__, about=about) + "".join(rows) + tail
+    return TABLE.format(names=names, about=about) + rows + tail
+
+
+def variants(estimators: tuple[type, ...], name: str) -> list[tuple[str, ...]]:
+    """The row of a parameter: one that estimators share, or else a row for each of them."""
+    rows = {}
+    for estimator in estimators:
+        parameter = estimator.parameter_table[name]
+        default = inspect.signature(estimator).parameters[name].default
+        cells = (f"`{default!r}`", parameter.wanted, parameter.doc.replace("|", "\\|"), parameter.symbol)
+        rows.setdefault(cells, []).append(f"`{estimator.__name__}`")
+    if len(rows) == 1:
+        return [(f"`{name}`", *cells) for cells in rows]
+    return [(f"`{name}` of {', '.join(owners)}", *cells) for cells, owners in rows.items()]
 
 
 if __name__ == "__main__":
