@@ -6,10 +6,11 @@ imported only when it is asked for.
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 THREADS = 2
-METHODS = ("ours", "ours, a tree per output", "XGBoost", "XGBoost, vector leaves", "LightGBM", "CatBoost")
 
 
 def threads(X):
@@ -89,7 +90,7 @@ def _ours(method, n_classes, settings, X, y, parts, max_rounds, done):
             loss, error = -np.log(np.maximum(likely, 1e-15)), seen[predicted.argmax(axis=1)] != truth
         else:
             loss = error = ((truth - predicted) ** 2).mean(axis=1)
-        for part, (a, b) in enumerate(zip(ends[:-1], ends[1:], strict=True)):
+        for part, (a, b) in enumerate(itertools.pairwise(ends)):
             curves.add(part, loss[a:b].mean(), error[a:b].mean())
         return "watched", curves.loss[0][-1], False
 
