@@ -474,12 +474,13 @@ MANY_ROUNDS = 5
 
 
 def many_set():
-    """20,000 rows to train and 5,000 to test, 50 features, 1,000 outputs: 20 smooth functions mixed, with noise."""
+    """20,000 rows to train and 5,000 to test, 50 features, 1,000 outputs: 20 functions mixed, with noise."""
     random = np.random.default_rng(0)
     X = random.uniform(-1, 1, (25_000, 50)).astype(np.float32)
-    waves = np.sin(np.pi * X @ random.normal(size=(50, 20)) * 0.4) + X[:, :20] * X[:, 20:40]
-    Y = waves @ random.normal(size=(20, 1_000)) + random.normal(size=(25_000, 1_000))
-    return X[:20_000], Y[:20_000].astype(np.float32), X[20_000:], Y[20_000:]
+    waves = np.sin(np.pi * X[:, :20]) + X[:, 20:40] * (X[:, 30:50] > 0)
+    mixed = waves @ random.normal(size=(20, 1_000)).astype(np.float32)
+    Y = mixed + random.standard_normal(mixed.shape, np.float32)
+    return X[:20_000], Y[:20_000], X[20_000:], Y[20_000:]
 
 
 def many_ours(n_rounds):
