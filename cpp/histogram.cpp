@@ -6,12 +6,15 @@
 // added to one bin of every feature. Work is cut into (node, features) tasks whose part of the histogram fits
 // in cache; tasks write to disjoint memory, so there is nothing to merge. Features marked `sparse` are left
 // out: see sparse_histogram.cpp.
+//
+// Where padding leaves a column free, it holds 1 in every row (count_column), so that a row's count comes
+// with its sums and costs no memory access of its own.
 #include "common.hpp"
 
 namespace sparseleaf {
 namespace {
 
-constexpr int64_t kCacheBytes = 24 * 1024;
+constexpr int64_t kCacheBytes = 128 * 1024;
 constexpr int64_t kMaxColumns = 1 << 20;
 
 struct Task {
@@ -37,7 +40,7 @@ template <int kColumns>
         const uint8_t* row_bins = bins + rows[i] * n_features;
         for (int64_t f = f_begin; f < f_end; ++f) {
             const int64_t bin = offsets[f] + row_bins[features[f]];
-            ++counts[bin];
+            if (counts) ++counts[bin];
             int32_t* sums = hist + bin * m;
             for (int64_t c = 0; c < m; ++c) sums[c] += r[c];
         }
@@ -62,7 +65,8 @@ SPARSELEAF_ADD_ROWS(add_rows_any, 0)
 
 void build_histograms(In2<uint8_t> bins, In2<int16_t> residuals, In1<int32_t> rows, In1<int64_t> starts,
                       In1<int64_t> ends, In1<int32_t> slots, In1<int32_t> features, In1<int32_t> offsets,
-                      In1<uint8_t> sparse, Out3<int32_t> hist, Out2<int32_t> counts, int n_threads) {
+                      In1<uint8_t> sparse, int64_t count_column, Out3<int32_t> hist, Out2<int32_t> counts,
+                      int n_threads) {
     const int64_t n_nodes = static_cast<int64_t>(slots.size()),
                   n_active = static_cast<int64_t>(features.size());
     const int64_t columns = static_cast<int64_t>(residuals.shape(1)),
@@ -77,6 +81,7 @@ void build_histograms(In2<uint8_t> bins, In2<int16_t> residuals, In1<int32_t> ro
             "counts: (slots, bins) of hist");
     require(bins.shape(0) == residuals.shape(0), "bins, residuals: same rows");
     require(sparse.size() == features.size(), "sparse: one number a feature");
+    require(count_column < columns, "count_column: beyond the columns");
     require_ranges(starts, ends, rows.size());
     for (int64_t k = 0; k < n_nodes; ++k) {
         require(slots.data()[k] >= 0 && slots.data()[k] < static_cast<int64_t>(hist.shape(0)),
@@ -123,7 +128,9 @@ void build_histograms(In2<uint8_t> bins, In2<int16_t> residuals, In1<int32_t> ro
         std::fill(node_counts + first, node_counts + last, 0);
         add(bins.data(), n_features, residuals.data(), columns, rows.data() + start,
             ends.data()[task.node] - start, features.data(), offsets.data(), task.feature_begin,
-            task.feature_end, node_hist, node_counts);
+            task.feature_end, node_hist, count_column < 0 ? node_counts : nullptr);
+        if (count_column >= 0)
+            for (int64_t b = first; b < last; ++b) node_counts[b] = node_hist[b * columns + count_column];
     });
 }
 
@@ -156,8 +163,8 @@ void bind_histogram(nb::module_& m) {
     using namespace sparseleaf;
     m.def("build_histograms", &build_histograms, nb::arg("bins"), nb::arg("residuals"), nb::arg("rows"),
           nb::arg("starts"), nb::arg("ends"), nb::arg("slots"), nb::arg("features"), nb::arg("offsets"),
-          nb::arg("sparse"), nb::arg("hist").noconvert(), nb::arg("counts").noconvert(),
-          nb::arg("n_threads"));
+          nb::arg("sparse"), nb::arg("count_column"), nb::arg("hist").noconvert(),
+          nb::arg("counts").noconvert(), nb::arg("n_threads"));
     m.def("subtract_histograms", &subtract_histograms, nb::arg("slots"), nb::arg("minus"),
           nb::arg("hist").noconvert(), nb::arg("counts").noconvert(), nb::arg("n_threads"));
 }

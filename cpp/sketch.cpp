@@ -152,8 +152,8 @@ void column_norms(const std::vector<Block>& blocks, int loss, Out1<int64_t> out,
         for (size_t l = 0; l < sums.size(); ++l) out.data()[l] += sums[l];
 }
 
-// out = round(values · scale) as int16, columns padded with zeros; returns Σ|out| of every column, with which
-// the caller makes sure that no 32-bit histogram can overflow.
+// out = round(values · scale) as int16; columns beyond those of values stay as they are. magnitude is Σ|out|
+// of every column, with which the caller makes sure that no 32-bit histogram can overflow.
 void quantise(In2<float> values, double scale, Out2<int16_t> out, Out1<int64_t> magnitude, int n_threads) {
     const int64_t n = static_cast<int64_t>(values.shape(0)), m = static_cast<int64_t>(values.shape(1));
     const int64_t padded = static_cast<int64_t>(out.shape(1));
@@ -176,7 +176,6 @@ void quantise(In2<float> values, double scale, Out2<int16_t> out, Out1<int64_t> 
                 q[c] = static_cast<int16_t>(rounded);
                 sums[c] += std::abs(rounded);
             }
-            std::fill(q + m, q + padded, int16_t{0});
         }
     });
     std::fill(magnitude.data(), magnitude.data() + m, int64_t{0});

@@ -93,7 +93,7 @@ template <int kColumns>
             if (f >= f_end) break;
             if (base[f] < 0) continue;
             const int64_t bin = base[f] + entries->bin[e];
-            ++counts[bin];
+            if (counts) ++counts[bin];
             int32_t* sums = hist + bin * m;
             for (int64_t c = 0; c < m; ++c) sums[c] += r[c];
         }
@@ -117,7 +117,8 @@ SPARSELEAF_ADD_ENTRIES(add_entries_any, 0)
 void build_sparse_histograms(In1<int64_t> indptr, In1<int32_t> feature, In1<uint8_t> bin, In1<int32_t> common,
                              In2<int16_t> residuals, In1<int32_t> rows, In1<int64_t> starts,
                              In1<int64_t> ends, In1<int32_t> slots, In1<int32_t> features,
-                             In1<int32_t> offsets, Out3<int32_t> hist, Out2<int32_t> counts, int n_threads) {
+                             In1<int32_t> offsets, int64_t count_column, Out3<int32_t> hist,
+                             Out2<int32_t> counts, int n_threads) {
     const int64_t n_nodes = static_cast<int64_t>(slots.size()),
                   n_active = static_cast<int64_t>(features.size());
     const int64_t m = static_cast<int64_t>(residuals.shape(1)), n_bins = static_cast<int64_t>(hist.shape(1));
@@ -127,6 +128,7 @@ void build_sparse_histograms(In1<int64_t> indptr, In1<int32_t> feature, In1<uint
     require(indptr.size() == residuals.shape(0) + 1, "indptr: one more than the rows of residuals");
     require(static_cast<int64_t>(hist.shape(2)) == m && m % kLanes == 0, "hist: columns of the residuals");
     require(starts.size() == slots.size(), "starts, slots: same size");
+    require(count_column < m, "count_column: beyond the columns");
     require(static_cast<int64_t>(offsets.size()) == n_active + 1 && offsets.data()[n_active] == n_bins,
             "offsets: one more than features, ending at the bins of hist");
     require(counts.shape(0) == hist.shape(0) && static_cast<int64_t>(counts.shape(1)) == n_bins,
@@ -172,7 +174,8 @@ void build_sparse_histograms(In1<int64_t> indptr, In1<int32_t> feature, In1<uint
         const int32_t* own = rows.data() + starts.data()[k];
         const int64_t n = ends.data()[k] - starts.data()[k];
         const int32_t f_begin = features.data()[active[begin]], f_end = features.data()[active[end - 1]] + 1;
-        add(&entries, residuals.data(), m, own, n, base.data(), f_begin, f_end, node_hist, node_counts);
+        add(&entries, residuals.data(), m, own, n, base.data(), f_begin, f_end, node_hist,
+            count_column < 0 ? node_counts : nullptr);
         std::vector<int32_t> total(static_cast<size_t>(m), 0);
         for (int64_t i = 0; i < n; ++i) add_residuals(total.data(), residuals.data() + own[i] * m, m);
         for (int64_t j = begin; j < end; ++j) {
@@ -184,6 +187,7 @@ void build_sparse_histograms(In1<int64_t> indptr, In1<int32_t> feature, In1<uint
             for (int64_t b = first; b < last; ++b) {
                 if (b == rest) continue;
                 subtract_sums(sums, node_hist + b * m, m);
+                if (count_column >= 0) node_counts[b] = node_hist[b * m + count_column];
                 count -= node_counts[b];
             }
             node_counts[rest] = static_cast<int32_t>(count);
@@ -199,6 +203,6 @@ void bind_sparse_histogram(nb::module_& m) {
     m.def("uncommon_bins", &uncommon_bins, nb::arg("bins"), nb::arg("common"), nb::arg("n_threads"));
     m.def("build_sparse_histograms", &build_sparse_histograms, nb::arg("indptr"), nb::arg("feature"),
           nb::arg("bin"), nb::arg("common"), nb::arg("residuals"), nb::arg("rows"), nb::arg("starts"),
-          nb::arg("ends"), nb::arg("slots"), nb::arg("features"), nb::arg("offsets"),
+          nb::arg("ends"), nb::arg("slots"), nb::arg("features"), nb::arg("offsets"), nb::arg("count_column"),
           nb::arg("hist").noconvert(), nb::arg("counts").noconvert(), nb::arg("n_threads"));
 }

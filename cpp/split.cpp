@@ -46,6 +46,7 @@ struct Scoring {
     int64_t top;  // > 0: only so many outputs count
     bool shared;  // the same ones on both sides
     int64_t min_samples;
+    double min_curvature;  // Σ H over all outputs that a side must have, in its own units
     std::vector<double> weight, lambda, step;
 };
 
@@ -181,6 +182,17 @@ double bounded_score(const Scoring& scoring, const int32_t* sums, int64_t n, int
     return scoring.weight[j] * (-2.0 * sums[j] * v - below * v * v);
 }
 
+// Σ H over all outputs, freed of its scale.
+double curvature_of(const Scoring& scoring, const int32_t* sums) {
+    double sum = 0.0;
+    const int64_t n = scoring.curvature == kShared ? 1 : scoring.outputs;
+    for (int64_t j = 0; j < n; ++j) {
+        const int64_t diagonal = scoring.curvature == kMatrix ? j * (j + 3) / 2 : j;
+        sum += sums[scoring.outputs + diagonal] * (scoring.weight[j] / (scoring.step[j] * scoring.step[j]));
+    }
+    return sum;
+}
+
 // What both sides are worth; NaN where a constraint forbids the cut.
 double worth(const Scoring& scoring, const Constraint& limits, const int32_t* left, const int32_t* total,
              int64_t n_left, int64_t n, Work& work) {
@@ -267,6 +279,11 @@ void scan(const Bins& bins, const Scoring& scoring, const Constraint& limits, co
         n_left += bins.counts[b];
         if (n_left < scoring.min_samples) continue;
         if (n - n_left < scoring.min_samples) break;
+        if (scoring.min_curvature > 0.0 && scoring.curvature != kCount) {
+            const double own = curvature_of(scoring, left);
+            if (own < scoring.min_curvature) continue;
+            if (curvature_of(scoring, total) - own < scoring.min_curvature) break;
+        }
         const double gain = worth(scoring, limits, left, total, n_left, n, work) - parent;
         if (std::isnan(gain)) continue;
         const Cut cut{gain, feature, static_cast<int32_t>(i), static_cast<int32_t>(n_left), missing_left};
@@ -344,9 +361,9 @@ void find_splits(nb::ndarray<const int32_t, nb::ndim<3>, nb::c_contig, nb::devic
                  In1<uint8_t> categorical, In2<uint8_t> node_mask, int curvature, In1<double> weight,
                  In1<double> lambda, In1<double> step, double l2, int64_t top, bool shared,
                  In2<int8_t> directions, In2<double> low, In2<double> high, int64_t min_samples,
-                 Out1<int32_t> out_feature, Out1<int32_t> out_bin, Out1<double> out_gain,
-                 Out1<uint8_t> out_missing_left, Out1<int32_t> out_left_count, Out2<uint8_t> out_sets,
-                 Out2<double> out_middle, int n_threads) {
+                 double min_curvature, Out1<int32_t> out_feature, Out1<int32_t> out_bin,
+                 Out1<double> out_gain, Out1<uint8_t> out_missing_left, Out1<int32_t> out_left_count,
+                 Out2<uint8_t> out_sets, Out2<double> out_middle, int n_threads) {
     const int64_t n_nodes = static_cast<int64_t>(slots.size()),
                   n_active = static_cast<int64_t>(has_missing.size());
     const int64_t n_bins = static_cast<int64_t>(hist.shape(1)), m = static_cast<int64_t>(hist.shape(2));
@@ -356,8 +373,10 @@ void find_splits(nb::ndarray<const int32_t, nb::ndim<3>, nb::c_contig, nb::devic
             "hist: columns for the gradients and curvatures");
     require(lambda.size() == weight.size() && step.size() == weight.size(),
             "weight, lambda, step: one number an output");
-    require(static_cast<int64_t>(offsets.size()) == n_active + 1 && offsets.data()[n_active] == n_bins,
-            "offsets: one more than features, ending at the bins of hist");
+    require(static_cast<int64_t>(offsets.size()) == n_active + 1 && offsets.data()[0] == 0 &&
+                offsets.data()[n_active] == n_bins &&
+                std::is_sorted(offsets.data(), offsets.data() + n_active + 1),
+            "offsets: one more than features, rising from 0 to the bins of hist");
     require(static_cast<int64_t>(counts.shape(1)) == n_bins && counts.shape(0) == hist.shape(0),
             "counts: (slots, bins) of hist");
     require(n_active >= 1 && categorical.size() == has_missing.size(),
@@ -392,8 +411,18 @@ void find_splits(nb::ndarray<const int32_t, nb::ndim<3>, nb::c_contig, nb::devic
                 "categorical: too many bins");
     nb::gil_scoped_release release;
 
-    Scoring scoring{d,      (d + kWide - 1) / kWide * kWide,   m,  curvature, l2, top,
-                    shared, std::max<int64_t>(min_samples, 1), {}, {},        {}};
+    Scoring scoring{d,
+                    (d + kWide - 1) / kWide * kWide,
+                    m,
+                    curvature,
+                    l2,
+                    top,
+                    shared,
+                    std::max<int64_t>(min_samples, 1),
+                    min_curvature,
+                    {},
+                    {},
+                    {}};
     const auto padded = static_cast<size_t>(scoring.padded);
     scoring.weight.assign(weight.data(), weight.data() + d);
     scoring.lambda.assign(lambda.data(), lambda.data() + d);
@@ -500,8 +529,8 @@ void bind_split(nb::module_& m) {
           nb::arg("offsets"), nb::arg("has_missing"), nb::arg("categorical"), nb::arg("node_mask"),
           nb::arg("curvature"), nb::arg("weight"), nb::arg("lambda_"), nb::arg("step"), nb::arg("l2"),
           nb::arg("top"), nb::arg("shared"), nb::arg("directions"), nb::arg("low"), nb::arg("high"),
-          nb::arg("min_samples"), nb::arg("out_feature").noconvert(), nb::arg("out_bin").noconvert(),
-          nb::arg("out_gain").noconvert(), nb::arg("out_missing_left").noconvert(),
-          nb::arg("out_left_count").noconvert(), nb::arg("out_sets").noconvert(),
-          nb::arg("out_middle").noconvert(), nb::arg("n_threads"));
+          nb::arg("min_samples"), nb::arg("min_curvature"), nb::arg("out_feature").noconvert(),
+          nb::arg("out_bin").noconvert(), nb::arg("out_gain").noconvert(),
+          nb::arg("out_missing_left").noconvert(), nb::arg("out_left_count").noconvert(),
+          nb::arg("out_sets").noconvert(), nb::arg("out_middle").noconvert(), nb::arg("n_threads"));
 }

@@ -268,7 +268,9 @@ def best_split(bins, reduced, rows, features, missing_bin, l2, min_samples):
     """
     reduced = np.asarray(reduced, object)
     total = reduced[rows].sum(axis=0).tolist()
-    parent = float(sum(v * v for v in total)) / (len(rows) + l2) if len(rows) else 0.0
+    parent = 0.0
+    for v in total:  # output by output, as the kernel adds, so that gains agree to the last bit
+        parent += float(v * v) / (len(rows) + l2) if len(rows) else 0.0
     best = None
     for feature in features:
         missing = [row for row in rows if bins[row, feature] == missing_bin[feature]]

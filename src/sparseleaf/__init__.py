@@ -11,13 +11,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sparseleaf.estimators import MultiGBDTClassifier, MultiGBDTRegressor, SparseGBDTClassifier
+    from sparseleaf.estimators import (
+        GBDTRanker,
+        MultiGBDTClassifier,
+        MultiGBDTRegressor,
+        SparseGBDTClassifier,
+    )
     from sparseleaf.memory import MemoryEstimate
     from sparseleaf.model import ModelFileError
 
     __version__: str
 
 __all__ = [
+    "GBDTRanker",
     "MemoryEstimate",
     "ModelFileError",
     "MultiGBDTClassifier",
@@ -29,6 +35,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "GBDTRanker": "sparseleaf.estimators",
     "MemoryEstimate": "sparseleaf.memory",
     "ModelFileError": "sparseleaf.model",
     "MultiGBDTClassifier": "sparseleaf.estimators",

@@ -71,9 +71,14 @@ def derive_key(*parts: int) -> int:
     return int(key[0])
 
 
-def hash_rows(n_rows: int, *key: int, first: int = 0) -> Array:
-    """A 64-bit hash of every global row number: a draw that is the same wherever the row is kept."""
-    return mix64(np.arange(first, first + n_rows, dtype=np.uint64) ^ np.uint64(derive_key(*key)))
+def hash_numbers(numbers: Array, *key: int) -> Array:
+    """A 64-bit hash of every number, such as a row's: a draw that is the same wherever the row is kept."""
+    return mix64(numbers.astype(np.uint64) ^ np.uint64(derive_key(*key)))
+
+
+def hash_rows(n_rows: int, *key: int) -> Array:
+    """A 64-bit hash of the numbers of rows from 0."""
+    return hash_numbers(np.arange(n_rows), *key)
 
 
 def smallest_hashes(hashes: Array, count: int) -> Array:

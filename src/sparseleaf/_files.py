@@ -1,14 +1,30 @@
-"""Writing files that appear whole or not at all."""
+"""Reading files that may be gzipped, and writing files that appear whole or not at all."""
 
 from __future__ import annotations
 
 import gzip
 import os
 import secrets
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
+
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+def read_bytes(path: Path) -> bytes:
+    """All of a file, unpacked if it is gzipped; that is known by its content, not by its name."""
+    content = path.read_bytes()
+    if not content.startswith(_GZIP_MAGIC):
+        return content
+    try:
+        return gzip.decompress(content)
+    except EOFError:
+        raise ValueError(f"{path}: found a gzip stream that is cut short, wanted a complete one") from None
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise ValueError(f"{path}: found a damaged gzip stream ({error}), wanted a valid one") from None
 
 
 @contextmanager

@@ -92,6 +92,7 @@ def build_histograms(
     features: _I32,
     offsets: _I32,
     sparse: _U8,
+    count_column: int,
     hist: _I32,
     counts: _I32,
     n_threads: int,
@@ -217,6 +218,24 @@ class Predictor:
         self, indptr: _I64, indices: _I32, data: _F32, n_trees: int, missing: bool, n_threads: int
     ) -> tuple[_I64, _I32, _F32]: ...
 
+# ranking.cpp
+def rank_gradients(
+    loss: int,
+    change: int,
+    places: int,
+    normalise: bool,
+    parameter: float,
+    factor: float,
+    scores: _F32,
+    grades: _F32,
+    order: _I32,
+    indptr: _I64,
+    weights: _F32,
+    g: _F32,
+    h: _F32,
+    n_threads: int,
+) -> None: ...
+
 # scores.cpp
 def merged_indptr(
     indptr: _I64,
@@ -243,6 +262,24 @@ def merge_leaves(
 ) -> None: ...
 def topk_scores(
     blocks: list[_Block], names: _I32, out_labels: _I32, out_scores: _F32, n_threads: int
+) -> None: ...
+
+# shap.cpp
+def shap_values(
+    tree_offsets: _I64,
+    feature: _I32,
+    threshold: _F32,
+    missing_left: _U8,
+    child: _I32,
+    cover: _U32,
+    categorical: _U8,
+    sets: _U8,
+    leaf_indptr: _I64,
+    leaf_labels: _I32,
+    leaf_values: _F32,
+    X: _F32,
+    out: _F64,
+    n_threads: int,
 ) -> None: ...
 
 # sketch.cpp
@@ -276,6 +313,7 @@ def build_sparse_histograms(
     slots: _I32,
     features: _I32,
     offsets: _I32,
+    count_column: int,
     hist: _I32,
     counts: _I32,
     n_threads: int,
@@ -301,6 +339,7 @@ def find_splits(
     low: _F64,
     high: _F64,
     min_samples: int,
+    min_curvature: float,
     out_feature: _I32,
     out_bin: _I32,
     out_gain: _F64,

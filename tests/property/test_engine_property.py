@@ -12,6 +12,7 @@ import naive
 from smalldata import add_leaves, blocks_of
 from sparseleaf import SparseGBDTClassifier, _kernels
 from sparseleaf.binning import bin_features, find_cuts
+from sparseleaf.boosting.columns import COUNT
 
 quick = settings(max_examples=60, deadline=None)
 
@@ -81,8 +82,10 @@ def test_no_cut_is_better_than_the_one_found(seed, n, n_features, missing, l2):
     gain, missing_left = np.empty(1), np.empty(1, np.uint8)
     no_mask = np.empty((0, n_features), np.uint8)
     _kernels.find_splits(
-        hist, counts, slot, offsets, has_missing, no_mask, l2, min_samples,
-        feature, bin_, gain, missing_left, left, 2,
+        hist, counts, slot, offsets, has_missing, np.zeros(n_features, np.uint8), no_mask,
+        COUNT, np.ones(3), np.full(3, l2), np.ones(3), l2, 0, False,
+        np.empty((0, 3), np.int8), np.empty((0, 3)), np.empty((0, 3)), min_samples,
+        feature, bin_, gain, missing_left, left, np.empty((1, 32), np.uint8), np.empty((0, 3)), 2,
     )  # fmt: skip
     wanted = naive.best_split(
         bins, reduced, range(n), range(n_features), [n_bins] * n_features, l2, min_samples

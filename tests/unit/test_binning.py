@@ -44,8 +44,9 @@ def test_parts_lie_side_by_side():
 
 def test_common_bins():
     bins = np.zeros((100, 4), np.uint8)
-    bins[:20, 0] = 1  # 80 % have bin 0
-    bins[:21, 1] = 1  # 79 %
+    bins[:50, 0] = 1  # half have bin 0
+    bins[:51, 1] = 1
+    bins[:2, 1] = 3  # 49 % have bin 0, 49 % bin 1
     bins[5:, 2] = 7
     assert common_bins(bins).tolist() == [0, -1, 7, 0]
     assert common_bins(bins.astype(np.uint32)).tolist() == [-1] * 4

@@ -14,7 +14,7 @@ def test_estimate_of_a_known_shape():
     )
     assert found.features == 0
     assert found.bins == 1000 * 7
-    assert found.residuals == 1000 * (4 * 20 + 2 * 32)
+    assert found.residuals == 1000 * (4 * 20 + 2 * 24)
     assert found.histograms == 1 << 20
     assert found.scores == 8 * (50 + 1000 * 3 * 5)
     assert found.model == 3 * 16 * (8 * 5 + 34)
@@ -27,7 +27,7 @@ def test_estimates_follow_the_parameters():
     X, Y = np.zeros((1000, 7)), sp.csr_matrix(np.eye(1000, 50))
     exact = sparseleaf.estimate_memory(X, Y, split="exact")
     assert (exact.bins, exact.residuals, exact.histograms) == (4 * 7000, 0, 0)
-    assert sparseleaf.estimate_memory(X, Y, split="full").residuals == 1000 * (4 * 50 + 2 * 64)
+    assert sparseleaf.estimate_memory(X, Y, split="full").residuals == 1000 * (4 * 50 + 2 * 56)
     projected = sparseleaf.estimate_memory(X, Y, projection="random", projection_dim=3, keep_raw=False)
     assert projected.features == 3 * (4 * 1000 + 6 * 7)
     assert projected.bins == 3000

@@ -32,21 +32,24 @@ class Columns:
     curvature : int
     weight, lambda_, step : float64 arrays, shape (n_outputs,)
         ``-step · G/(H + lambda_)`` is the value that a leaf with these sums would take.
+    first : int
+        The output that the first of them is, where a tree is for some outputs alone.
     """
 
     curvature: int
     weight: Array
     lambda_: Array
     step: Array
+    first: int = 0
 
 
-def make_columns(curvature: int, g_scale: Array, h_scale: Array, l2: float) -> Columns:
+def make_columns(curvature: int, g_scale: Array, h_scale: Array, l2: float, first: int = 0) -> Columns:
     """Columns whose gradients and curvatures were multiplied by these scales (1 for a count of rows)."""
     g_scale = np.asarray(g_scale, np.float64)
     h_scale = np.broadcast_to(np.asarray(h_scale, np.float64), g_scale.shape)
     # at least one unit: where λ is 0, curvatures that all round to 0 must not make a gain of 0/0
     lambda_ = np.full(len(g_scale), l2) if curvature == COUNT else np.maximum(l2 * h_scale, 1.0)
-    return Columns(curvature, h_scale / g_scale**2, lambda_, h_scale / g_scale)
+    return Columns(curvature, h_scale / g_scale**2, lambda_, h_scale / g_scale, first)
 
 
 def padded_width(width: int) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from scipy.special import expit, log_softmax, softmax
@@ -73,6 +73,45 @@ class DenseTargets:
         return np.broadcast_to(known * weights.astype(np.float64), shape)
 
 
+class Loss(Protocol):
+    """A loss with a gradient for every (row, output) pair."""
+
+    @property
+    def name(self) -> str:
+        """What users write."""
+
+    @property
+    def curved(self) -> bool:
+        """Whether the curvature differs from 1."""
+
+    @property
+    def quantile(self) -> float | None:
+        """The quantile of its residuals that is a leaf's best value, for losses whose curvature says nothing."""
+
+    def at(self, round_number: int) -> Loss:
+        """The loss as it is in a round."""
+
+    def curvature_room(self, targets: DenseTargets, shape: tuple[int, ...]) -> Array:
+        """Room for curvatures: as the scores, one column of weights, or none where all are 1."""
+
+    def gradients(
+        self, targets: DenseTargets, scores: Array, g: Array, h: Array, n_jobs: int
+    ) -> tuple[Array, Array]:
+        """Fill g, and h where it differs from row to row; the largest absolute value of every column."""
+
+    def matrices(self, targets: DenseTargets, scores: Array, g: Array, n_jobs: int) -> Array:
+        """The packed lower triangle of every row's matrix of curvatures, float32."""
+
+    def base_score(self, targets: DenseTargets) -> Array:
+        """The best score that is the same for all rows, float32 (n_outputs,)."""
+
+    def predict(self, scores: Array) -> Array:
+        """What scores mean."""
+
+    def value(self, targets: DenseTargets, scores: Array) -> float:
+        """Mean loss."""
+
+
 @dataclass(frozen=True)
 class DenseLoss:
     """A loss that the kernels know by its code.
@@ -99,6 +138,10 @@ class DenseLoss:
     def quantile(self) -> float | None:
         """The quantile of its residuals that is a leaf's best value, for losses whose h says nothing."""
         return {"absolute": 0.5, "quantile": self.parameter}.get(self.name)
+
+    def at(self, round_number: int) -> Loss:
+        """The loss as it is in a round: the same in each."""
+        return self
 
     def curvature_room(self, targets: DenseTargets, shape: tuple[int, ...]) -> Array:
         """Room for curvatures: as the scores, one column of weights, or none where all are 1."""
@@ -147,14 +190,15 @@ class DenseLoss:
                 [_quantile(y, w, self.quantile) for y, w in zip(matrix.T, weights.T, strict=True)], np.float32
             )
         total = weights.sum(axis=0)
-        mean = np.nansum(matrix * weights, axis=0) / np.where(total > 0, total, 1)
+        mean: Array = np.nansum(matrix * weights, axis=0) / np.where(total > 0, total, 1)
         rare = 0.5 / np.maximum(total, 1)  # an output that is never (or always) on has no log-odds
         if self.name == "logistic":
             mean = mean.clip(rare, 1 - rare)
-            return np.log(mean / (1 - mean)).astype(np.float32)
-        if self.name in ("softmax", "poisson"):
-            return np.log(np.maximum(mean, rare)).astype(np.float32)
-        return mean.astype(np.float32)
+            mean = np.log(mean / (1 - mean))
+        elif self.name in ("softmax", "poisson"):
+            mean = np.log(np.maximum(mean, rare))
+        start: Array = mean.astype(np.float32)
+        return start
 
     def predict(self, scores: Array) -> Array:
         """What scores mean: probabilities, rates, or themselves."""
@@ -201,6 +245,10 @@ class CustomLoss:
     by_class: bool = False
     quantile: float | None = None
 
+    def at(self, round_number: int) -> Loss:
+        """See :class:`DenseLoss`."""
+        return self
+
     def curvature_room(self, targets: DenseTargets, shape: tuple[int, ...]) -> Array:
         """See :class:`DenseLoss`."""
         return np.empty(shape, np.float32)
@@ -242,14 +290,10 @@ class CustomLoss:
         return scores
 
     def value(self, targets: DenseTargets, scores: Array) -> float:
-        """Mean |gradient|: a function of gradients does not tell its value, but 0 is the best."""
-        found = np.asarray(
-            self.function(targets.classes if len(targets.classes) else targets.values, scores)[0]
-        )
-        return float(np.nanmean(np.abs(found)))
-
-
-Loss = DenseLoss | CustomLoss
+        """Mean |gradient| by weight: a function of gradients does not tell its value, but 0 is the best."""
+        g, h = np.empty_like(scores), np.empty_like(scores)
+        self.gradients(targets, scores, g, h, 1)
+        return float(np.abs(g, dtype=np.float64).sum() / targets.known_weights().sum())
 
 
 def _quantile(values: Array, weights: Array, share: float) -> float:

@@ -178,7 +178,7 @@ class HistogramSearch:
         feature, bin_, left = (np.empty(n, np.int32) for _ in range(3))
         gain, missing_left = np.empty(n, np.float64), np.empty(n, np.uint8)
         sets = np.empty((n, SET_BYTES), np.uint8)
-        directions, low, high = self._constraints(pool, nodes, d)
+        directions, low, high = self._constraints(pool, nodes, columns.first, d)
         middle = np.empty((n, d)) if len(directions) else np.empty((0, d))
         _kernels.find_splits(
             pool.sums,
@@ -199,6 +199,7 @@ class HistogramSearch:
             low,
             high,
             self._limits.min_samples_leaf,
+            self._limits.min_curvature,
             feature,
             bin_,
             gain,
@@ -225,14 +226,16 @@ class HistogramSearch:
                     else None,
                 )
 
-    def _constraints(self, pool: HistogramPool, nodes: list[Node], d: int) -> tuple[Array, Array, Array]:
+    def _constraints(
+        self, pool: HistogramPool, nodes: list[Node], first: int, d: int
+    ) -> tuple[Array, Array, Array]:
         """Directions of the pool's features and bounds of the nodes; no rows where nothing is constrained."""
         if self._directions is None:
             return np.empty((0, d), np.int8), np.empty((0, d)), np.empty((0, d))
         free = Bounds(np.full(d, -np.inf), np.full(d, np.inf))
         bounds = [node.bounds or free for node in nodes]
         return (
-            self._directions[pool.features],
+            np.ascontiguousarray(self._directions[pool.features, first : first + d]),
             np.stack([bound.low for bound in bounds]),
             np.stack([bound.high for bound in bounds]),
         )

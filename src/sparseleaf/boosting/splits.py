@@ -24,6 +24,7 @@ class SplitLimits:
     min_samples_leaf: int
     l2: float
     min_gain: float
+    min_curvature: float = 0.0
 
     def may_split(self, node: Node) -> bool:
         """Whether a cut of the node could be allowed at all."""

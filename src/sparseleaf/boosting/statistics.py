@@ -131,9 +131,13 @@ class DenseGradients:
     def fill(self, shards: Shards, tree: int) -> Columns:
         """See :class:`Statistics`."""
         if not self._alone or tree % self._n_outputs == 0:
-            found = shards.gather("gradients")
+            found = shards.gather("gradients", tree // self._n_outputs if self._alone else tree)
             self._largest_g = np.max([g for g, _ in found], axis=0)
             self._largest_h = np.max([h for _, h in found], axis=0)
+            if not np.isfinite(self._largest_g).all() or not np.isfinite(self._largest_h).all():
+                raise ValueError(
+                    "y, sample_weight: found numbers whose gradients pass float32; wanted smaller ones."
+                )
         if self._reducer is not None:
             return self._fill_reduced(shards, self._reducer, tree)
         outputs = slice(tree % self._n_outputs, tree % self._n_outputs + 1) if self._alone else slice(None)
@@ -142,15 +146,19 @@ class DenseGradients:
             largest_h = largest_h[outputs]
         elif self._curvature == MATRIX:  # a quadratic form wants one scale
             largest_g, largest_h = (np.full_like(a, a.max(initial=0)) for a in (largest_g, largest_h))
+        first = outputs.start or 0
         g_scale, h_scale = self._fit_scales(
-            shards, "quantise", int16_scales(largest_g), int16_scales(largest_h), outputs.start or 0
+            shards, "quantise", int16_scales(largest_g), int16_scales(largest_h), first
         )
-        return make_columns(
-            self._curvature, g_scale, h_scale[: len(g_scale)] if len(h_scale) else np.ones(1), self._rule.l2
-        )
+        own_h = h_scale[: len(g_scale)] if len(h_scale) else np.ones(1)
+        return make_columns(self._curvature, g_scale, own_h, self._rule.l2, first)
 
     def _fill_reduced(self, shards: Shards, reducer: Reducer, tree: int) -> Columns:
-        norms = shards.sum("output_norms", self._fixed_scales()[0]) if reducer.needs_norms else None
+        norms = None
+        if reducer.needs_norms:
+            # one scale, so that outputs can be compared, and room for the sum of all
+            together = fixed_point_scales(self._largest_g.max(keepdims=True), self._n_rows * self._n_outputs)
+            norms = shards.sum("output_norms", np.repeat(together, self._n_outputs))
         plan = reducer.plan(derive_key(self._seed), tree, norms)
         found = np.max(shards.gather("reduce", plan, reducer.width), axis=0)
         g_scale, h_scale = self._fit_scales(

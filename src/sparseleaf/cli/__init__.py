@@ -18,6 +18,7 @@ import typer
 
 from sparseleaf.cli.demo import demo
 from sparseleaf.cli.evaluate import evaluate
+from sparseleaf.cli.export import export
 from sparseleaf.cli.inspect import inspect
 from sparseleaf.cli.predict import predict
 from sparseleaf.cli.train import train
@@ -32,7 +33,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, train, predict, evaluate, inspect):
+for command in (demo, train, predict, evaluate, inspect, export):
     app.command()(command)
 
 
@@ -94,7 +95,7 @@ def _user_error(error: Exception) -> str | None:
         return f"{error.format_message()}{hint}"
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return f"{error.filename}: {error.strerror}"
-    if isinstance(error, ValueError | OSError | MemoryError):
+    if isinstance(error, ValueError | OSError | MemoryError | ImportError):
         return str(error) or type(error).__name__
     return None
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import tempfile
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,32 +15,170 @@ import typer
 if TYPE_CHECKING:
     from scipy import sparse
 
+STDIN = Path("/dev/stdin")
+
+
+class Format(StrEnum):
+    """What data files hold."""
+
+    AUTO = "auto"
+    XC = "xc"
+    CSV = "csv"
+    PARQUET = "parquet"
+    SVMLIGHT = "svmlight"
+
+
 Model = Annotated[Path, typer.Argument(help="Model file, as [bold]train[/bold] wrote it.", metavar="MODEL")]
 Data = Annotated[
-    list[Path], typer.Argument(help="XC text, plain or gzipped; several files are one set.", metavar="DATA")
+    list[Path],
+    typer.Argument(
+        help="XC text, CSV, Parquet or svmlight; several files are one set, - is standard input.",
+        metavar="DATA",
+    ),
+]
+DataFormat = Annotated[
+    Format,
+    typer.Option("--format", help="What the data files hold; their names tell by default, or XC text."),
+]
+Target = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--target",
+        "-t",
+        metavar="COLUMN",
+        help="Column to predict, for CSV and Parquet; a,b or repeated for several.",
+    ),
+]
+Qid = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="Column with the query of every row, for ranking CSV and Parquet."),
 ]
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Threads; all cores by default.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
-def read_rows(
-    paths: Sequence[Path], n_features: int, n_jobs: int | None
-) -> tuple[sparse.csr_matrix, sparse.csr_matrix]:
-    """X and Y of several files, X as wide as the model wants it.
+@dataclass(frozen=True)
+class Reading:
+    """How data files are to be read: the options of that."""
 
-    Files may know fewer features and labels than the model does; more features are refused. Y is as wide as
-    the widest file.
+    format: Format
+    target: list[str]
+    n_jobs: int | None
+    qid: str | None = None
+
+    @classmethod
+    def of(
+        cls, format_: Format, target: list[str] | None, n_jobs: int | None, qid: str | None = None
+    ) -> Reading:
+        """From the options; ``a,b`` are two columns, ``"a,b"`` in quotes is one."""
+        names = [name for text in target or [] for name in next(csv.reader([text]), [])]
+        return cls(format_, names, n_jobs, qid)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What data files hold, as estimators take it.
+
+    Attributes
+    ----------
+    X : CSR matrix or pandas.DataFrame
+    Y : CSR matrix, array, list of lists, DataFrame or None
+        Several targets are a DataFrame, for the sake of their names; None where a table is without targets.
+    qid : array or None
+        The query of every row, where the files tell.
     """
+
+    X: Any
+    Y: Any
+    qid: Any = None
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Features that rows must have."""
+
+    count: int
+    names: Sequence[str] | None
+
+    @classmethod
+    def of_rows(cls, X: Any) -> Columns:
+        """Those of other rows."""
+        return cls(X.shape[1], list(X.columns) if hasattr(X, "columns") else None)
+
+    @classmethod
+    def of_model(cls, estimator: Any) -> Columns:
+        """Those that a model was trained on."""
+        return cls(estimator.n_features_in_, getattr(estimator, "feature_names_in_", None))
+
+
+def read_rows(
+    estimator: Any,
+    paths: Sequence[Path],
+    how: Reading,
+    columns: Columns | None = None,
+    *,
+    labelled: bool = True,
+) -> Rows:
+    """The rows of several files, as an estimator takes them.
+
+    Sparse files may know fewer features than ``columns`` has; a table's columns are brought into its order
+    where it has names. Text columns are refused for an estimator that does not take categories. Where
+    ``labelled`` is false a table may be without targets.
+    """
+    if sum(str(path) == "-" for path in paths) > 1:
+        raise ValueError("-: standard input is given twice; wanted once.")
+    paths = [STDIN if str(path) == "-" else path for path in paths]
+    formats = [_format_of(path, how) for path in paths]
+    for path, found in zip(paths, formats, strict=True):
+        if found != formats[0]:
+            raise ValueError(
+                f"{path}: is read as {found}, but {paths[0]} as {formats[0]}; wanted one format."
+            )
+    if how.target and formats[0] not in (Format.CSV, Format.PARQUET):
+        raise ValueError(
+            f"--target {how.target[0]}: {paths[0]} is read as {formats[0]}, whose rows hold their labels;"
+            " wanted CSV or Parquet (see --format)."
+        )
+    if how.qid is not None and formats[0] not in (Format.CSV, Format.PARQUET):
+        raise ValueError(f"--qid {how.qid}: {paths[0]} is read as {formats[0]}, which has no such columns.")
+    if formats[0] == Format.XC:
+        return Rows(*_read_xc(paths, how, columns))
+    return _read_table(estimator, paths, formats[0], how, columns, labelled)
+
+
+def _format_of(path: Path, how: Reading) -> Format:
+    from sparseleaf.data.tables import guess_format
+
+    return Format(guess_format(path) or Format.XC) if how.format is Format.AUTO else how.format
+
+
+def _read_xc(paths: Sequence[Path], how: Reading, columns: Columns | None) -> tuple[Any, Any]:
+    """X as wide as ``columns``, Y as wide as the widest file; without ``columns`` the files must agree."""
     from scipy import sparse
 
     from sparseleaf.data import load_xc
+    from sparseleaf.data.tables import guess_format
 
-    parts = [load_xc(path, n_jobs=n_jobs) for path in paths]
-    for path, (X, _) in zip(paths, parts, strict=True):
-        if X.shape[1] > n_features:
+    parts = []
+    for path in paths:
+        try:
+            parts.append(load_xc(path, n_jobs=how.n_jobs))
+        except ValueError as error:
+            if how.format is Format.AUTO and guess_format(path) is None:
+                raise ValueError(f"{error} (read as XC text; for another format give --format)") from None
+            raise
+    first_X, first_Y = parts[0]
+    for path, (X, Y) in zip(paths, parts, strict=True):
+        if columns is not None and X.shape[1] > columns.count:
             raise ValueError(
-                f"{path}: found {X.shape[1]} features; wanted at most the {n_features} of training."
+                f"{path}: found {X.shape[1]} features; wanted at most the {columns.count} of training."
             )
+        if columns is None and (X.shape[1], Y.shape[1]) != (first_X.shape[1], first_Y.shape[1]):
+            raise ValueError(
+                f"{path}: found {X.shape[1]} features and {Y.shape[1]} labels in its first line; wanted"
+                f" {first_X.shape[1]} and {first_Y.shape[1]} as in {paths[0]}: files to train on must agree."
+            )
+    n_features = first_X.shape[1] if columns is None else columns.count
     n_labels = max(Y.shape[1] for _, Y in parts)
     for X, Y in parts:
         X.resize(X.shape[0], n_features)
@@ -50,15 +191,97 @@ def read_rows(
     )
 
 
-def topk_ids(estimator: Any, X: sparse.csr_matrix, k: int, n_jobs: int | None) -> tuple[Any, Any]:
-    """Label ids and scores of the k best labels, for models with label names too."""
-    from sparseleaf._arrays import effective_n_jobs
-    from sparseleaf.estimators.base import refuse_nan
+def _read_table(
+    estimator: Any,
+    paths: Sequence[Path],
+    format_: Format,
+    how: Reading,
+    columns: Columns | None,
+    labelled: bool,
+) -> Rows:
+    from sparseleaf.data.categories import MAX_CATEGORIES
+    from sparseleaf.data.tables import load_table
 
-    model = estimator.model_
-    if model.projection is not None:
-        refuse_nan(X)
-    return model.topk(X, k, None, effective_n_jobs(n_jobs))  # type: ignore[no-any-return]
+    files = ", ".join(map(str, paths))
+    if labelled and not how.target and format_ is not Format.SVMLIGHT:
+        raise ValueError(f"{files}: which column is to be predicted? wanted --target COLUMN.")
+    table = load_table(
+        paths,
+        how.target or None,
+        format=format_.value,
+        require_target=labelled,
+        max_categories=MAX_CATEGORIES if columns is None else None,  # new rows may hold levels of their own
+    )
+    X, Y, qid = table.X, table.y, table.qid
+    if format_ is Format.SVMLIGHT:
+        return Rows(X if columns is None else _resized(X, columns.count, files), Y, qid)
+    if how.qid is not None:
+        X, qid = _without_queries(X, how.qid, files)
+    if columns is not None:
+        X = _in_order(X, columns, files)
+    _refuse_text(estimator, X, files)
+    if Y is not None and Y.ndim == 2:
+        import pandas as pd
+
+        Y = pd.DataFrame(Y, columns=list(table.target_names))
+    return Rows(X, Y, qid)
+
+
+def _without_queries(X: Any, name: str, files: str) -> tuple[Any, Any]:
+    """Features without the column of queries, and that."""
+    if name not in X.columns:
+        raise ValueError(f"--qid {name}: {files} has no such column.")
+    column = X[name]
+    if column.isna().any():
+        raise ValueError(f"--qid {name}: {files} has rows without a query.")
+    values = column.astype(str) if hasattr(column, "cat") else column
+    return X.drop(columns=name), values.to_numpy()
+
+
+def _resized(X: sparse.csr_matrix, n_features: int, files: str) -> sparse.csr_matrix:
+    # svmlight has no header: a feature that training never saw is an ordinary day, and cannot matter to the model
+    if X.shape[1] > n_features:
+        typer.echo(
+            f"sparseleaf: warning: {files}: features above {n_features - 1} are left out; training had none",
+            err=True,
+        )
+        return X[:, :n_features]
+    X.resize(X.shape[0], n_features)
+    return X
+
+
+def _in_order(X: Any, columns: Columns, files: str) -> Any:
+    if columns.names is not None:
+        for name in columns.names:
+            if name not in X.columns:
+                raise ValueError(f"{files}: found no column {name!r}, which training had.")
+        return X[list(columns.names)]
+    if X.shape[1] != columns.count:
+        raise ValueError(
+            f"{files}: found {X.shape[1]} features; wanted the {columns.count} of training (--target names"
+            " columns that are no features)."
+        )
+    return X
+
+
+def _refuse_text(estimator: Any, X: Any, files: str) -> None:
+    from sklearn.utils import get_tags
+
+    from sparseleaf.data.tables import text_sample
+
+    if get_tags(estimator).input_tags.categorical:
+        return
+    for name in X.columns[X.dtypes == "category"]:
+        raise ValueError(
+            f"{files}: the column {name!r} holds text, such as {text_sample(X[name].cat.categories)!r};"
+            f" {estimator.method} takes numbers only."
+        )
+
+
+def topk_ids(estimator: Any, X: Any, k: int, n_jobs: int | None) -> tuple[Any, Any]:
+    """Label ids and scores of the k best labels, for models with label names too."""
+    estimator.n_jobs = n_jobs
+    return estimator._topk_ids(X, k, None)  # type: ignore[no-any-return]
 
 
 def check_output(path: Path, option: str, inputs: Iterable[Path] = ()) -> None:

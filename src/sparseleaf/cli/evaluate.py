@@ -8,28 +8,51 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sparseleaf.cli._common import AsJson, Data, Jobs, Model, read_rows, topk_ids
+from sparseleaf.cli._common import (
+    AsJson,
+    Columns,
+    Data,
+    DataFormat,
+    Format,
+    Jobs,
+    Model,
+    Qid,
+    Reading,
+    Rows,
+    Target,
+    read_rows,
+    topk_ids,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from scipy import sparse
+
 KS = (1, 3, 5)
+NUMBERS = ("rmse", "mae", "r2")
+RANKS = ("ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "map", "mrr", "pairwise")
 
 
 def evaluate(
     model: Model,
     data: Data,
+    target: Target = None,
+    format_: DataFormat = Format.AUTO,
+    qid: Qid = None,
     as_json: AsJson = False,
     a: Annotated[float, typer.Option("-A", help="Constant A of the propensities.")] = 0.55,
     b: Annotated[float, typer.Option("-B", help="Constant B of the propensities.")] = 1.5,
     jobs: Jobs = None,
 ) -> None:
-    """Measure precision and nDCG at 1, 3 and 5, also weighted by propensity (PS), in percent.
+    """Measure a model on labelled rows.
 
-    Propensities come from the label counts of training, which the model keeps. A and B are 0.5 and 0.4 for
-    WikiLSHTC-325K and Wikipedia-500K, 0.6 and 2.6 for Amazon-670K and Amazon-3M, the defaults for other sets.
+    Classes and labels: precision and nDCG at 1, 3 and 5, also weighted by propensity (PS), in percent. Propensities
+    come from the label counts of training, which the model keeps. A and B are 0.5 and 0.4 for WikiLSHTC-325K and
+    Wikipedia-500K, 0.6 and 2.6 for Amazon-670K and Amazon-3M, the defaults for other sets. Numbers: RMSE, MAE and R²
+    of every output. Rankings: NDCG, MAP, MRR and pairs in the right order.
     """
-    result = measure(model, data, a, b, jobs)
+    result = measure(model, data, Reading.of(format_, target, jobs, qid), a, b)
     if as_json:
         typer.echo(json.dumps(result))
         return
@@ -39,11 +62,23 @@ def evaluate(
     from rich.table import Table
 
     table = Table(title=escape(model.name), caption=_speed(result))
-    table.add_column("%")
-    for k in KS:
-        table.add_column(f"@{k}", justify="right")
-    for name in ("P", "nDCG", "PSP", "PSnDCG"):
-        table.add_row(name, *(f"{result[f'{name}@{k}']:.2f}" for k in KS))
+    if "P@1" in result:
+        table.add_column("%")
+        for k in KS:
+            table.add_column(f"@{k}", justify="right")
+        for name in ("P", "nDCG", "PSP", "PSnDCG"):
+            table.add_row(name, *(f"{result[f'{name}@{k}']:.2f}" for k in KS))
+    elif "outputs" in result:
+        table.add_column("output")
+        for name in NUMBERS:
+            table.add_column(name.upper(), justify="right")
+        for output, found in {**result["outputs"], "all": result}.items():
+            table.add_row(escape(output), *(f"{found[name]:.4g}" for name in NUMBERS))
+    else:
+        table.add_column("metric")
+        table.add_column("mean over queries", justify="right")
+        for name in RANKS:
+            table.add_row(name, f"{result[name]:.4f}")
     Console().print(table)
 
 
@@ -51,30 +86,96 @@ def _speed(result: dict[str, Any]) -> str:
     return f"{result['rows']:,} rows, {result['ms_per_row']:.4f} ms a row"
 
 
-def measure(model: Path, data: list[Path], a: float, b: float, n_jobs: int | None) -> dict[str, Any]:
+def measure(model: Path, data: list[Path], how: Reading, a: float, b: float) -> dict[str, Any]:
     """All that ``--json`` prints."""
     import numpy as np
-    from scipy import sparse
 
     import sparseleaf
     from sparseleaf import metrics
 
     estimator = sparseleaf.load(model)
-    known = estimator.model_.n_labels
-    counts = np.asarray(estimator.model_.label_counts, np.int64)
-    metrics.propensities_from_counts(counts[:0], 1, a, b)  # refuses bad A and B before rows are read
-    X, Y = read_rows(data, estimator.model_.n_features, n_jobs)
-    if X.shape[0] == 0:
+    metrics.propensities_from_counts(
+        np.empty(0, np.int64), 1, a, b
+    )  # refuses bad A and B before rows are read
+    rows = read_rows(estimator, data, how, Columns.of_model(estimator))
+    if rows.X.shape[0] == 0:
         raise ValueError(f"{', '.join(map(str, data))}: found no rows to measure on.")
     began = time.perf_counter()
-    ids, _ = topk_ids(estimator, X, max(KS), n_jobs)
+    if hasattr(estimator, "predict_topk"):
+        found = topk_ids(estimator, rows.X, max(KS), how.n_jobs)[0]
+    else:
+        estimator.n_jobs = how.n_jobs
+        found = estimator.predict(rows.X)
     seconds = time.perf_counter() - began
+    try:
+        if hasattr(estimator, "predict_topk"):
+            result = _labels(estimator, rows, found, a, b)
+        elif hasattr(estimator, "rank"):
+            result = _ranks(rows, found)
+        else:
+            result = _numbers(estimator, rows, found)
+    except ValueError as error:
+        raise ValueError(f"{', '.join(map(str, data))}: {error}") from None
+    n_rows = rows.X.shape[0]
+    return result | {"rows": n_rows, "seconds": seconds, "ms_per_row": 1000 * seconds / n_rows}
+
+
+def _labels(estimator: Any, rows: Rows, ids: Any, a: float, b: float) -> dict[str, Any]:
+    import numpy as np
+
+    from sparseleaf import metrics
+
+    truth = _truth(estimator, rows.X.shape[0], rows.Y)
+    counts = np.asarray(estimator.model_.label_counts, np.int64)
     # a label that training never saw cannot be found, but it is a true label: its count is 0
-    n_labels = max(known, Y.shape[1])
-    truth = sparse.csr_matrix((Y.data, Y.indices, Y.indptr), shape=(Y.shape[0], n_labels))
-    counts = np.concatenate([counts, np.zeros(n_labels - known, np.int64)])
+    counts = np.concatenate([counts, np.zeros(truth.shape[1] - len(counts), np.int64)])
     propensity = metrics.propensities_from_counts(counts, estimator.model_.n_train_rows, a, b)
-    result: dict[str, Any] = {
-        name: round(value, 6) for name, value in metrics.evaluate(truth, ids, propensity, KS).items()
-    }
-    return result | {"rows": X.shape[0], "seconds": seconds, "ms_per_row": 1000 * seconds / X.shape[0]}
+    return {name: round(value, 6) for name, value in metrics.evaluate(truth, ids, propensity, KS).items()}
+
+
+def _truth(estimator: Any, n_rows: int, Y: Any) -> sparse.csr_matrix:
+    """True labels as columns of the model's, and behind them those that training never saw.
+
+    XC text knows labels by their column, whatever the model calls them; other files by name.
+    """
+    from scipy import sparse
+
+    from sparseleaf.estimators.base import encode_known
+
+    model = estimator.model_
+    if sparse.issparse(Y):
+        width = max(model.n_labels, Y.shape[1])
+        return sparse.csr_matrix((Y.data, Y.indices, Y.indptr), shape=(n_rows, width))
+    return encode_known(Y, n_rows, model.known_labels)
+
+
+def _numbers(estimator: Any, rows: Rows, predicted: Any) -> dict[str, Any]:
+    """RMSE, MAE and R² of every output, over the rows in which it is known, and their means."""
+    import numpy as np
+
+    values = rows.Y.toarray() if hasattr(rows.Y, "toarray") else rows.Y
+    truth = np.asarray(values, np.float64).reshape(len(predicted), -1)
+    predicted = np.asarray(predicted, np.float64).reshape(len(predicted), -1)
+    if truth.shape != predicted.shape:
+        raise ValueError(f"found {truth.shape[1]} targets; wanted {predicted.shape[1]}, as in training.")
+    names = getattr(estimator, "output_names_", None)
+    outputs = {}
+    for j in range(truth.shape[1]):
+        known = ~np.isnan(truth[:, j])
+        error = predicted[known, j] - truth[known, j]
+        around = ((truth[known, j] - truth[known, j].mean()) ** 2).sum() if known.any() else 0.0
+        outputs[f"y{j}" if names is None else str(names[j])] = {
+            "rmse": float(np.sqrt((error**2).mean())) if known.any() else float("nan"),
+            "mae": float(np.abs(error).mean()) if known.any() else float("nan"),
+            "r2": float(1 - (error**2).sum() / around) if around > 0 else float("nan"),
+        }
+    means = {name: float(np.nanmean([found[name] for found in outputs.values()])) for name in NUMBERS}
+    return means | {"outputs": outputs}
+
+
+def _ranks(rows: Rows, scores: Any) -> dict[str, Any]:
+    from sparseleaf import ranking
+
+    if rows.qid is None:
+        raise ValueError("found no queries; wanted svmlight with qid:, or --qid COLUMN.")
+    return dict(ranking.evaluate(rows.Y, scores, rows.qid))

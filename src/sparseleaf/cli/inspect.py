@@ -68,7 +68,7 @@ def describe(path: Path) -> dict[str, Any]:
         "n_leaves": n_leaves,
         "depth_max": int(deepest.max(initial=0)),
         "depth_mean": float(deepest.mean()) if len(deepest) else 0.0,
-        "labels_per_leaf": len(trees.leaf_labels) / n_leaves if n_leaves else 0.0,
+        "labels_per_leaf": len(trees.leaf_values) / n_leaves if n_leaves else 0.0,
         "projection_shape": None if model.projection is None else list(model.projection.components.shape),
         "keep_raw": model.projection is not None and model.projection.keep_raw,
         "top_features": [
@@ -84,7 +84,8 @@ def column(model: TrainedModel, number: int) -> dict[str, Any]:
     projected = 0 if model.projection is None else model.projection.components.shape[1]
     if number < projected:
         return {"feature": number, "kind": "projected"}
-    return {"feature": number - projected, "kind": "raw"}
+    found = {"feature": number - projected, "kind": "raw"}
+    return found if model.feature_names is None else found | {"name": model.feature_names[number - projected]}
 
 
 def tree_depths(trees: Trees) -> Array:
@@ -136,7 +137,7 @@ def _show(path: Path, found: dict[str, Any]) -> None:
         "size": readable_bytes(found["bytes"])
         + f" ({', '.join(f'{name} {readable_bytes(n)}' for name, n in found['bytes_by_part'].items() if n)})",
         "top features": ", ".join(
-            f"{top['kind']} {top['feature']} ({100 * top['importance']:.1f}%)"
+            f"{top.get('name', '{kind} {feature}'.format(**top))} ({100 * top['importance']:.1f}%)"
             for top in found["top_features"]
         ),
         "parameters": "  ".join(f"{name}={value}" for name, value in found["parameters"].items()),

@@ -1,28 +1,35 @@
-"""``sparseleaf predict``: a model and rows in, the best labels of every row out."""
+"""``sparseleaf predict``: a model and rows in, the best labels of every row out, or the outputs of a regressor."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
 from typing import IO, Annotated, Any
 
 import typer
 
-from sparseleaf.cli._common import Data, Jobs, Model, check_output, read_rows, topk_ids
+from sparseleaf.cli._common import (
+    Columns,
+    Data,
+    DataFormat,
+    Format,
+    Jobs,
+    Model,
+    Qid,
+    Reading,
+    Target,
+    check_output,
+    read_rows,
+    topk_ids,
+)
 
 LINES = 10_000
 """Rows formatted at a time."""
-
-
-class Format(StrEnum):
-    """How a row is written."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 def predict(
@@ -33,37 +40,84 @@ def predict(
         Path | None,
         typer.Option("--output", "-o", help="File to write, gzipped for .gz; - is stdout, the default."),
     ] = None,
-    format_: Annotated[
-        Format, typer.Option("--format", help="label:score pairs, or a JSON object a row.")
-    ] = Format.TEXT,
+    target: Target = None,
+    format_: DataFormat = Format.AUTO,
+    qid: Qid = None,
+    as_json: Annotated[bool, typer.Option("--json", help="A JSON object a row.")] = False,
     jobs: Jobs = None,
 ) -> None:
     """Write the best labels of every row, best first: [bold]label:score label:score …[/bold].
 
     Labels are ids, or names where the model has them. A name with spaces, colons or quotes in it is written
-    as a JSON string.
+    as a JSON string. A model of numbers writes CSV, a column for each target. Target columns of a table need
+    not be there, and are not looked at.
     """
     to_file = output is not None and str(output) != "-"
     if to_file and output is not None and (not output.exists() or output.is_file()):
         check_output(output, "--output", [model, *data])
 
     import sparseleaf
-    from sparseleaf.data.targets import decode
 
     estimator = sparseleaf.load(model)
-    X, _ = read_rows(data, estimator.model_.n_features, jobs)
-    ids, scores = topk_ids(estimator, X, k, jobs)
+    how = Reading.of(format_, target, jobs, qid)
+    rows = read_rows(estimator, data, how, Columns.of_model(estimator), labelled=False)
+    lines = (
+        topk_lines(estimator, rows.X, k, as_json, jobs)
+        if hasattr(estimator, "predict_topk")
+        else output_lines(estimator, rows.X, as_json)
+    )
     with _opened(output if to_file else None) as file:
-        for begin in range(0, len(ids), LINES):
-            some = slice(begin, begin + LINES)
-            labels = decode(ids[some], estimator.model_.label_names).tolist()
-            rows = zip(labels, scores[some].tolist(), ids[some].tolist(), strict=True)
-            file.write("".join(_line(*row, format_) for row in rows).encode())
+        for some in lines:
+            file.write(some.encode())
 
 
-def _line(labels: list[Any], scores: list[float], ids: list[int], format_: Format) -> str:
+def topk_lines(estimator: Any, X: Any, k: int, as_json: bool, n_jobs: int | None) -> Iterator[str]:
+    """The k best labels of every row, as text in blocks of lines."""
+    from sparseleaf.data.targets import decode
+
+    ids, scores = topk_ids(estimator, X, k, n_jobs)
+    for begin in range(0, len(ids), LINES):
+        some = slice(begin, begin + LINES)
+        labels = decode(ids[some], estimator.model_.label_names).tolist()
+        rows = zip(labels, scores[some].tolist(), ids[some].tolist(), strict=True)
+        yield "".join(_line(*row, as_json) for row in rows)
+
+
+def output_lines(estimator: Any, X: Any, as_json: bool) -> Iterator[str]:
+    """The outputs of an estimator that predicts numbers, as text in blocks of lines.
+
+    CSV with a column for each output, named by ``estimator.output_names_``, else y0, y1, …; or JSON objects.
+    A number has as many digits as it takes to read the same one back.
+    """
+    import numpy as np
+
+    values = np.asarray(estimator.predict(X))
+    values = values[:, None] if values.ndim == 1 else values
+    names = getattr(estimator, "output_names_", None)
+    names = [f"y{i}" for i in range(values.shape[1])] if names is None else [str(name) for name in names]
+    if len(names) != values.shape[1]:
+        raise ValueError(f"the model names {len(names)} outputs and predicts {values.shape[1]}.")
+    if not as_json:
+        yield _csv([names])
+    for begin in range(0, len(values), LINES):
+        rows = values[begin : begin + LINES].astype(str).tolist()
+        if as_json:
+            yield "".join(
+                json.dumps({n: float(v) for n, v in zip(names, row, strict=True)}) + "\n" for row in rows
+            )
+        else:
+            yield _csv(rows)
+
+
+def _csv(rows: list[list[str]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
+
+
+def _line(labels: list[Any], scores: list[float], ids: list[int], as_json: bool) -> str:
     found = sum(i >= 0 for i in ids)  # what is missing is at the end
-    if format_ is Format.JSON:
+    if as_json:
         short = [float(f"{score:.6g}") for score in scores[:found]]
         return json.dumps({"labels": labels[:found], "scores": short}, ensure_ascii=False) + "\n"
     pairs = (f"{_quoted(label)}:{score:.6g}" for label, score in zip(labels[:found], scores, strict=False))

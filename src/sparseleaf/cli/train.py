@@ -1,33 +1,63 @@
-"""``sparseleaf train``: XC files in, a model file out."""
+"""``sparseleaf train``: data files in, a model file out."""
 
 from __future__ import annotations
 
 import difflib
 import time
 import warnings
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from sparseleaf.cli._common import Data, Jobs, check_output, read_rows, readable_bytes
+from sparseleaf.cli._common import (
+    Columns,
+    Data,
+    DataFormat,
+    Format,
+    Jobs,
+    Qid,
+    Reading,
+    Rows,
+    Target,
+    check_output,
+    read_rows,
+    readable_bytes,
+)
 
 if TYPE_CHECKING:
-    from sparseleaf.estimators import SparseGBDTClassifier
+    from sparseleaf.estimators.base import ModelEstimator
 
 INTERRUPTED = 130
+
+
+class Task(StrEnum):
+    """What a model is for."""
+
+    AUTO = "auto"
+    CLASSIFICATION = "classification"
+    REGRESSION = "regression"
 
 
 def train(
     data: Data,
     model: Annotated[Path, typer.Option("--model", "-m", help="Model file to write.")],
-    method: Annotated[str, typer.Option(help="Which system trains.")] = "gbdt-sparse",
+    method: Annotated[
+        str, typer.Option(help="Which system trains: gbdt-sparse, gbdt-mo or rank.")
+    ] = "gbdt-sparse",
+    task: Annotated[
+        Task, typer.Option(help="For gbdt-mo: numbers are regression, all else classes, unless told.")
+    ] = Task.AUTO,
     settings: Annotated[
         list[str] | None,
         typer.Option(
             "--set", "-s", metavar="NAME=VALUE", help="Set a parameter, e.g. n_trees=200; may be repeated."
         ),
     ] = None,
+    target: Target = None,
+    format_: DataFormat = Format.AUTO,
+    qid: Qid = None,
     valid: Annotated[Path | None, typer.Option(help="Rows to measure on after every tree.")] = None,
     jobs: Jobs = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of all random draws.")] = None,
@@ -38,19 +68,20 @@ def train(
     if verbose and quiet:
         raise ValueError("--verbose and --quiet exclude each other.")
     given = {"n_jobs": jobs, "random_state": seed, "verbose": 2 if verbose else 0 if quiet else None}
-    estimator = make_estimator(method, settings or [], given)
-    if estimator.early_stopping_rounds is not None and valid is None:
+    candidates = make_estimators(method, task, settings or [], given)
+    any_estimator: Any = next(iter(candidates.values()))
+    if any_estimator.early_stopping_rounds is not None and valid is None:
         raise ValueError(
-            f"early_stopping_rounds={estimator.early_stopping_rounds} needs --valid FILE to measure on."
+            f"early_stopping_rounds={any_estimator.early_stopping_rounds} needs --valid FILE to measure on."
         )
     check_output(model, "--model", [*data, *([valid] if valid else [])])
 
-    from sparseleaf.data import load_xc
-
-    X, Y = load_xc(data, n_jobs=jobs)
-    eval_set = read_rows([valid], X.shape[1], jobs) if valid else None
+    how = Reading.of(format_, target, jobs, qid)
+    rows = read_rows(any_estimator, data, how)
+    watched = read_rows(any_estimator, [valid], how, Columns.of_rows(rows.X)) if valid else None
+    estimator = _fitting(candidates, rows.Y)
     began = time.perf_counter()
-    interrupted = _fit(estimator, X, Y, eval_set)
+    interrupted = _fit(estimator, rows, watched)
     seconds = time.perf_counter() - began
     estimator.save(model)
     if interrupted or not quiet:
@@ -59,16 +90,38 @@ def train(
         raise typer.Exit(INTERRUPTED)
 
 
-def make_estimator(method: str, settings: list[str], given: dict[str, Any]) -> SparseGBDTClassifier:
-    """The estimator of that method; ``given`` are parameters with options of their own (None: not given)."""
+def make_estimators(
+    method: str, task: Task, settings: list[str], given: dict[str, Any]
+) -> dict[str, ModelEstimator]:
+    """Estimators of that method by task, with their settings; those that cannot take them are left out.
+
+    ``given`` are parameters with options of their own (None: not given).
+    """
     from sparseleaf.estimators import ESTIMATORS
-    from sparseleaf.estimators.parameters import parse_settings
 
     if method not in ESTIMATORS:
         near = difflib.get_close_matches(method, ESTIMATORS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(ESTIMATORS)}."
         raise ValueError(f"--method {method!r}: there is no such method; {hint}")
-    kind = ESTIMATORS[method]
+    kinds = ESTIMATORS[method]
+    if task is not Task.AUTO:
+        if task.value not in kinds:
+            raise ValueError(f"--task {task.value}: {method} is for {' and '.join(kinds)}.")
+        kinds = {task.value: kinds[task.value]}
+    found, errors = {}, []
+    for name, kind in kinds.items():
+        try:
+            found[name] = _make(kind, settings, given)
+        except ValueError as error:
+            errors.append(error)
+    if not found:
+        raise errors[0]
+    return found
+
+
+def _make(kind: type[ModelEstimator], settings: list[str], given: dict[str, Any]) -> ModelEstimator:
+    from sparseleaf.estimators.parameters import parse_settings
+
     values = parse_settings(settings, kind.parameter_table)
     for name, value in given.items():
         if value is not None and name in values:
@@ -78,19 +131,31 @@ def make_estimator(method: str, settings: list[str], given: dict[str, Any]) -> S
     return kind(**{"verbose": 1, **values})
 
 
-def summary(estimator: SparseGBDTClassifier, seconds: float, path: Path) -> str:
+def _fitting(candidates: dict[str, ModelEstimator], Y: Any) -> Any:
+    """The estimator for such targets: numbers are regression, labels and text are classes."""
+    if len(candidates) == 1:
+        return next(iter(candidates.values()))
+    if hasattr(Y, "columns"):
+        numbers = all(kind.kind in "fiu" for kind in Y.dtypes)
+    else:
+        numbers = getattr(getattr(Y, "dtype", None), "kind", "O") in "fiu" and not hasattr(Y, "indptr")
+    return candidates["regression" if numbers else "classification"]
+
+
+def summary(estimator: Any, seconds: float, path: Path) -> str:
     """What came out, in one line."""
     text = (
         f"wrote {path}: {estimator.model_.n_trees} trees in {seconds:.1f} s,"
         f" {readable_bytes(path.stat().st_size)}"
     )
     for name, values in estimator.history_.items():
-        best = max(values)
-        text += f"; best {name} {best:.2f} with {values.index(best) + 1} trees"
+        lower = name.split()[-1] in ("loss", "rmse", "mae")
+        best = min(values) if lower else max(values)
+        text += f"; best {name} {best:.4g} with {values.index(best) + 1} trees"
     return text
 
 
-def _fit(estimator: SparseGBDTClassifier, X: Any, Y: Any, eval_set: tuple[Any, Any] | None) -> bool:
+def _fit(estimator: Any, rows: Rows, watched: Rows | None) -> bool:
     """Train; whether Ctrl-C ended it early. ``fit`` then keeps its trees and warns."""
     interrupted = False
     show = warnings.showwarning
@@ -107,8 +172,15 @@ def _fit(estimator: SparseGBDTClassifier, X: Any, Y: Any, eval_set: tuple[Any, A
         interrupted |= str(message).startswith("interrupted")
         show(message, category, filename, lineno, file, line)
 
+    more: dict[str, Any] = {}
+    eval_set: tuple[Any, ...] | None = None if watched is None else (watched.X, watched.Y)
+    if hasattr(estimator, "rank"):
+        if rows.qid is None or (watched is not None and watched.qid is None):
+            raise ValueError("rank: found rows without queries; wanted svmlight with qid:, or --qid COLUMN.")
+        more = {"qid": rows.qid}
+        eval_set = None if watched is None else (watched.X, watched.Y, watched.qid)
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)  # whatever the environment says: a model may hang on it
         warnings.showwarning = watch
-        estimator.fit(X, Y, eval_set=eval_set)
+        estimator.fit(rows.X, rows.Y, eval_set=eval_set, **more)
     return interrupted

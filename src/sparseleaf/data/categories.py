@@ -46,7 +46,7 @@ def find_categories(X: Any, wanted: Any) -> Categories:
             values = np.asarray(column)
             known = values[~_missing(column)]
             names = sorted(set(known.tolist()), key=lambda name: (str(type(name)), name))
-        names = [_plain(name) for name in names]
+        names = list(dict.fromkeys(_plain(name) for name in names))
         if len(names) > MAX_CATEGORIES:
             raise ValueError(
                 f"X: feature {_name(X, feature)!r} has {len(names)} categories; wanted at most {MAX_CATEGORIES}."
@@ -130,14 +130,18 @@ def _missing(column: Any) -> Array:
         return np.asarray(column.isna(), bool)
     if column.dtype.kind == "f":
         return np.asarray(np.isnan(column))
-    return np.array([value is None or value != value for value in column.tolist()], bool)
+    return np.array([_is_missing(value) for value in column.tolist()], bool)
+
+
+def _is_missing(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # pandas' NA is neither equal to itself nor not
+        return True
 
 
 def _plain(name: Any) -> Any:
-    """A name as the model file can hold it: text, or a number."""
-    if isinstance(name, str):
-        return name
-    if isinstance(name, bool | np.bool_):
-        return str(bool(name))
-    number = float(name)
-    return int(number) if number.is_integer() else number
+    """A name as the model file can hold it: a number, or text, which also stands for intervals, dates and so on."""
+    if isinstance(name, bool | np.bool_) or not isinstance(name, int | float | np.number):
+        return str(name)
+    return int(name) if float(name).is_integer() else float(name)

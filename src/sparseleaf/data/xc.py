@@ -6,9 +6,7 @@ count from 0, either part of a row may be empty. In: one or more files, plain or
 
 from __future__ import annotations
 
-import gzip
 import os
-import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -19,14 +17,13 @@ from scipy import sparse
 from sklearn.utils import check_array
 
 from sparseleaf import _kernels
-from sparseleaf._files import replacing
+from sparseleaf._files import read_bytes, replacing
 from sparseleaf.data.targets import encode_targets
 
 __all__ = ["load_xc", "save_xc"]
 
 PathLike = str | os.PathLike[str]
 
-_GZIP_MAGIC = b"\x1f\x8b"
 # Entries formatted at a time: text is some ten times larger than the arrays, so it is never held whole.
 _ENTRIES_PER_BLOCK = 4_000_000
 
@@ -127,7 +124,7 @@ def _n_threads(n_jobs: int | None) -> int:
 
 
 def _load_one(path: Path, n_threads: int) -> tuple[sparse.csr_matrix, sparse.csr_matrix]:
-    text = _read(path)
+    text = read_bytes(path)
     try:
         n, d, k, label_indptr, labels, indptr, features, values = _kernels.xc_parse(text, n_threads)
     except ValueError as error:
@@ -136,18 +133,6 @@ def _load_one(path: Path, n_threads: int) -> tuple[sparse.csr_matrix, sparse.csr
     X = sparse.csr_matrix((values, features, indptr), shape=(n, d))
     Y = sparse.csr_matrix((np.ones(labels.size, dtype=np.float32), labels, label_indptr), shape=(n, k))
     return _canonical(X), _canonical(Y)
-
-
-def _read(path: Path) -> bytes:
-    text = path.read_bytes()
-    if not text.startswith(_GZIP_MAGIC):
-        return text
-    try:
-        return gzip.decompress(text)
-    except EOFError:
-        raise ValueError(f"{path}: found a gzip stream that is cut short, wanted a complete one") from None
-    except (gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(f"{path}: found a damaged gzip stream ({error}), wanted a valid one") from None
 
 
 def _canonical(matrix: sparse.csr_matrix) -> sparse.csr_matrix:

@@ -21,7 +21,7 @@ class DenseShard(Shard):
 
     Parameters
     ----------
-    bins, missing_bins, n_jobs, first_row
+    bins, missing_bins, n_jobs, first_row, draws
         See :class:`Shard`.
     targets : DenseTargets
     scores : float32 array, shape (n_rows, n_outputs)
@@ -42,8 +42,9 @@ class DenseShard(Shard):
         *,
         matrix: bool = False,
         first_row: int = 0,
+        draws: Array | None = None,
     ) -> None:
-        super().__init__(bins, missing_bins, n_jobs, first_row=first_row)
+        super().__init__(bins, missing_bins, n_jobs, first_row=first_row, draws=draws)
         self.targets = targets
         self.scores = scores
         self._loss = loss
@@ -52,16 +53,17 @@ class DenseShard(Shard):
         self._diagonal = self._h = np.empty((0, 0), np.float32)
         self._columns = np.empty((0, 0), np.float32)
 
-    def gradients(self) -> tuple[Array, Array]:
+    def gradients(self, round_number: int) -> tuple[Array, Array]:
         """Gradients and curvatures at the scores so far; the largest of every column of both."""
+        loss = self._loss.at(round_number)
         if self._g.shape != self.scores.shape:
             self._g = np.empty_like(self.scores)
             self._diagonal = self._loss.curvature_room(self.targets, self.scores.shape)
-        largest = self._loss.gradients(self.targets, self.scores, self._g, self._diagonal, self._n_jobs)
+        largest = loss.gradients(self.targets, self.scores, self._g, self._diagonal, self._n_jobs)
         if not self._matrix:
             self._h = self._diagonal
             return largest
-        self._h = self._loss.matrices(self.targets, self.scores, self._g, self._n_jobs)
+        self._h = loss.matrices(self.targets, self.scores, self._g, self._n_jobs)
         return largest[0], np.abs(self._h).max(axis=0, initial=0.0)
 
     def output_norms(self, scale: Array) -> Array:

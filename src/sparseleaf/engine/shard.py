@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sparseleaf import _kernels
-from sparseleaf._arrays import empty_aligned, hash_rows
+from sparseleaf._arrays import empty_aligned, hash_numbers
 from sparseleaf.binning import common_bins
 from sparseleaf.boosting.columns import padded_width
 
@@ -35,19 +35,30 @@ class Shard:
         Threads.
     first_row : int
         Global number of the first row: random draws depend on it, not on the shard.
+    draws : int64 array, shape (n_rows,), optional
+        Numbers to draw rows by, in place of their global ones: those with the same are drawn together.
     """
 
-    def __init__(self, bins: Array, missing_bins: Array, n_jobs: int, *, first_row: int = 0) -> None:
+    def __init__(
+        self,
+        bins: Array,
+        missing_bins: Array,
+        n_jobs: int,
+        *,
+        first_row: int = 0,
+        draws: Array | None = None,
+    ) -> None:
         self.bins = bins
         self.missing_bins = missing_bins
         self.n_rows: int = bins.shape[0]
         self._n_jobs = n_jobs
-        self._first_row = first_row
+        self._draws = np.arange(first_row, first_row + self.n_rows) if draws is None else draws
         # features with one common bin are also kept as the rows that have another
         self._common = common_bins(bins)
         if bins.dtype == np.uint8:
             self._uncommon = _kernels.uncommon_bins(bins, self._common, n_jobs)
         self._residuals = np.empty((0, 0), np.int16)
+        self._count_column = -1
         self._rows = np.empty(0, np.int32)
         self._unsampled = np.empty(0, np.int32)
         self._starts: list[int] = []
@@ -56,9 +67,13 @@ class Shard:
     def make_columns(self, width: int) -> None:
         """Room for the integer columns of the histograms."""
         padded = padded_width(width)
-        if self._residuals.shape[1] != padded:
-            self._residuals = empty_aligned((self.n_rows, padded), np.int16)
-            self._residuals[:] = 0
+        if self._residuals.shape[1] == padded:
+            return
+        self._residuals = empty_aligned((self.n_rows, padded), np.int16)
+        self._residuals[:] = 0
+        if width < padded:  # padding leaves a column: rows are counted in it
+            self._count_column = padded - 1
+            self._residuals[:, -1] = 1
 
     def missing_features(self) -> Array:
         """Rows without a value, of every feature, int64."""
@@ -73,7 +88,7 @@ class Shard:
             self._rows = np.arange(self.n_rows, dtype=np.int32)
             self._unsampled = np.empty(0, np.int32)
         else:
-            sampled = hash_rows(self.n_rows, *key, first=self._first_row) < np.uint64(int(share * 2.0**64))
+            sampled = hash_numbers(self._draws, *key) < np.uint64(int(share * 2.0**64))
             self._rows = np.flatnonzero(sampled).astype(np.int32)
             self._unsampled = np.flatnonzero(~sampled).astype(np.int32)
         self._starts, self._ends = [0], [len(self._rows)]
@@ -93,6 +108,7 @@ class Shard:
             pool.features,
             pool.offsets,
             (self._common[pool.features] >= 0).astype(np.uint8),
+            self._count_column,
             pool.sums,
             pool.counts,
             self._n_jobs,
@@ -107,6 +123,7 @@ class Shard:
             at,
             pool.features,
             pool.offsets,
+            self._count_column,
             pool.sums,
             pool.counts,
             self._n_jobs,

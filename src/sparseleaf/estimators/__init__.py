@@ -2,11 +2,13 @@
 
 from sparseleaf.estimators.base import ModelEstimator
 from sparseleaf.estimators.multi import MultiGBDTClassifier, MultiGBDTRegressor
+from sparseleaf.estimators.ranker import GBDTRanker
 from sparseleaf.estimators.sparse import SparseGBDTClassifier
 
 ESTIMATORS: dict[str, dict[str, type[ModelEstimator]]] = {
     "gbdt-sparse": {"classification": SparseGBDTClassifier},
     "gbdt-mo": {"classification": MultiGBDTClassifier, "regression": MultiGBDTRegressor},
+    "rank": {"regression": GBDTRanker},
 }
 """Estimators by method, as the command line and model files name it, and by what they are for."""
 
@@ -16,4 +18,11 @@ def task_of(target_kind: str) -> str:
     return "regression" if target_kind.startswith("regression") else "classification"
 
 
-__all__ = ["ESTIMATORS", "MultiGBDTClassifier", "MultiGBDTRegressor", "SparseGBDTClassifier", "task_of"]
+__all__ = [
+    "ESTIMATORS",
+    "GBDTRanker",
+    "MultiGBDTClassifier",
+    "MultiGBDTRegressor",
+    "SparseGBDTClassifier",
+    "task_of",
+]

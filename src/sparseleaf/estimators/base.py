@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -18,6 +18,7 @@ from sparseleaf.data.targets import decode, encode_targets
 from sparseleaf.estimators.parameters import Parameter, check_parameters
 from sparseleaf.metrics import precision_at_k
 from sparseleaf.model import Model, save_model
+from sparseleaf.model.explain import MEMORY_MB, shap_values
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
@@ -74,7 +75,12 @@ class ModelEstimator(BaseEstimator):  # type: ignore[misc]
         if unknown:
             raise ValueError(f"parameters: {unknown[0]!r} is unknown to {cls.__name__}; update sparseleaf.")
         estimator = cls(**model.parameters)
-        check_parameters(cls.__name__, estimator.get_params(deep=False), cls.parameter_table)
+        told = {
+            name: parameter
+            for name, parameter in cls.parameter_table.items()
+            if not (parameter.function and model.parameters.get(name) == CUSTOM)
+        }
+        check_parameters(cls.__name__, estimator.get_params(deep=False), told)
         estimator.n_features_in_ = model.n_features
         if model.feature_names is not None:
             estimator.feature_names_in_ = np.array(model.feature_names, object)
@@ -112,6 +118,14 @@ class ModelEstimator(BaseEstimator):  # type: ignore[misc]
         if self.model_.projection is not None:
             refuse_nan(checked)
         return checked
+
+    def _explain(
+        self, X: Any, wanted: Sequence[Any] | Array | None, memory_mb: int, argument: str
+    ) -> tuple[Array, Array]:
+        """Shapley values and expected scores; ``argument`` is what the user calls ``wanted``."""
+        model = self._model()
+        n_jobs = effective_n_jobs(self.n_jobs)
+        return shap_values(model, self._features(X), wanted, n_jobs, memory_mb=memory_mb, argument=argument)
 
     def _validate_features(self, X: Any, *, reset: bool) -> Features:
         if sp.issparse(X) and hasattr(X, "check_format"):
@@ -237,6 +251,30 @@ class ModelClassifier(ClassifierMixin, ModelEstimator):  # type: ignore[misc]
             raise ValueError(f"every: found {every!r}; wanted an int of at least 1.")
         for used in sorted({*range(every, n_trees + 1, every), n_trees}):
             yield self.predict_topk(X, k, n_trees=used)
+
+    def shap_values(
+        self, X: Any, *, labels: Sequence[Any] | Array | None = None, memory_mb: int = MEMORY_MB
+    ) -> tuple[Array, Array]:
+        """What every column adds to every score of a row: exact Shapley values (path-dependent TreeSHAP).
+
+        Columns are the features; with a projection, which mixes them, the projected columns, followed by the features
+        where ``keep_raw`` kept them, as in ``feature_importances_``.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix, shape (n_rows, n_features)
+        labels : sequence, optional
+            Only these labels, of ``classes_``. Where there are many, all of them would not fit.
+        memory_mb : int, default=4096
+            The answer may take so many MiB; more is refused.
+
+        Returns
+        -------
+        values : float64 array, shape (n_rows, n_columns, n_labels)
+        expected : float64 array, shape (n_labels,)
+            Scores of a row of which nothing is known: ``values.sum(axis=1) + expected`` are those of the row.
+        """
+        return self._explain(X, labels, memory_mb, "labels")
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Precision at 1, or accuracy where the targets are one class a row."""

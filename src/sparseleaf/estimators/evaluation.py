@@ -40,6 +40,10 @@ def make_metric(metric: str | MetricFunction, loss: Loss, targets: DenseTargets)
     if metric == "accuracy":
         return Metric("accuracy", True, _accuracy)
     if "@" in metric:
+        if int(metric.partition("@")[2]) > targets.n_outputs:
+            raise ValueError(
+                f"eval_metric={metric!r}: found {targets.n_outputs} outputs; wanted at least as many as it ranks."
+            )
         return Metric(metric, True, _ranking(metric))
 
     def regression(known: DenseTargets, scores: Array) -> float:
@@ -50,7 +54,7 @@ def make_metric(metric: str | MetricFunction, loss: Loss, targets: DenseTargets)
         if metric == "rmse":
             return float(np.sqrt(np.average(error**2, weights=weights)))
         total = weights.sum(axis=0)
-        mean = np.nansum(y * weights, axis=0) / total
+        mean = np.nansum(y * weights, axis=0) / np.where(total > 0, total, 1)
         around = (weights * np.nan_to_num(y - mean) ** 2).sum(axis=0)
         share = (weights * error**2).sum(axis=0) / np.where(around > 0, around, 1)
         return float(np.mean(1 - share[around > 0])) if (around > 0).any() else 0.0
@@ -80,7 +84,7 @@ def _ranking(metric: str) -> Callable[[DenseTargets, Array], float]:
 
 def _custom(metric: MetricFunction, loss: Loss, targets: DenseTargets) -> Metric:
     def ask(known: DenseTargets, scores: Array) -> tuple[str, float, bool]:
-        found = metric(known.classes if len(known.classes) else known.values, loss.predict(scores))
+        found = metric(known.classes if len(known.classes) else known.values, loss.predict(scores.copy()))
         if not isinstance(found, tuple) or len(found) != 3:
             raise ValueError(
                 f"eval_metric: found a function that answers {found!r:.60}; wanted (name, value, higher_is_better)."

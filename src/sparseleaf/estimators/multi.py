@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -21,12 +22,13 @@ from sparseleaf.callbacks import Callback, EarlyStopping, best_tree
 from sparseleaf.data.categories import encode_categories, find_categories
 from sparseleaf.data.targets import decode
 from sparseleaf.estimators.base import CUSTOM, ONE_CLASS_A_ROW, ModelEstimator, encode_known
-from sparseleaf.estimators.evaluation import CLASSIFICATION_METRICS, REGRESSION_METRICS
+from sparseleaf.estimators.evaluation import CLASSIFICATION_METRICS, REGRESSION_METRICS, make_metric
 from sparseleaf.estimators.multi_targets import KnownTargets, encode_labels, encode_numbers, weighted
-from sparseleaf.estimators.multi_training import MultiTraining, SearchPlan
+from sparseleaf.estimators.multi_training import MultiTraining, Problem, SearchPlan, Watched
 from sparseleaf.estimators.parameters import Parameter, check_parameters
 from sparseleaf.metrics import precision_at_k
-from sparseleaf.model import Model, concatenate_trees, join_trees
+from sparseleaf.model import Model, concatenate_trees, join_trees, with_float_values
+from sparseleaf.model.explain import MEMORY_MB
 from sparseleaf.progress import say, training_progress
 
 if TYPE_CHECKING:
@@ -58,6 +60,7 @@ COMMON: dict[str, Parameter] = {
         "name", "The node of highest gain next, or a level at a time.", choices=tuple(FRONTIERS)
     ),
     "min_samples_leaf": Parameter("int", "Rows a leaf must have.", low=1),
+    "min_curvature_leaf": Parameter("float", "Σ of the curvatures H that a leaf must have.", low=0),
     "l2": Parameter("float", "Leaf value is -G/(H + l2).", low=0, symbol="λ"),
     "min_gain": Parameter("float", "A cut must raise Σ G²/(H + l2) by more than this.", low=0, symbol="γ"),
     "max_bins": Parameter("int", "Bins of a feature.", low=2, high=MAX_BINS, symbol="b"),
@@ -142,6 +145,7 @@ class MultiGBDT(ModelEstimator):
         max_leaves: int | None = 31,
         growth: str = "best-first",
         min_samples_leaf: int = 20,
+        min_curvature_leaf: float = 0.0,
         l2: float = 1.0,
         min_gain: float = 0.0,
         max_bins: int = 255,
@@ -172,6 +176,7 @@ class MultiGBDT(ModelEstimator):
         self.max_leaves = max_leaves
         self.growth = growth
         self.min_samples_leaf = min_samples_leaf
+        self.min_curvature_leaf = min_curvature_leaf
         self.l2 = l2
         self.min_gain = min_gain
         self.max_bins = max_bins
@@ -240,7 +245,6 @@ class MultiGBDT(ModelEstimator):
                 f"early_stopping_rounds={self.early_stopping_rounds} needs rows to measure on; wanted eval_set=(X, y)."
             )
         before = self._before(init_model)
-        n_jobs, seed = effective_n_jobs(self.n_jobs), self._seed()
         if y is None:  # in scikit-learn's words
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         features, categories = self._training_features(X, before)
@@ -248,10 +252,20 @@ class MultiGBDT(ModelEstimator):
         targets = weighted(targets, sample_weight)
         loss = self._dense_loss(known.kind)
         self._check_targets(loss, targets)
-        watched = None if eval_set is None else self._eval_rows(eval_set, known, loss, categories)
+        problem = Problem(features, categories, known, targets, loss)
+        if eval_set is not None:
+            problem = replace(problem, watched=self._eval_rows(eval_set, problem))
+        return self._train(problem, callbacks, before, counts_before=init_model is None)
+
+    def _train(
+        self, problem: Problem, callbacks: Sequence[Callback], before: Model | None, *, counts_before: bool
+    ) -> Self:
+        """Grow the trees; ``counts_before``: those that are there are among the ``n_trees``."""
+        features, targets, loss, known = problem.features, problem.targets, problem.loss, problem.known
+        n_jobs, seed = effective_n_jobs(self.n_jobs), self._seed()
         if before is not None:
             _require_same(before, features, known)
-        directions = self._directions(targets.n_outputs)
+        directions = self._directions(targets.n_outputs, problem.categories)
         plan = SearchPlan(self, loss, targets, directions)
         estimated = self._estimate(features, targets.n_outputs, plan)
         memory.require(estimated, "Fewer rows or outputs, or less max_bins, need less.")
@@ -262,8 +276,8 @@ class MultiGBDT(ModelEstimator):
         )
         start = loss.base_score(targets) if before is None else before.base_score
         assert start is not None
-        training = MultiTraining(self, plan, features, targets, categories, start, before, seed, n_jobs)
-        metric = training.watch(*watched) if watched is not None else None
+        training = MultiTraining(self, plan, problem, start, before, seed, n_jobs)
+        metric = None if problem.watched is None else problem.watched.metric
         stoppers = (
             []
             if self.early_stopping_rounds is None or metric is None
@@ -277,7 +291,7 @@ class MultiGBDT(ModelEstimator):
         )
         per_round = targets.n_outputs if self.tree_per_output else 1
         n_rounds = self.n_trees
-        if before is not None and init_model is None:  # a warm start counts the trees that are there
+        if before is not None and counts_before:
             n_rounds -= before.n_trees // per_round
             if n_rounds < 0:
                 raise ValueError(
@@ -298,6 +312,7 @@ class MultiGBDT(ModelEstimator):
             targets.n_outputs,
             categorical=training.categorical,
             all_labels=plan.all_outputs,
+            gain=None if before is None else before.trees.feature_gain,
         )
         history = run.history
         if before is not None:
@@ -320,7 +335,7 @@ class MultiGBDT(ModelEstimator):
                 history=history,
                 base_score=start,
                 feature_names=list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None,
-                categories=categories,
+                categories=problem.categories,
             )
         )
         return self
@@ -404,10 +419,16 @@ class MultiGBDT(ModelEstimator):
             model = init_model if isinstance(init_model, Model) else init_model._model()
             if model.base_score is None:
                 raise ValueError(f"init_model: found one of {model.method!r}; wanted one with dense scores.")
-            return model
-        if self.warm_start and hasattr(self, "model_"):
-            return self.model_
-        return None
+        elif self.warm_start and hasattr(self, "model_"):
+            model = self.model_
+        else:
+            return None
+        alone = bool(model.parameters.get("tree_per_output"))
+        if alone != self.tree_per_output:
+            raise ValueError(
+                f"init_model or warm_start: found tree_per_output={self.tree_per_output}; the model has {alone}."
+            )
+        return replace(model, trees=with_float_values(model.trees))
 
     def _training_features(self, X: Any, before: Model | None) -> tuple[Features, dict[int, list[Any]]]:
         if hasattr(X, "shape") and len(X.shape) == 2:
@@ -429,34 +450,36 @@ class MultiGBDT(ModelEstimator):
         if not reset and hasattr(self, "model_") and self.model_.categories:
             if not (hasattr(X, "shape") and len(X.shape) == 2):
                 X = check_array(X, dtype=None, ensure_all_finite=False)
-            if X.shape[1] == self.model_.n_features:
+            if X.shape[1] == self.model_.n_features and not self._other_names(X):
                 X = encode_categories(X, self.model_.categories)
         return super()._validate_features(X, reset=reset)
+
+    def _other_names(self, X: Any) -> bool:
+        """Whether columns have other names than in training, which scikit-learn's check will say."""
+        known = getattr(self, "feature_names_in_", None)
+        return known is not None and hasattr(X, "columns") and list(X.columns) != list(known)
 
     def _features(self, X: Any) -> Features:
         return self._validate_features(X, reset=False) if self.model_.categories else super()._features(X)
 
-    def _eval_rows(
-        self,
-        eval_set: tuple[Any, Any],
-        known: KnownTargets,
-        loss: Loss,
-        categories: dict[int, list[Any]],
-    ) -> tuple[Features, DenseTargets]:
+    def _eval_rows(self, eval_set: tuple[Any, Any], problem: Problem) -> Watched:
         if not isinstance(eval_set, tuple | list) or len(eval_set) != 2:
             raise ValueError(f"eval_set: found {type(eval_set).__name__}; wanted a pair (X, y).")
         try:
-            X = eval_set[0]
-            X = ModelEstimator._validate_features(
-                self, encode_categories(X, categories) if categories else X, reset=False
-            )
-            _, targets = self._encode(eval_set[1], X.shape[0], known)
-            self._check_targets(loss, targets)
-            return X, targets
+            X = self._eval_features(eval_set[0], problem.categories)
+            _, targets = self._encode(eval_set[1], X.shape[0], problem.known)
+            self._check_targets(problem.loss, targets)
+            if not targets.known_weights().any():
+                raise ValueError("y: found no target that is known; wanted at least one.")
+            return Watched(X, targets, make_metric(self.eval_metric, problem.loss, targets))
         except ValueError as error:
             raise ValueError(f"eval_set: {error}") from error
 
-    def _directions(self, n_outputs: int) -> Array | None:
+    def _eval_features(self, X: Any, categories: dict[int, list[Any]]) -> Features:
+        encoded = encode_categories(X, categories) if categories else X
+        return ModelEstimator._validate_features(self, encoded, reset=False)
+
+    def _directions(self, n_outputs: int, categories: dict[int, list[Any]]) -> Array | None:
         """Constraints as an int8 array (n_features, n_outputs); None where there are none."""
         given = self.monotone_constraints
         if given is None:
@@ -471,14 +494,25 @@ class MultiGBDT(ModelEstimator):
                     at = int(at)
                 if isinstance(at, bool) or not isinstance(at, int | np.integer) or not 0 <= at < n_features:
                     raise ValueError(f"monotone_constraints: found feature {name!r}, which X does not have.")
-                matrix[at] = value
+                numbers = _as_numbers(value)
+                if numbers.shape not in ((), (n_outputs,)):
+                    raise ValueError(
+                        f"monotone_constraints: found {value!r:.80} for feature {name!r}; wanted a number, or one for"
+                        f" each of {n_outputs} outputs."
+                    )
+                matrix[at] = numbers
         else:
-            matrix = np.asarray(given, np.float64)
+            matrix = _as_numbers(given)
             matrix = np.repeat(matrix[:, None], n_outputs, axis=1) if matrix.ndim == 1 else matrix
         if matrix.shape != (n_features, n_outputs) or not np.isin(matrix, (-1, 0, 1)).all():
             raise ValueError(
                 f"monotone_constraints: found shape {matrix.shape}; wanted -1, 0 or 1 for each of {n_features} features"
                 f" (and {n_outputs} outputs)."
+            )
+        unordered = [feature for feature in categories if matrix[feature].any()]
+        if unordered:
+            raise ValueError(
+                f"monotone_constraints: feature {unordered[0]} has categories, which have no order; wanted 0 for it."
             )
         return matrix.astype(np.int8) if matrix.any() else None
 
@@ -529,6 +563,8 @@ class MultiGBDTRegressor(RegressorMixin, MultiGBDT):  # type: ignore[misc]
         Always the node of highest gain, or a level at a time.
     min_samples_leaf : int, default=20
         Rows a leaf must have.
+    min_curvature_leaf : float, default=0.0
+        Curvature Σ H, over rows and outputs, that a leaf must have.
     l2 : float, default=1.0
         Regularisation λ: a leaf's value is -G/(H + l2).
     min_gain : float, default=0.0
@@ -599,6 +635,29 @@ class MultiGBDTRegressor(RegressorMixin, MultiGBDT):  # type: ignore[misc]
         for scores in self._stages(X, every):
             yield self._shaped(scores)
 
+    def shap_values(
+        self, X: Any, *, outputs: Sequence[Any] | Array | None = None, memory_mb: int = MEMORY_MB
+    ) -> tuple[Array, Array]:
+        """What every feature adds to every output of a row: exact Shapley values (path-dependent TreeSHAP).
+
+        With ``loss="poisson"`` these explain the logarithm of what :meth:`predict` answers.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix, shape (n_rows, n_features)
+        outputs : sequence, optional
+            Only these outputs: names where y was a DataFrame, else numbers.
+        memory_mb : int, default=4096
+            The answer may take so many MiB; more is refused.
+
+        Returns
+        -------
+        values : float64 array, shape (n_rows, n_features, n_outputs)
+        expected : float64 array, shape (n_outputs,)
+            Outputs of a row of which nothing is known: ``values.sum(axis=1) + expected`` are those of the row.
+        """
+        return self._explain(X, outputs, memory_mb, "outputs")
+
     def _shaped(self, scores: Array) -> Array:
         name = self.model_.parameters["loss"]
         values = scores if name == CUSTOM else self._named_loss(name).predict(scores)
@@ -645,6 +704,8 @@ class MultiGBDTClassifier(ClassifierMixin, MultiGBDT):  # type: ignore[misc]
         Always the node of highest gain, or a level at a time.
     min_samples_leaf : int, default=20
         Rows a leaf must have.
+    min_curvature_leaf : float, default=0.0
+        Curvature Σ H, over rows and outputs, that a leaf must have.
     l2 : float, default=1.0
         Regularisation λ: a leaf's value is -G/(H + l2).
     min_gain : float, default=0.0
@@ -738,11 +799,8 @@ class MultiGBDTClassifier(ClassifierMixin, MultiGBDT):  # type: ignore[misc]
         scores : float32 array, shape (n_rows, k)
             -inf where there is no label.
         """
-        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-            raise ValueError(f"k: found {k!r}; wanted an int of at least 1.")
-        model = self._model()
-        ids, scores = model.topk(self._features(X), int(k), n_trees, effective_n_jobs(self.n_jobs))
-        return decode(ids, model.label_names), scores
+        ids, scores = self._topk_ids(X, k, n_trees)
+        return decode(ids, self.model_.label_names), scores
 
     def staged_predict_proba(self, X: Any, *, every: int = 1) -> Iterator[Array]:
         """:meth:`predict_proba` after ``every``, 2 · ``every``, … trees."""
@@ -753,6 +811,29 @@ class MultiGBDTClassifier(ClassifierMixin, MultiGBDT):  # type: ignore[misc]
         """:meth:`predict` after ``every``, 2 · ``every``, … trees."""
         for scores in self._stages(X, every):
             yield self._answers(scores)
+
+    def shap_values(
+        self, X: Any, *, labels: Sequence[Any] | Array | None = None, memory_mb: int = MEMORY_MB
+    ) -> tuple[Array, Array]:
+        """What every feature adds to every score of a row: exact Shapley values (path-dependent TreeSHAP).
+
+        Scores are what probabilities are made of; two classes have two of them.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix, shape (n_rows, n_features)
+        labels : sequence, optional
+            Only these classes or labels, of ``classes_``.
+        memory_mb : int, default=4096
+            The answer may take so many MiB; more is refused.
+
+        Returns
+        -------
+        values : float64 array, shape (n_rows, n_features, n_labels)
+        expected : float64 array, shape (n_labels,)
+            Scores of a row of which nothing is known: ``values.sum(axis=1) + expected`` are those of the row.
+        """
+        return self._explain(X, labels, memory_mb, "labels")
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy, or precision at 1 where rows have several labels."""
@@ -769,6 +850,12 @@ class MultiGBDTClassifier(ClassifierMixin, MultiGBDT):  # type: ignore[misc]
     def _adopt(self, model: Model) -> None:
         super()._adopt(model)
         self.classes_ = np.arange(model.n_labels) if model.label_names is None else model.label_names
+
+    def _topk_ids(self, X: Any, k: int, n_trees: int | None) -> tuple[Array, Array]:
+        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+            raise ValueError(f"k: found {k!r}; wanted an int of at least 1.")
+        model = self._model()
+        return model.topk(self._features(X), int(k), n_trees, effective_n_jobs(self.n_jobs))
 
     @property
     def _one_class(self) -> bool:
@@ -820,6 +907,15 @@ class MultiGBDTClassifier(ClassifierMixin, MultiGBDT):  # type: ignore[misc]
     def _encode(self, y: Any, n_rows: int, known: KnownTargets | None) -> tuple[KnownTargets, DenseTargets]:
         by_class = callable(self.loss) or self.loss in ("auto", "softmax")
         return encode_labels(y, n_rows, known, by_class=by_class)
+
+
+def _as_numbers(constraints: Any) -> Array:
+    try:
+        return np.asarray(constraints, np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"monotone_constraints: found {constraints!r:.80}; wanted -1, 0 or 1 for each feature (and output)."
+        ) from None
 
 
 def _require_same(before: Model, X: Features, known: KnownTargets) -> None:

@@ -117,17 +117,18 @@ def weighted(targets: DenseTargets, sample_weight: Any) -> DenseTargets:
     """The targets with weights of rows, or of (row, output) pairs."""
     if sample_weight is None:
         return targets
-    if np.ndim(sample_weight) == 0:
+    if isinstance(sample_weight, int | float):
         sample_weight = np.full(targets.n_rows, sample_weight)
     weights = check_array(
         sample_weight, dtype=np.float32, ensure_2d=False, order="C", input_name="sample_weight"
     )
+    given = weights.shape
     weights = weights[:, None] if weights.ndim == 1 else weights
     if weights.shape not in ((targets.n_rows, 1), (targets.n_rows, targets.n_outputs)):
         raise ValueError(
-            f"sample_weight: found shape {np.shape(sample_weight)}; wanted ({targets.n_rows},) or"
+            f"sample_weight: found shape {given}; wanted ({targets.n_rows},) or"
             f" ({targets.n_rows}, {targets.n_outputs})."
         )
     if weights.min() < 0 or not weights.any():
-        raise ValueError("sample_weight: wanted numbers of 0 or more, not all 0.")
+        raise ValueError("sample_weight: wanted numbers of 0 or more, not all zero.")
     return DenseTargets(targets.values, targets.classes, weights, targets.n_outputs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,20 +19,57 @@ from sparseleaf.boosting.splits import SplitLimits
 from sparseleaf.boosting.statistics import DenseGradients
 from sparseleaf.engine.dense import DenseShard
 from sparseleaf.engine.shards import LocalShards
-from sparseleaf.estimators.evaluation import Metric, make_metric
 from sparseleaf.estimators.training import TrainingRun
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
     from sparseleaf.boosting.dense_losses import DenseTargets, Loss
     from sparseleaf.boosting.tree import FlatTree, LeafVectors
+    from sparseleaf.estimators.evaluation import Metric
     from sparseleaf.estimators.multi import MultiGBDT
+    from sparseleaf.estimators.multi_targets import KnownTargets
     from sparseleaf.model import Model
 
 MOST_FULL_OUTPUTS = 32
 """``split="auto"`` searches all outputs up to this many, and a sketch of them above."""
 
 MOST_MATRIX_OUTPUTS = 32
+
+
+@dataclass(frozen=True)
+class Watched:
+    """Rows that are measured on after every round."""
+
+    features: Features
+    targets: DenseTargets
+    metric: Metric
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is to be learned: checked rows, targets and loss.
+
+    Attributes
+    ----------
+    features : float32 array or CSR matrix
+    categories : dict of int to list
+        By feature, the names of its categories.
+    known : KnownTargets
+    targets : DenseTargets
+    loss : Loss
+    watched : Watched or None
+        Validation rows.
+    draws : int64 array, shape (n_rows,), or None
+        What row sampling draws by, in place of the row's number: rows with the same one stay together.
+    """
+
+    features: Features
+    categories: dict[int, list[Any]]
+    known: KnownTargets
+    targets: DenseTargets
+    loss: Loss
+    watched: Watched | None = None
+    draws: Array | None = None
 
 
 class SearchPlan:
@@ -84,7 +122,7 @@ class SearchPlan:
         self.split = split
         self.matrix = params.hessian == "exact" and d > 1
         self.sketch = params.sketch_dim if split == "reduced" else 0
-        self._refuse(params, d)
+        self._refuse(params, targets)
         if self.matrix:
             self.curvature = MATRIX
         elif loss.curved or targets.has_unknown or (len(targets.weights) and targets.weights.shape[1] > 1):
@@ -102,9 +140,12 @@ class SearchPlan:
             own = 1 if alone else d
             self.width = own + (0, 1, own, own * (own + 1) // 2)[self.curvature]
 
-    def _refuse(self, params: MultiGBDT, d: int) -> None:
+    def _refuse(self, params: MultiGBDT, targets: DenseTargets) -> None:
         """Parameters that are each sound and together are not."""
+        d = targets.n_outputs
         if self.matrix:
+            if targets.weights.shape[1] > 1:
+                raise ValueError("hessian='exact': found a sample_weight per output; wanted one a row.")
             if self.loss.name != "softmax":
                 raise ValueError(
                     f"hessian='exact': loss {self.loss.name!r} has no curvature across outputs; wanted 'diagonal'."
@@ -142,9 +183,7 @@ class MultiTraining:
         self,
         estimator: MultiGBDT,
         plan: SearchPlan,
-        X: Features,
-        targets: DenseTargets,
-        categories: dict[int, list[Any]],
+        problem: Problem,
         base_score: Array,
         before: Model | None,
         seed: int,
@@ -155,10 +194,11 @@ class MultiTraining:
         self._base_score = base_score
         self._before = before
         self._n_jobs = n_jobs
+        X, targets, categories = problem.features, problem.targets, problem.categories
         self.cuts = _with_categories(find_cuts([X], estimator.max_bins, seed, n_jobs), categories)
         self.categorical = np.zeros(X.shape[1], np.uint8)
         self.categorical[list(categories)] = 1
-        shard = self._shard(X, targets)
+        shard = self._shard(X, targets, problem.draws)
         shards = LocalShards(shard)
         per_round = targets.n_outputs if estimator.tree_per_output else 1
         self.run = TrainingRun(
@@ -169,13 +209,10 @@ class MultiTraining:
         )
         self._per_round = per_round
         self._seen = 0
-        self._watched: tuple[DenseShard, Metric] | None = None
-
-    def watch(self, X: Features, targets: DenseTargets) -> Metric:
-        """Measure on these rows after every round."""
-        metric = make_metric(self._estimator.eval_metric, self._plan.loss, targets)
-        self._watched = (self._shard(X, targets), metric)
-        return metric
+        watched = problem.watched
+        self._watched = (
+            None if watched is None else (self._shard(watched.features, watched.targets), watched.metric)
+        )
 
     def measure(self, tree: FlatTree, vectors: LeafVectors) -> dict[str, float] | None:
         """The metric on the watched rows, with the new tree, when a round is complete."""
@@ -188,7 +225,7 @@ class MultiTraining:
             return None
         return {f"valid {metric.name}": metric.measure(shard.targets, shard.scores)}
 
-    def _shard(self, X: Features, targets: DenseTargets) -> DenseShard:
+    def _shard(self, X: Features, targets: DenseTargets, draws: Array | None = None) -> DenseShard:
         bins = bin_features([X], self.cuts, np.uint8, self._n_jobs)
         if self._before is not None:
             scores = self._before.dense(X, None, self._n_jobs)
@@ -202,11 +239,18 @@ class MultiTraining:
             self._plan.loss,
             self._n_jobs,
             matrix=self._plan.matrix,
+            draws=draws,
         )
 
     def _make_booster(self, shards: LocalShards, targets: DenseTargets, seed: int) -> Booster:
         params, plan = self._estimator, self._plan
-        limits = SplitLimits(params.max_depth, params.min_samples_leaf, params.l2, params.min_gain)
+        limits = SplitLimits(
+            params.max_depth,
+            params.min_samples_leaf,
+            params.l2,
+            params.min_gain,
+            params.min_curvature_leaf,
+        )
         has_missing = (shards.sum("missing_features") > 0).astype(np.uint8)
         rule = NewtonLeaves(
             params.leaf_outputs,

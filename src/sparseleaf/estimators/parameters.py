@@ -87,8 +87,8 @@ class Parameter:
             return self.none
         if callable(value):
             return self.function
-        if self.kind == "flag" and isinstance(value, bool | np.bool_):
-            return True
+        if self.kind == "flag" and (isinstance(value, bool | np.bool_) or not self.choices):
+            return isinstance(value, bool | np.bool_)
         if isinstance(value, str) or self.choices:
             return isinstance(value, str) and (value in self.choices or self._carries_number(value))
         if isinstance(value, bool) or not isinstance(value, numbers.Real):

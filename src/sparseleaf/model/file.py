@@ -191,7 +191,7 @@ def _map_tensors(path: Path) -> tuple[dict[str, tuple[str, Array]], dict[str, st
         with safe_open(path, framework="np") as file:  # checks the frame: header, offsets, sizes
             metadata = file.metadata() or {}
     except (SafetensorError, OSError, ValueError) as error:
-        raise ModelFileError(f"no safetensors file ({error})") from None
+        raise ModelFileError(f"it is truncated, or no model file at all ({error})") from None
     mapped = np.memmap(path, np.uint8, mode="r")
     length = int.from_bytes(mapped[:8].tobytes(), "little")
     layout = json.loads(mapped[8 : 8 + length].tobytes())

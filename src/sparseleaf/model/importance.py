@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
+from sparseleaf.model.leaves import leaf_vectors
+
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
     from sparseleaf.model.model import Model
@@ -44,14 +46,10 @@ def output_importances(model: Model) -> Array:
 
 def _leaf_values(model: Model) -> Callable[[Array], Array]:
     """A function from leaf numbers to dense rows of values."""
-    trees = model.trees
-    n_leaves = len(trees.leaf_indptr) - 1
-    values = trees.leaf_values.astype(np.float64)
-    if len(trees.value_scale):
-        first = np.concatenate(([0], np.cumsum(trees.feature < 0)))[trees.tree_offsets]
-        values *= np.repeat(trees.value_scale, np.diff(trees.leaf_indptr[first]))
-    if not len(trees.leaf_labels):
-        dense = values.reshape(n_leaves, model.n_labels)
+    indptr, labels, values = leaf_vectors(model)
+    shape = (len(indptr) - 1, model.n_labels)
+    if not len(labels) and len(values):
+        dense = values.reshape(shape)
         return lambda numbers: dense[numbers]
-    matrix = sp.csr_matrix((values, trees.leaf_labels, trees.leaf_indptr), shape=(n_leaves, model.n_labels))
+    matrix = sp.csr_matrix((values, labels, indptr), shape=shape)
     return lambda numbers: matrix[numbers].toarray()

@@ -94,16 +94,18 @@ def concatenate_trees(
     *,
     categorical: Array | None = None,
     all_labels: bool = False,
+    gain: Array | None = None,
 ) -> Trees:
     """Freeze grown trees; ``label_ids[rank]`` is the label that training kept under ``rank``.
 
-    ``all_labels``: every leaf has a value for each label, and the labels are left out.
+    ``all_labels``: every leaf has a value for each label, and the labels are left out. ``gain``: that of the trees
+    before these, from which ``feature_gain`` counts on.
     """
     label_type = np.uint16 if n_labels <= 2**16 else np.uint32
     features, thresholds, missing, children, indptrs, labels, values = ([] for _ in range(7))
     covers, sets = [], []
     tree_offsets, n_leaves, n_entries, n_sets = [0], 0, 0, 0
-    gain = np.zeros(n_features, np.float64)
+    gain = np.zeros(n_features, np.float64) if gain is None else gain.copy()
     for tree, vectors in grown:
         inner = tree.feature >= 0
         features.append(tree.feature)
@@ -143,11 +145,7 @@ def concatenate_trees(
 
 
 def join_trees(first: Trees, more: Trees) -> Trees:
-    """The trees of one model followed by those of another, which has the same features and labels."""
-    if len(first.value_scale) or len(more.value_scale):
-        raise ValueError(
-            "init_model: its leaf values are kept in 16 bits; wanted one saved with compact=False."
-        )
+    """The trees of one model followed by others of the same features and labels, whose gain counts on from its."""
     first, more = _with_labels(first, more), _with_labels(more, first)
     n_leaves = len(first.leaf_indptr) - 1
     categorical = first.categorical if len(first.categorical) else more.categorical
@@ -171,10 +169,21 @@ def join_trees(first: Trees, more: Trees) -> Trees:
         np.concatenate((first.leaf_labels, more.leaf_labels)),
         np.concatenate((first.leaf_values, more.leaf_values)),
         first.value_scale,
-        first.feature_gain + more.feature_gain,
+        more.feature_gain,
         np.concatenate((first.cover, more.cover)),
         categorical,
         np.concatenate((first.sets, more.sets)),
+    )
+
+
+def with_float_values(trees: Trees) -> Trees:
+    """The same trees with leaf values as float32, where a compact file has them in 16 bits."""
+    if not len(trees.value_scale):
+        return trees
+    first = np.concatenate(([0], np.cumsum(trees.feature < 0)))[trees.tree_offsets]
+    scale = np.repeat(trees.value_scale, np.diff(trees.leaf_indptr[first]))
+    return replace(
+        trees, leaf_values=scale * trees.leaf_values.astype(np.float32), value_scale=np.empty(0, np.float32)
     )
 
 

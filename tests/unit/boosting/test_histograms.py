@@ -47,7 +47,9 @@ def test_a_pool_of_few_slots_gives_the_same_model(parameters, counted_pools, mon
     assert not evictions
     plain = HistogramSearch.__init__
     monkeypatch.setattr(
-        HistogramSearch, "__init__", lambda self, a, b, c, budget, *rest: plain(self, a, b, c, 0, *rest)
+        HistogramSearch,
+        "__init__",
+        lambda self, a, b, c, budget, *rest, **more: plain(self, a, b, c, 0, *rest, **more),
     )
     pools.clear()
     small = saved_bytes(SparseGBDTClassifier(**parameters).fit(X, Y), tmp_path)
@@ -60,7 +62,7 @@ def test_slots_are_given_back_when_the_features_change():
     limits = SplitLimits(None, 1, 1.0, 0.0)
     search = HistogramSearch(np.full(6, 5), np.zeros(6, np.uint8), 16, 1 << 16, limits, 1, 100)
     for features in (np.arange(6), np.array([0, 2, 5]), np.array([0, 2, 5]), np.array([1])):
-        search.start_tree(features, 1.0)
+        search.start_tree(features, None)
         pool = search._pool
         assert sorted(pool.free) == list(range(len(pool.sums)))
         # a node that waits when the tree is complete, as with max_leaves
@@ -74,10 +76,10 @@ def test_trees_do_not_depend_on_the_trees_before_them(tmp_path, monkeypatch):
     parameters = {"n_trees": 6, "colsample_bytree": 0.5, "max_leaves": 20, "min_samples_leaf": 2}
     found = saved_bytes(SparseGBDTClassifier(**parameters).fit(X, Y), tmp_path)
 
-    def start_afresh(self, features, scale):
+    def start_afresh(self, features, columns):
         self._pool = None
         self._waiting.clear()
-        plain(self, features, scale)
+        plain(self, features, columns)
 
     plain = HistogramSearch.start_tree
     monkeypatch.setattr(HistogramSearch, "start_tree", start_afresh)

@@ -58,7 +58,7 @@ def test_stdout_files_and_gzip_hold_the_same(cli, files, tmp_path):
 
 
 def test_json_lines(cli, files, expected):
-    done = cli("predict", files.model, files.test, "-k", 3, "--format", "json")
+    done = cli("predict", files.model, files.test, "-k", 3, "--json")
     rows = [json.loads(line) for line in done.out.splitlines()]
     assert [row["labels"] for row in rows] == expected[0].tolist()
     np.testing.assert_allclose([row["scores"] for row in rows], expected[1], rtol=1e-5)
@@ -75,7 +75,7 @@ def test_names_come_back_and_awkward_ones_are_quoted(cli, named):
     found = [line.rpartition(":")[0] for line in lines]
     assert found == ["plain", '"two words"', '"a:b"', '"quo\\"te"', '"tab\\there"', '""', "ünïcode"]
     assert [json.loads(name) if name.startswith('"') else name for name in found] == names
-    lines = cli("predict", model, rows, "-k", 1, "--format", "json").out.splitlines()
+    lines = cli("predict", model, rows, "-k", 1, "--json").out.splitlines()
     assert [json.loads(line)["labels"] for line in lines] == [[name] for name in names]
 
 
@@ -124,7 +124,7 @@ def test_a_broken_model_is_one_line(cli, files, tmp_path):
         done = cli("predict", tmp_path / "m", files.test)
         assert done.code == 2
         assert done.err.count("\n") == 1
-        assert "is not a sound model file" in done.err
+        assert "is not a sound model file: it is truncated, or no model file at all" in done.err
 
 
 def test_output_may_not_be_an_input(cli, files):

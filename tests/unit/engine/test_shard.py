@@ -9,8 +9,9 @@ from sparseleaf import SparseGBDTClassifier
 from sparseleaf._arrays import hash_rows
 from sparseleaf.binning import bin_features, find_cuts
 from sparseleaf.engine import shard as shard_module
-from sparseleaf.engine.sparse import SparseShard
+from sparseleaf.engine import sparse as sparse_shard_module
 from sparseleaf.engine.shards import LocalShards
+from sparseleaf.engine.sparse import SparseShard
 from sparseleaf.estimators import sparse as sparse_module
 
 
@@ -82,7 +83,7 @@ def test_block_size_does_not_change_a_byte(parameters, monkeypatch, tmp_path):
         def make(*args, rows=block_rows, **kwargs):
             return SparseShard(*args, block_rows=rows, **kwargs)
 
-        monkeypatch.setattr(sparse_module, "Shard", make)
+        monkeypatch.setattr(sparse_module, "SparseShard", make)
         clf = SparseGBDTClassifier(n_trees=4, **parameters)
         files.append(saved_bytes(clf.fit(X, Y, eval_set=(X[:700], Y[:700])), tmp_path))
     assert files[0] == files[1] == files[2]
@@ -100,12 +101,12 @@ def test_block_size_does_not_change_a_byte(parameters, monkeypatch, tmp_path):
 def test_predictions_of_training_rows_are_the_scores_of_training(parameters, sparse, monkeypatch):
     shards = []
 
-    class Watched(Shard):
+    class Watched(SparseShard):
         def __init__(self, *args, **kwargs):
             super().__init__(*args, **kwargs)
             shards.append(self)
 
-    monkeypatch.setattr(sparse_module, "Shard", Watched)
+    monkeypatch.setattr(sparse_module, "SparseShard", Watched)
     X, Y = make_set(400, 6, 10, seed=4, decimals=1, missing=0 if "projection" in parameters else 0.2)
     X[:, 2] = np.abs(X[:, 2]) > 1
     X = sp.csr_matrix(X) if sparse else X
@@ -136,18 +137,18 @@ def test_local_shards_are_direct_calls():
 
 def test_a_block_of_many_labels_does_not_leave_its_room_to_the_others(monkeypatch):
     # every block is rebuilt into the room of the one before it: the first, rich one must not size them all
-    monkeypatch.setattr(shard_module, "SPARE_ENTRIES", 0)
+    monkeypatch.setattr(sparse_shard_module, "SPARE_ENTRIES", 0)
     n_labels, block_rows, shards = 200, 64, []
     Y = np.zeros((640, n_labels), bool)
     Y[:block_rows] = True
     Y[block_rows:, 0] = True
-    plain = Shard.__init__
+    plain = SparseShard.__init__
 
     def remembered(self, *args, **options):
         plain(self, *args, **options | {"block_rows": block_rows})
         shards.append(self)
 
-    monkeypatch.setattr(Shard, "__init__", remembered)
+    monkeypatch.setattr(SparseShard, "__init__", remembered)
     X = np.random.default_rng(0).normal(size=(640, 3))
     SparseGBDTClassifier(n_trees=25, leaf_labels=3).fit(X, sp.csr_matrix(Y))
     for indptr, labels, _ in shards[0]._blocks:

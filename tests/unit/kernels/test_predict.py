@@ -3,6 +3,7 @@ import pytest
 import scipy.sparse as sp
 
 import naive
+import naive_dense
 from sparseleaf import _kernels
 from sparseleaf.model import Trees
 
@@ -65,7 +66,7 @@ def rounded(node):
 
 
 def make_predictor(trees, n_features, n_labels):
-    arrays = {name: value for name, value in vars(trees).items() if name != "feature_gain"}
+    arrays = {name: value for name, value in vars(trees).items() if name not in ("feature_gain", "cover")}
     return _kernels.Predictor(**arrays, n_features=n_features, n_labels=n_labels)
 
 
@@ -182,3 +183,137 @@ def test_arguments_that_do_not_fit_are_refused():
     for feature in (3, -1):
         with pytest.raises(ValueError, match="indices"):
             predictor.scores_csr(np.array([0, 1]), np.array([feature], np.int32), data[:1], 1, False, 1)
+
+
+# --- dense scores, leaves of rows, sets of categories
+
+
+def random_trees(rng, n_trees, n_features, n_labels, categorical, *, dense, n_sets=6):
+    """Flat arrays of random trees; cuts of categorical features are sets."""
+    feature, threshold, missing_left, child, offsets, indptr, labels = [], [], [], [], [0], [0], []
+    for _ in range(n_trees):
+        n_inner = int(rng.integers(0, 12))
+        inner = np.zeros(2 * n_inner + 1, bool)
+        waiting, made = [0], 0
+        for v in range(2 * n_inner + 1):  # level order: the j-th inner node has children 2j + 1, 2j + 2
+            if (
+                v in waiting
+                and made < n_inner
+                and (rng.random() < 0.7 or len(waiting) == 1 or v == max(waiting))
+            ):
+                inner[v] = True
+                waiting += [2 * made + 1, 2 * made + 2]
+                made += 1
+            waiting = [w for w in waiting if w != v]
+        rank = 0
+        for v in range(2 * made + 1):
+            if inner[v]:
+                f = int(rng.integers(n_features))
+                feature.append(f)
+                threshold.append(rng.integers(n_sets) if categorical[f] else np.round(rng.normal(), 1))
+                child.append(2 * rank + 1)
+                rank += 1
+            else:
+                feature.append(-1)
+                threshold.append(0)
+                child.append(len(indptr) - 1)
+                size = n_labels if dense else int(rng.integers(0, n_labels + 1))
+                labels += np.sort(rng.choice(n_labels, size, replace=False)).tolist()
+                indptr.append(indptr[-1] + size)
+            missing_left.append(rng.integers(2))
+        offsets.append(len(feature))
+    return Trees(
+        np.array(offsets, np.int64), np.array(feature, np.int32), np.array(threshold, np.float32),
+        np.array(missing_left, np.uint8), np.array(child, np.int32), np.array(indptr, np.int64),
+        np.array([] if dense else labels, np.uint16), rng.normal(size=indptr[-1]).astype(np.float32),
+        np.empty(0, np.float32), np.zeros(n_features), np.empty(0, np.uint32),
+        np.array(categorical, np.uint8), rng.integers(0, 256, (n_sets, 32)).astype(np.uint8),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("categorical", [[0, 0, 0, 0], [1, 0, 0, 1], [1, 1, 1, 1]])
+def test_dense_scores_and_leaves_are_the_twins(dense, missing, n_threads, categorical):
+    rng = np.random.default_rng(sum(categorical) + 10 * dense)
+    n, n_labels = 135, 5
+    trees = random_trees(rng, 9, 4, n_labels, categorical, dense=dense)
+    predictor = make_predictor(trees, 4, n_labels)
+    X = make_rows(n, 4, 3, missing)
+    for f in np.flatnonzero(categorical):
+        # known categories, and what is none: too high, negative, huge
+        X[:, f] = rng.choice([*range(20), 254, 255, 256, 1e9, -1, -0.5, 3.4e38], n)
+        if missing:
+            X[rng.random(n) < 0.2, f] = np.nan
+    base = rng.normal(size=n_labels).astype(np.float32)
+    wanted, leaves = naive_dense.predict(X, trees, n_labels, base)
+    out = np.repeat(base[None, :], n, axis=0)
+    predictor.dense(X, 9, missing, out, n_threads)
+    np.testing.assert_array_equal(out, wanted)
+    found = np.full((n, 9), -7, np.int32)
+    predictor.apply(X, 9, missing, found, n_threads)
+    np.testing.assert_array_equal(found, leaves)
+    csr = sp.csr_matrix(X)
+    parts = csr.indptr.astype(np.int64), csr.indices, csr.data
+    again = np.repeat(base[None, :], n, axis=0)
+    predictor.dense_csr(*parts, 9, missing, again, n_threads)
+    np.testing.assert_array_equal(again, wanted)
+    found_csr = np.empty_like(found)
+    predictor.apply_csr(*parts, 9, missing, found_csr, n_threads)
+    np.testing.assert_array_equal(found_csr, leaves)
+    few = np.empty((n, 4), np.int32)
+    predictor.apply(X, 4, missing, few, n_threads)
+    np.testing.assert_array_equal(few, leaves[:, :4])
+
+
+def test_leaves_without_labels_have_dense_scores_only():
+    trees = random_trees(np.random.default_rng(1), 3, 2, 4, [0, 0], dense=True)
+    predictor, X = make_predictor(trees, 2, 4), np.zeros((3, 2), np.float32)
+    with pytest.raises(ValueError, match="dense scores only"):
+        predictor.scores(X, 3, False, 1)
+    with pytest.raises(ValueError, match="dense scores only"):
+        predictor.topk(X, 3, False, np.empty((3, 1), np.int32), np.empty((3, 1), np.float32), 1)
+
+
+@pytest.mark.parametrize("shape", [(2, 4), (4, 4), (3, 3), (3, 5)])
+def test_room_that_does_not_fit_is_refused(shape):
+    trees = random_trees(np.random.default_rng(1), 4, 2, 4, [0, 0], dense=True)
+    predictor, X = make_predictor(trees, 2, 4), np.zeros((3, 2), np.float32)
+    with pytest.raises(ValueError, match="out"):
+        predictor.dense(X, 4, False, np.empty(shape, np.float32), 1)
+    with pytest.raises(ValueError, match="out"):
+        predictor.apply(X, 4, False, np.empty(shape, np.int32), 1)
+
+
+def hostile(**change):
+    """A sound tree with a cut of categories, and what is to be wrong with it."""
+    given = {
+        "tree_offsets": np.array([0, 3]), "feature": np.array([1, -1, -1], np.int32),
+        "threshold": np.array([1, 0, 0], np.float32), "missing_left": np.zeros(3, np.uint8),
+        "child": np.array([1, 0, 1], np.int32), "leaf_indptr": np.array([0, 2, 4]),
+        "leaf_labels": np.empty(0, np.uint16), "leaf_values": np.ones(4, np.float32),
+        "value_scale": np.empty(0, np.float32), "categorical": np.array([0, 1], np.uint8),
+        "sets": np.zeros((2, 32), np.uint8), "n_features": 2, "n_labels": 2,
+    }  # fmt: skip
+    return _kernels.Predictor(**(given | change))
+
+
+@pytest.mark.parametrize(("change", "match"), [
+    ({"threshold": np.array([2, 0, 0], np.float32)}, "no such set"),
+    ({"threshold": np.array([-1, 0, 0], np.float32)}, "no such set"),
+    ({"threshold": np.array([0.5, 0, 0], np.float32)}, "no such set"),
+    ({"threshold": np.array([np.inf, 0, 0], np.float32)}, "no such set"),
+    ({"threshold": np.array([np.nan, 0, 0], np.float32)}, "threshold"),
+    ({"sets": np.zeros((2, 31), np.uint8)}, "sets"),
+    ({"sets": np.zeros((0, 32), np.uint8)}, "no such set"),
+    ({"categorical": np.array([1], np.uint8)}, "categorical"),
+    ({"leaf_indptr": np.array([0, 1, 4])}, "a value for each"),
+    ({"n_labels": 3}, "a value for each"),
+    ({"leaf_values": np.ones(5, np.float32)}, "leaf_indptr"),
+    ({"leaf_values": np.array([1, np.nan, 1, 1], np.float32)}, "finite"),
+])  # fmt: skip
+def test_models_that_lie_about_sets_or_dense_leaves_are_refused(change, match):
+    hostile()
+    with pytest.raises(ValueError, match=match):
+        hostile(**change)

@@ -3,6 +3,7 @@ import pytest
 
 import naive
 from sparseleaf import _kernels
+from sparseleaf.boosting.columns import COUNT
 
 COLUMNS = 16
 
@@ -20,13 +21,16 @@ def find(bins, reduced, nodes, missing_bin, *, l2=1.0, min_samples=1, mask=None,
             own = slice(offsets[f], offsets[f + 1])
             counts[k, own], sums = naive.histogram(bins, reduced, rows, f, int(n_bins[f]))
             hist[k, own, : reduced.shape[1]] = sums
-    n = len(nodes)
+    n, d = len(nodes), reduced.shape[1]
     feature, bin_, left = (np.full(n, -99, np.int32) for _ in range(3))
     gain, missing_left = np.full(n, np.nan), np.full(n, 99, np.uint8)
     mask = np.empty((0, n_features), np.uint8) if mask is None else np.asarray(mask, np.uint8)
+    free = np.empty((0, d))
     _kernels.find_splits(
-        hist, counts, np.arange(n, dtype=np.int32), offsets, has_missing, mask, l2, min_samples,
-        feature, bin_, gain, missing_left, left, n_threads,
+        hist, counts, np.arange(n, dtype=np.int32), offsets, has_missing, np.zeros(n_features, np.uint8), mask,
+        COUNT, np.ones(d), np.full(d, l2), np.ones(d), l2, 0, False,
+        np.empty((0, d), np.int8), free, free, min_samples,
+        feature, bin_, gain, missing_left, left, np.empty((n, 32), np.uint8), free.copy(), n_threads,
     )  # fmt: skip
     return [
         None if feature[k] < 0 else

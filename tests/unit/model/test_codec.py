@@ -15,9 +15,9 @@ def grow(**parameters):
     return SparseGBDTClassifier(**{"n_trees": 4, "min_samples_leaf": 3, **parameters}).fit(X, Y).model_.trees
 
 
-def decode(tensors):
+def decode(tensors, n_labels=12):
     tensors = dict(tensors)
-    trees = decode_trees(lambda name, dtypes, ndim: tensors.pop(name))
+    trees = decode_trees(lambda name, dtypes, ndim: tensors.pop(name), lambda name: name in tensors, n_labels)
     assert not tensors, "every tensor is read"
     return trees
 

@@ -270,7 +270,7 @@ def test_metadata_that_is_no_header(edited, text, message):
 
 
 @pytest.mark.parametrize(("key", "value", "message"), [
-    ("format_version", 2, "format version 2 is newer than 1; update sparseleaf"),
+    ("format_version", 3, "format version 3 is newer than 2; update sparseleaf"),
     ("format_version", 0, "format version 0 does not exist"),
     ("format_version", "1", "'format_version' is '1'; wanted int"),
     ("format_version", True, "format_version"),
@@ -455,7 +455,7 @@ def test_a_file_with_values_of_32_bits_has_no_scales(edited):
 def test_every_tensor_of_the_format_is_in_a_file(good):
     names = (
         "n_nodes feature threshold_index thresholds missing_left leaf_sizes leaf_labels leaf_values value_scale"
-        " feature_gain"
+        " feature_gain cover"
     )
     assert set(load_file(good[0])) == {f"trees.{name}" for name in names.split()} | {
         "label_counts", "label_names.bytes", "label_names.offsets", "projection.components"

@@ -22,6 +22,7 @@ def flat(feature, child, gain, threshold):
     return FlatTree(
         feature, zeros, np.array(threshold, np.float32), zeros, zeros.astype(np.uint8),
         np.array(child, np.int32), np.array(gain, np.float64), leaves,
+        np.full(len(feature), 5), np.full(len(feature), -1, np.int32), np.empty((0, 32), np.uint8),
     )  # fmt: skip
 
 
@@ -45,6 +46,7 @@ def test_concatenate_renumbers_leaves_and_sorts_labels_by_id():
     assert trees.leaf_labels.tolist() == [2, 7, 5, 2, 5, 7]
     np.testing.assert_allclose(trees.leaf_values, [0.2, 0.1, 0.3, 2, 3, 1])
     assert trees.feature_gain.tolist() == [0, 2.5, 0]
+    assert trees.cover.tolist() == [5, 5, 5, 5]
     assert trees.leaf_labels.dtype == np.uint16
     for n_labels, dtype in ((2**16, np.uint16), (2**16 + 1, np.uint32)):
         assert concatenate_trees([first], label_ids, 3, n_labels).leaf_labels.dtype == dtype

@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
-from sparseleaf.boosting.loop import Booster
+from sparseleaf.boosting.columns import COUNT
 from sparseleaf.boosting.reducers import CountSketch
+from sparseleaf.boosting.statistics import SparseResiduals
 
 
 class FakeShards:
@@ -27,10 +28,12 @@ class FakeShards:
 
 def scale_of(columns):
     shards = FakeShards(np.asarray(columns, np.float64))
-    booster = Booster(shards, None, CountSketch(2), None, 4, 1.0, 1.0, 1.0, 0)
-    scale = booster._reduce(0)
-    assert scale == shards.scale
-    return scale
+    columns = SparseResiduals(CountSketch(2), None, 0.5, 0).fill(shards, 0)
+    assert columns.curvature == COUNT
+    # the score of a column is weight · G²/(n + l2) in units of the residuals
+    assert columns.weight.tolist() == [shards.scale**-2] * 2
+    assert columns.lambda_.tolist() == [0.5] * 2
+    return shards.scale
 
 
 def test_scale_is_the_largest_power_of_two_that_fits_16_bits():

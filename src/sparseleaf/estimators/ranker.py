@@ -1,0 +1,355 @@
+"""GBDTRanker: boosted trees that rank the documents of a query (GBRank, SmoothDCG, LambdaMART)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from sparseleaf.boosting.dense_losses import NO_CLASSES, NO_VALUES, DenseTargets
+from sparseleaf.boosting.ranking_losses import CHANGES, RANKING_LOSSES, RankingLoss
+from sparseleaf.callbacks import Callback
+from sparseleaf.estimators.evaluation import Metric
+from sparseleaf.estimators.multi import COMMON, MultiGBDT
+from sparseleaf.estimators.multi_targets import KnownTargets
+from sparseleaf.estimators.multi_training import Problem, Watched
+from sparseleaf.estimators.parameters import Parameter
+from sparseleaf.ranking import (
+    average_precision,
+    check_grades,
+    make_queries,
+    mean_of,
+    ndcg,
+    pairwise_accuracy,
+    reciprocal_rank,
+)
+
+if TYPE_CHECKING:
+    from sparseleaf._arrays import Array
+    from sparseleaf.boosting.ranking_losses import Queries
+    from sparseleaf.estimators.base import ModelEstimator
+    from sparseleaf.model import Model
+
+METRICS = (*(f"ndcg@{k}" for k in (1, 3, 5, 10)), "map", "mrr", "pairwise")
+
+PARAMETERS: dict[str, Parameter] = {
+    "n_trees": Parameter("int", "Number of trees.", low=1),
+    "learning_rate": COMMON["learning_rate"],
+    "loss": Parameter("name", "What is lowered.", choices=RANKING_LOSSES),
+    "metric": Parameter("name", "LambdaMART: what exchanging two documents is weighed by.", choices=CHANGES),
+    "places": Parameter(
+        "int", "LambdaMART: pairs count whose better-ranked document is among so many.", low=1
+    ),
+    "normalise": Parameter(
+        "flag", "LambdaMART: divide by how far scores are apart, and bound what a query weighs."
+    ),
+    "margin": Parameter("float", "GBRank: τ, how far apart two documents should be.", low=0, symbol="τ"),
+    "sigma": Parameter(
+        "float",
+        "LambdaMART: steepness; SmoothDCG: width of the smoothing. None is 1 and 0.3.",
+        low=0,
+        low_open=True,
+        none=True,
+        symbol="σ",
+    ),
+    "start_rounds": Parameter("int", "SmoothDCG: rounds that first fit the gains themselves.", low=1),
+    **{
+        name: COMMON[name]
+        for name in (
+            "max_depth",
+            "max_leaves",
+            "growth",
+            "min_samples_leaf",
+            "min_curvature_leaf",
+            "l2",
+            "min_gain",
+            "max_bins",
+            "categorical_features",
+            "monotone_constraints",
+            "subsample",
+        )
+    },
+    "subsample_by": Parameter("name", "Sample rows, or queries whole.", choices=("row", "query")),
+    **{name: COMMON[name] for name in ("colsample_bytree", "colsample_bynode", "early_stopping_rounds")},
+    "eval_metric": Parameter("name", "What is measured on eval_set after every tree.", choices=METRICS),
+    **{name: COMMON[name] for name in ("warm_start", "histogram_mb", "n_jobs", "random_state", "verbose")},
+}
+
+
+class GBDTRanker(MultiGBDT):
+    """Gradient boosted trees whose scores put the documents of a query in order.
+
+    Parameters
+    ----------
+    n_trees : int, default=100
+        Number of trees.
+    learning_rate : float, default=0.1
+        Every leaf is multiplied by it.
+    loss : {"lambdamart", "gbrank", "smoothdcg"}, default="lambdamart"
+        LambdaMART weighs pairs by what exchanging them changes; GBRank is the squared hinge of pairs with a margin and
+        the averaged update; SmoothDCG is a smoothed DCG.
+    metric : {"ndcg", "map", "pairwise"}, default="ndcg"
+        LambdaMART: what exchanging two documents is weighed by.
+    places : int, default=30
+        LambdaMART: only pairs count whose better-ranked document is among so many.
+    normalise : bool, default=True
+        LambdaMART: divides a pair's weight by how far its scores are apart, and bounds what a query weighs.
+    margin : float, default=1.0
+        GBRank: τ, how far apart the scores of two documents should be; with no l2 it only sets their scale.
+    sigma : float or None, default=None
+        LambdaMART: steepness of the logistic function; SmoothDCG: width of the smoothing. None is 1 and 0.3.
+    start_rounds : int, default=30
+        SmoothDCG: rounds that first fit the gains themselves, for where all scores are equal it has no slope.
+    max_depth : int or None, default=None
+        Levels of a tree below its root.
+    max_leaves : int or None, default=31
+        Leaves of a tree.
+    growth : {"best-first", "depth-wise"}, default="best-first"
+        Always the node of highest gain, or a level at a time.
+    min_samples_leaf : int, default=20
+        Rows a leaf must have.
+    min_curvature_leaf : float, default=0.001
+        Curvature Σ H that a leaf must have.
+    l2 : float, default=1.0
+        A leaf's value is -G/(H + l2).
+    min_gain : float, default=0.0
+        A cut must raise G²/(H + l2) by more than this.
+    max_bins : int, default=255
+        Bins of a feature, at most 255.
+    categorical_features : "auto", sequence or None, default="auto"
+        Features whose values have no order.
+    monotone_constraints : array-like or dict, optional
+        1 where the score may only rise with a feature, -1 where it may only fall.
+    subsample : float, default=1.0
+        Share of the rows (or queries) that a tree is grown on: stochastic boosting.
+    subsample_by : {"row", "query"}, default="row"
+        Sample rows, or queries whole.
+    colsample_bytree, colsample_bynode : float, default=1.0
+        Share of the features that a tree, and every node of it, may use.
+    early_stopping_rounds : int or None, default=None
+        Stops when ``eval_metric`` on the validation set has not become better for so many trees.
+    eval_metric : str, default="ndcg@5"
+        "ndcg@k" for k of 1, 3, 5 or 10, "map", "mrr" or "pairwise".
+    warm_start : bool, default=False
+        Goes on from the trees of the last fit, up to ``n_trees`` of them.
+    histogram_mb : int, default=512
+        Memory for histograms, in MiB.
+    n_jobs : int or None, default=None
+        Threads; None for all cores. The model is the same, to the byte, for any number.
+    random_state : int, RandomState or None, default=0
+        Seed of all random draws.
+    verbose : int, default=0
+        0 is silent, 1 shows a progress bar on a terminal, 2 prints a line a tree.
+
+    Attributes
+    ----------
+    model_ : Model
+    history_ : dict of str to list of float
+        ``eval_metric`` after every tree, where there was a validation set.
+    best_iteration_ : int
+        Trees in the model.
+    n_features_in_ : int
+    """
+
+    method: ClassVar[str] = "rank"
+    parameter_table: ClassVar[dict[str, Parameter]] = PARAMETERS
+
+    # what a tree with one output has no use for
+    leaf_outputs = None
+    leaf_min_gain = 0.0
+    hessian = "diagonal"
+    split = "full"
+    reducer = "random-projection"
+    sketch_dim = 32
+    tree_per_output = False
+
+    def __init__(
+        self,
+        n_trees: int = 100,
+        learning_rate: float = 0.1,
+        loss: str = "lambdamart",
+        metric: str = "ndcg",
+        places: int = 30,
+        normalise: bool = True,
+        margin: float = 1.0,
+        sigma: float | None = None,
+        start_rounds: int = 30,
+        max_depth: int | None = None,
+        max_leaves: int | None = 31,
+        growth: str = "best-first",
+        min_samples_leaf: int = 20,
+        min_curvature_leaf: float = 1e-3,
+        l2: float = 1.0,
+        min_gain: float = 0.0,
+        max_bins: int = 255,
+        categorical_features: Any = "auto",
+        monotone_constraints: Any = None,
+        subsample: float = 1.0,
+        subsample_by: str = "row",
+        colsample_bytree: float = 1.0,
+        colsample_bynode: float = 1.0,
+        early_stopping_rounds: int | None = None,
+        eval_metric: str = "ndcg@5",
+        warm_start: bool = False,
+        histogram_mb: int = 512,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+        verbose: int = 0,
+    ) -> None:
+        self.n_trees = n_trees
+        self.learning_rate = learning_rate
+        self.loss = loss
+        self.metric = metric
+        self.places = places
+        self.normalise = normalise
+        self.margin = margin
+        self.sigma = sigma
+        self.start_rounds = start_rounds
+        self.max_depth = max_depth
+        self.max_leaves = max_leaves
+        self.growth = growth
+        self.min_samples_leaf = min_samples_leaf
+        self.min_curvature_leaf = min_curvature_leaf
+        self.l2 = l2
+        self.min_gain = min_gain
+        self.max_bins = max_bins
+        self.categorical_features = categorical_features
+        self.monotone_constraints = monotone_constraints
+        self.subsample = subsample
+        self.subsample_by = subsample_by
+        self.colsample_bytree = colsample_bytree
+        self.colsample_bynode = colsample_bynode
+        self.early_stopping_rounds = early_stopping_rounds
+        self.eval_metric = eval_metric
+        self.warm_start = warm_start
+        self.histogram_mb = histogram_mb
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = False
+        return tags
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        qid: Any = None,
+        group: Any = None,
+        sample_weight: Any = None,
+        eval_set: tuple[Any, ...] | None = None,
+        callbacks: Sequence[Callback] = (),
+        init_model: ModelEstimator | Model | None = None,
+    ) -> Self:
+        """Train.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix, shape (n_rows, n_features)
+            NaN is a missing value.
+        y : array-like, shape (n_rows,)
+            Grades, 0 or more; the higher the better.
+        qid : array-like, shape (n_rows,)
+            The query of every row, in any order.
+        group : array-like of int
+            Instead of ``qid``: rows of every query, one query after the other.
+        sample_weight : array-like, shape (n_queries,), optional
+            Weights of queries, in order of first appearance; or one a row, the same within a query.
+        eval_set : (X, y, qid), optional
+            Validation rows: ``eval_metric`` is measured on them after every tree.
+        callbacks : sequence of callables
+            Called with a :class:`~sparseleaf.callbacks.TrainingState` after every tree; True stops the training.
+        init_model : fitted ranker or Model, optional
+            Go on from its trees with ``n_trees`` more, on these rows.
+
+        Returns
+        -------
+        self
+        """
+        self._check()
+        if self.early_stopping_rounds is not None and eval_set is None:
+            raise ValueError(
+                f"early_stopping_rounds={self.early_stopping_rounds} needs rows to measure on; wanted"
+                " eval_set=(X, y, qid)."
+            )
+        before = self._before(init_model)
+        features, categories = self._training_features(X, before)
+        queries = make_queries(features.shape[0], qid, group, sample_weight)
+        known, targets = self._encode(y, features.shape[0], None)
+        watched = None if eval_set is None else self._watched_queries(eval_set, categories)
+        problem = Problem(
+            features,
+            categories,
+            known,
+            targets,
+            self._ranking_loss(queries),
+            watched,
+            queries.of_rows() if self.subsample_by == "query" else None,
+        )
+        return self._train(problem, callbacks, before, counts_before=init_model is None)
+
+    def predict(self, X: Any) -> Array:
+        """Scores, float32 (n_rows,): within a query, the higher the better."""
+        return self._scores(X)[:, 0]
+
+    def score(self, X: Any, y: Any, qid: Any = None, *, group: Any = None) -> float:
+        """Mean NDCG@5 over the queries that have a relevant document."""
+        return mean_of(ndcg(y, self.predict(X), qid, group=group, k=5))
+
+    def rank(self, X: Any, qid: Any = None, *, group: Any = None) -> list[tuple[Any, Array]]:
+        """For every query, its id and its rows from best to worst."""
+        scores = self.predict(X)
+        queries = make_queries(len(scores), qid, group)
+        found = []
+        for q, name in enumerate(queries.ids.tolist()):
+            rows = queries.order[queries.indptr[q] : queries.indptr[q + 1]]
+            found.append((name, rows[np.argsort(-scores[rows], kind="stable")]))
+        return found
+
+    # --- inside
+
+    def _ranking_loss(self, queries: Queries) -> RankingLoss:
+        parameter = {"lambdamart": self.sigma or 1.0, "smoothdcg": self.sigma or 0.3, "gbrank": self.margin}
+        return RankingLoss(
+            self.loss,
+            queries,
+            self.metric,
+            self.places,
+            self.normalise,
+            parameter[self.loss],
+            start_rounds=self.start_rounds,
+        )
+
+    def _encode(self, y: Any, n_rows: int, known: KnownTargets | None) -> tuple[KnownTargets, DenseTargets]:
+        grades = check_grades(y, n_rows).astype(np.float32)[:, None]
+        return KnownTargets("regression-column", None, np.array([n_rows])), DenseTargets(
+            grades, NO_CLASSES, NO_VALUES, 1
+        )
+
+    def _watched_queries(self, eval_set: tuple[Any, ...], categories: dict[int, list[Any]]) -> Watched:
+        if not isinstance(eval_set, tuple | list) or len(eval_set) != 3:
+            raise ValueError(f"eval_set: found {type(eval_set).__name__}; wanted (X, y, qid).")
+        try:
+            X = self._eval_features(eval_set[0], categories)
+            _, targets = self._encode(eval_set[1], X.shape[0], None)
+            make_queries(X.shape[0], eval_set[2])
+        except ValueError as error:
+            raise ValueError(f"eval_set: {error}") from error
+        return Watched(X, targets, _metric(self.eval_metric, np.asarray(eval_set[2])))
+
+
+def _metric(name: str, qid: Array) -> Metric:
+    kind, _, depth = name.partition("@")
+
+    def measure(targets: DenseTargets, scores: Array) -> float:
+        y, found = targets.values[:, 0], scores[:, 0]
+        if kind == "ndcg":
+            return mean_of(ndcg(y, found, qid, k=int(depth)))
+        each = {"map": average_precision, "mrr": reciprocal_rank, "pairwise": pairwise_accuracy}[kind]
+        return mean_of(each(y, found, qid))
+
+    return Metric(name, True, measure)

@@ -1,0 +1,229 @@
+"""Dense losses: where boosting starts, what they are worth, and what scores mean."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+
+import naive_dense
+from sparseleaf.boosting.dense_losses import (
+    CLASSIFICATION_LOSSES,
+    NO_CLASSES,
+    NO_VALUES,
+    REGRESSION_LOSSES,
+    CustomLoss,
+    DenseTargets,
+    dense_loss,
+)
+
+PAIRS = ("mse", "logistic", "absolute", "huber:0.75", "quantile:0.8", "poisson")
+
+
+def number_of(name):
+    return float(name.partition(":")[2] or 0)
+
+
+def make(name, n=60, d=3, seed=0, *, unknown=False, weights=0):
+    rng = np.random.default_rng(seed)
+    w = NO_VALUES
+    if weights:
+        w = rng.choice([0, 1, 2.5], (n, 1 if weights == 1 else d)).astype(np.float32)
+    if name == "softmax":
+        classes = rng.integers(-1 if unknown else 0, d, n).astype(np.int32)
+        return DenseTargets(NO_VALUES, classes, w, d)
+    y = rng.normal(size=(n, d))
+    y = {"logistic": (y > 0.3) * 1.0, "poisson": np.floor(np.exp(y))}.get(name, y).astype(np.float32)
+    if unknown:
+        y[rng.random(y.shape) < 0.3] = np.nan
+    return DenseTargets(y, NO_CLASSES, w, d)
+
+
+def value_of(name, targets, scores):
+    """Mean loss of the known pairs by weight (mse without the half)."""
+    kind, number = name.partition(":")[0], number_of(name)
+    weights = targets.known_weights()
+    if kind == "softmax":
+        rows = [i for i in range(targets.n_rows) if targets.classes[i] >= 0]
+        each = [naive_dense.softmax_loss(targets.classes[i], scores[i].tolist()) for i in rows]
+        return np.average(each, weights=weights[rows, 0])
+    total = 0.0
+    for i, j in np.argwhere(weights > 0):
+        loss = naive_dense.pair_loss(kind, float(targets.values[i, j]), float(scores[i, j]), number)
+        total += weights[i, j] * loss * (2 if kind == "mse" else 1)
+    return total / weights.sum()
+
+
+@pytest.mark.parametrize("weights", [0, 1, "pairs"])
+@pytest.mark.parametrize("unknown", [False, True])
+@pytest.mark.parametrize("name", [*PAIRS, "softmax"])
+def test_value_is_the_mean_over_known_pairs(name, unknown, weights):
+    if name == "softmax" and weights == "pairs":
+        pytest.skip("a row has one class")
+    targets = make(name, unknown=unknown, weights=weights)
+    scores = np.random.default_rng(5).normal(size=(60, 3)).astype(np.float32)
+    assert dense_loss(name).value(targets, scores) == pytest.approx(value_of(name, targets, scores), rel=1e-6)
+
+
+@pytest.mark.parametrize("weights", [0, 1, "pairs"])
+@pytest.mark.parametrize("unknown", [False, True])
+@pytest.mark.parametrize("name", [name for name in PAIRS if not name.startswith("huber")])
+def test_base_score_is_the_best_constant(name, unknown, weights):
+    targets = make(name, unknown=unknown, weights=weights)
+    loss = dense_loss(name)
+    start = loss.base_score(targets)
+    assert start.dtype == np.float32
+    own = targets.known_weights()
+    for j in range(3):
+        alone = DenseTargets(
+            targets.values[:, j : j + 1].copy(), NO_CLASSES, own[:, j : j + 1].astype(np.float32), 1
+        )
+
+        def at(score, alone=alone):
+            return value_of(name, alone, np.full((60, 1), score))
+
+        best = minimize_scalar(at, bounds=(-5, 5), method="bounded", options={"xatol": 1e-7})
+        assert at(start[j]) <= best.fun + 1e-6
+
+
+def test_huber_starts_at_the_mean():
+    targets = make("huber:0.75", unknown=True)
+    np.testing.assert_allclose(
+        dense_loss("huber:0.75").base_score(targets), np.nanmean(targets.values, axis=0), rtol=1e-5
+    )
+
+
+def test_softmax_starts_at_the_log_of_the_shares():
+    targets = make("softmax", weights=1, unknown=True)
+    start = dense_loss("softmax").base_score(targets)
+    weights = targets.known_weights()[:, 0]
+    shares = [weights[targets.classes == c].sum() / weights.sum() for c in range(3)]
+    np.testing.assert_allclose(start, np.log(shares), rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["logistic", "poisson"])
+def test_outputs_that_are_never_on_start_finite(name):
+    y = np.zeros((50, 3), np.float32)
+    y[:, 1] = 1
+    y[:, 2] = np.nan
+    start = dense_loss(name).base_score(DenseTargets(y, NO_CLASSES, NO_VALUES, 3))
+    assert np.isfinite(start).all()
+    assert start[0] < -3
+    if name == "logistic":
+        assert start[1] == pytest.approx(-start[0])
+        assert start[2] == 0
+
+
+def test_a_class_without_weight_starts_finite():
+    targets = DenseTargets(NO_VALUES, np.zeros(20, np.int32), NO_VALUES, 3)
+    start = dense_loss("softmax").base_score(targets)
+    assert start[0] == 0
+    assert np.isfinite(start).all()
+    assert start[1] == start[2] < -3
+
+
+def test_what_scores_mean():
+    z = np.array([[0.0, 2.0, -1.0]], np.float32)
+    for name in ("mse", "absolute", "huber", "quantile"):
+        np.testing.assert_array_equal(dense_loss(name).predict(z), z)
+    np.testing.assert_allclose(dense_loss("poisson").predict(z), np.exp(z))
+    np.testing.assert_allclose(dense_loss("logistic").predict(z), 1 / (1 + np.exp(-z)), rtol=1e-6)
+    np.testing.assert_allclose(
+        dense_loss("softmax").predict(z), [naive_dense.softmax(z[0].tolist())], rtol=1e-6
+    )
+
+
+def test_names_and_numbers():
+    assert dense_loss("huber").parameter == 1.0
+    assert dense_loss("huber:2.5").parameter == 2.5
+    assert dense_loss("quantile").quantile == 0.5
+    assert dense_loss("quantile:0.9").quantile == 0.9
+    assert dense_loss("absolute").quantile == 0.5
+    assert dense_loss("huber:2").quantile is None
+    for name in (*REGRESSION_LOSSES, *CLASSIFICATION_LOSSES):
+        assert dense_loss(name).name == name
+
+
+# --- room for curvatures: as little as the loss and the targets need
+
+
+@pytest.mark.parametrize(("name", "unknown", "weights", "shape"), [
+    ("mse", False, 0, (0, 0)), ("mse", False, 1, (60, 1)), ("mse", False, "pairs", (60, 3)),
+    ("mse", True, 0, (60, 3)), ("mse", True, 1, (60, 3)), ("absolute", False, 1, (60, 1)),
+    ("logistic", False, 0, (60, 3)), ("softmax", False, 1, (60, 3)),
+])  # fmt: skip
+@pytest.mark.parametrize("d", [1, 3])
+def test_curvatures_take_the_room_they_need(name, unknown, weights, shape, d):
+    if name == "softmax" and d == 1:
+        pytest.skip("one class is no choice")
+    targets = make(name, d=d, unknown=unknown, weights=weights)
+    loss = dense_loss(name)
+    scores = np.random.default_rng(1).normal(size=(60, d)).astype(np.float32)
+    room = loss.curvature_room(targets, scores.shape)
+    assert room.shape == (shape[0], min(shape[1], d))
+    g = np.empty_like(scores)
+    largest_g, largest_h = loss.gradients(targets, scores, g, room, 1)
+    y = targets.classes if name == "softmax" else targets.values
+    wanted = naive_dense.gradients(
+        name.partition(":")[0], y, scores, targets.weights if len(targets.weights) else None, number_of(name)
+    )
+    np.testing.assert_allclose(g, wanted[0], atol=3e-6)
+    np.testing.assert_allclose(largest_g, np.abs(wanted[0]).max(axis=0), atol=3e-6)
+    if len(room):
+        np.testing.assert_allclose(np.broadcast_to(room, scores.shape), wanted[1], atol=3e-6)
+        np.testing.assert_allclose(largest_h, room.max(axis=0), atol=3e-6)
+        assert len(targets.weights) == 0 or room is not targets.weights
+    else:
+        assert largest_h.shape == (0,)
+
+
+# --- a function of the user's
+
+
+def test_a_custom_loss_is_weighted_and_masked():
+    targets = make("mse", unknown=True, weights="pairs")
+    scores = np.random.default_rng(1).normal(size=(60, 3)).astype(np.float32)
+    loss = CustomLoss(lambda y, z: (z - y, np.full(z.shape, 2.0)))
+    g, h = np.empty_like(scores), loss.curvature_room(targets, scores.shape)
+    largest = loss.gradients(targets, scores, g, h, 1)
+    known = ~np.isnan(targets.values)
+    np.testing.assert_allclose(g, np.where(known, (scores - targets.values) * targets.weights, 0))
+    np.testing.assert_allclose(h, np.where(known, 2 * targets.weights, 0))
+    np.testing.assert_array_equal(largest[0], np.abs(g).max(axis=0))
+    np.testing.assert_array_equal(largest[1], h.max(axis=0))
+
+
+@pytest.mark.parametrize(("function", "match"), [
+    (lambda y, z: z, "does not answer a pair"),
+    (lambda y, z: (z, z, z), "does not answer a pair"),
+    (lambda y, z: (z[:, :1], z), r"gradient of shape \(60, 1\); wanted \(60, 3\)"),
+    (lambda y, z: (z, z[0]), r"curvature of shape \(3,\)"),
+    (lambda y, z: (z + np.inf, z), "gradient that is not finite"),
+    (lambda y, z: (z, z + np.nan), "curvature that is not finite"),
+    (lambda y, z: (z, -np.ones(z.shape)), "negative curvature"),
+])  # fmt: skip
+def test_functions_that_answer_nonsense_are_refused(function, match):
+    targets, scores = make("mse"), np.ones((60, 3), np.float32)
+    loss = CustomLoss(function)
+    with pytest.raises(ValueError, match=match):
+        loss.gradients(targets, scores, np.empty_like(scores), np.empty_like(scores), 1)
+
+
+def test_a_custom_loss_cannot_change_the_scores():
+    def spoil(y, z):
+        z[:] = 0
+        return z, z + 1
+
+    targets, scores = make("mse"), np.ones((60, 3), np.float32)
+    loss = CustomLoss(spoil)
+    loss.gradients(targets, scores, np.empty_like(scores), np.empty_like(scores), 1)
+    loss.value(targets, scores)
+    assert (scores == 1).all()
+
+
+def test_targets():
+    targets = make("softmax", unknown=True)
+    matrix = targets.as_matrix()
+    for row, own in zip(matrix, targets.classes, strict=True):
+        assert np.isnan(row).all() if own < 0 else row.tolist() == [float(j == own) for j in range(3)]
+    assert targets.has_unknown
+    assert not make("softmax").has_unknown
+    np.testing.assert_array_equal(targets.known_weights()[:, 1], targets.classes >= 0)
