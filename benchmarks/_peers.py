@@ -167,7 +167,6 @@ def lightgbm_parameters(settings, threads=THREADS):
         "max_bin": settings["max_bins"],
         "min_data_in_bin": 1,
         "min_data_in_leaf": settings["min_samples_leaf"],
-        "min_sum_hessian_in_leaf": 0,
         "lambda_l2": settings.get("l2", 1.0),
         "bagging_fraction": settings.get("subsample", 1.0),
         "bagging_freq": 1 if settings.get("subsample", 1.0) < 1 else 0,
