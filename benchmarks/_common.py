@@ -89,7 +89,16 @@ def machine():
         "system": platform.platform(),
         "python": platform.python_version(),
     }
-    for package in ("numpy", "scipy", "scikit-learn", "sparseleaf", "xgboost", "xgboost-cpu", "lightgbm"):
+    for package in (
+        "numpy",
+        "scipy",
+        "scikit-learn",
+        "sparseleaf",
+        "xgboost",
+        "xgboost-cpu",
+        "lightgbm",
+        "catboost",
+    ):
         try:
             about[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:

@@ -64,6 +64,8 @@ def test_generated_pages_are_up_to_date(maker):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     assert module.PAGE.read_text() == module.page(), f"run python docs/{maker}.py"
+    if maker == "make_results":
+        assert module.MO_PAGE.read_text() == module.mo_page(), "run python docs/make_results.py"
 
 
 @pytest.mark.parametrize("compact", [True, False])

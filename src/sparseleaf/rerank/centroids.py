@@ -135,7 +135,8 @@ def rarity(X: sp.csr_matrix) -> Array:
     if not X.nnz or X.data.min() != X.data.max():
         return np.empty(0, np.float32)
     having = np.bincount(X.indices, minlength=X.shape[1])
-    return np.log(X.shape[0] / np.maximum(having, 1)).astype(np.float32)
+    weights: Array = np.log(X.shape[0] / np.maximum(having, 1)).astype(np.float32)
+    return weights
 
 
 def _weighted(X: sp.csr_matrix, weights: Array) -> sp.csr_matrix:
