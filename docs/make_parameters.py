@@ -71,7 +71,8 @@ MULTI_TAIL = """
 RANKER_TAIL = """
 ### Which to turn first
 
-1. **`n_trees` and `learning_rate`**, with `eval_set` and `early_stopping_rounds`; GBRank likes larger rates (0.3).
+1. **`n_trees` and `learning_rate`**, with `eval_set` and `early_stopping_rounds`. GBRank averages its trees: it wants
+   `subsample` below 1, more leaves, and rates of 0.3 to 1.
 2. **`loss`.** LambdaMART with `metric="ndcg"` where grades matter, with `"map"` where documents are relevant or not.
 3. **`max_leaves`, `min_samples_leaf`, `subsample`.** The slides have 2,500 trees of 20 leaves.
 """
