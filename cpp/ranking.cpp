@@ -121,15 +121,16 @@ void lambdas(Query& query, int change, int64_t places, bool normalise, double si
 }
 
 // GBRank: pairs (u preferred to v) with f(u) < f(v) + τ ask for u at f(v) + τ and for v at f(u) − τ. A
-// document's targets are averaged: −g/h is their mean.
-void gbrank(const Query& query, double margin, double* g, double* h) {
+// document's targets are averaged: −g/h is their mean. `steps`: what is asked for is the way there, not the
+// place, which makes g the gradient of ½ max(0, f(v) − f(u) + τ)².
+void gbrank(const Query& query, double margin, bool steps, double* g, double* h) {
     std::fill(g, g + query.n, 0.0);
     std::fill(h, h + query.n, 0.0);
     for (int64_t u = 0; u < query.n; ++u)
         for (int64_t v = 0; v < query.n; ++v) {
             if (!(query.grade[u] > query.grade[v]) || !(query.score[u] < query.score[v] + margin)) continue;
-            g[u] -= query.score[v] + margin;
-            g[v] -= query.score[u] - margin;
+            g[u] -= query.score[v] + margin - (steps ? query.score[u] : 0.0);
+            g[v] -= query.score[u] - margin - (steps ? query.score[v] : 0.0);
             h[u] += 1.0;
             h[v] += 1.0;
         }
@@ -184,7 +185,7 @@ void squared_gains(const Query& query, double* g, double* h) {
     }
 }
 
-enum Loss : int { kLambdaMart = 0, kGbRank, kSmoothDcg, kSquaredGains };
+enum Loss : int { kLambdaMart = 0, kGbRank, kSmoothDcg, kSquaredGains, kGbRankSteps };
 
 // places, change, normalise: of LambdaMART. parameter: σ of LambdaMART and SmoothDCG, τ of GBRank.
 // factor: scores are multiplied by it first. weights: one a query, or none.
@@ -193,7 +194,7 @@ void rank_gradients(int loss, int change, int64_t places, bool normalise, double
                     In1<float> weights, Out1<float> g, Out1<float> h, int n_threads) {
     const int64_t n_queries = static_cast<int64_t>(indptr.size()) - 1;
     const auto n = static_cast<int64_t>(scores.size());
-    require(loss >= kLambdaMart && loss <= kSquaredGains && change >= kNdcg && change <= kPairwise,
+    require(loss >= kLambdaMart && loss <= kGbRankSteps && change >= kNdcg && change <= kPairwise,
             "loss, change: unknown");
     require(grades.size() == scores.size() && g.size() == scores.size() && h.size() == scores.size(),
             "grades, g, h: one number a row");
@@ -219,8 +220,8 @@ void rank_gradients(int loss, int change, int64_t places, bool normalise, double
             own.h.resize(static_cast<size_t>(count));
             if (loss == kLambdaMart)
                 lambdas(own.query, change, places, normalise, parameter, own.g.data(), own.h.data());
-            else if (loss == kGbRank)
-                gbrank(own.query, parameter, own.g.data(), own.h.data());
+            else if (loss == kGbRank || loss == kGbRankSteps)
+                gbrank(own.query, parameter, loss == kGbRankSteps, own.g.data(), own.h.data());
             else if (loss == kSquaredGains)
                 squared_gains(own.query, own.g.data(), own.h.data());
             else

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 RANKING_LOSSES = ("lambdamart", "gbrank", "smoothdcg")
 START = "squared-gains"
-KERNELS = (*RANKING_LOSSES, START)
+STEPS = "gbrank-steps"
+KERNELS = (*RANKING_LOSSES, START, STEPS)
 """Losses in the order of their codes in the kernel."""
 
 CHANGES = ("ndcg", "map", "pairwise")
@@ -74,6 +75,8 @@ class RankingLoss:
         Scores are multiplied by it: GBRank's averaged update sees the mean of the trees so far.
     start_rounds : int
         Of SmoothDCG: rounds that fit the gains themselves first.
+    averaged : bool
+        Of GBRank: the averaged update; else trees are steps that add up.
     """
 
     name: str
@@ -84,6 +87,7 @@ class RankingLoss:
     parameter: float = 1.0
     factor: float = 1.0
     start_rounds: int = 30
+    averaged: bool = True
 
     curved = True
     quantile = None
@@ -94,6 +98,8 @@ class RankingLoss:
         GBRank: f after t trees is Σ g / (t + 1), since f_t = (t · f_{t-1} + g_t)/(t + 1). SmoothDCG: the first rounds
         fit the gains themselves, since where all scores are equal it has no slope, and far from a good ranking little.
         """
+        if self.name == "gbrank" and not self.averaged:
+            return replace(self, name=STEPS)
         if self.name == "gbrank":
             return replace(self, factor=1.0 / (round_number + 1))
         if self.name == "smoothdcg" and round_number < self.start_rounds:

@@ -48,6 +48,9 @@ PARAMETERS: dict[str, Parameter] = {
     "margin": Parameter(
         "float", "GBRank: τ, how far apart two documents should be.", low=0, high=1e6, symbol="τ"
     ),
+    "averaged": Parameter(
+        "flag", "GBRank: its averaged update; false: trees are steps down the squared hinge, which add up."
+    ),
     "sigma": Parameter(
         "float",
         "LambdaMART: steepness; SmoothDCG: width of the smoothing. None is 1 and 0.3.",
@@ -101,6 +104,9 @@ class GBDTRanker(MultiGBDT):
         LambdaMART: divides a pair's weight by how far its scores are apart, and bounds what a query weighs.
     margin : float, default=1.0
         GBRank: τ, how far apart the scores of two documents should be; with no l2 it only sets their scale.
+    averaged : bool, default=True
+        GBRank: its averaged update, in which every tree fits whole scores and f is their mean. False makes trees steps
+        down the squared hinge that add up, which learns more from many small trees.
     sigma : float or None, default=None
         LambdaMART: steepness of the logistic function; SmoothDCG: width of the smoothing. None is 1 and 0.3.
     start_rounds : int, default=30
@@ -177,6 +183,7 @@ class GBDTRanker(MultiGBDT):
         places: int = 30,
         normalise: bool = True,
         margin: float = 1.0,
+        averaged: bool = True,
         sigma: float | None = None,
         start_rounds: int = 30,
         max_depth: int | None = None,
@@ -208,6 +215,7 @@ class GBDTRanker(MultiGBDT):
         self.places = places
         self.normalise = normalise
         self.margin = margin
+        self.averaged = averaged
         self.sigma = sigma
         self.start_rounds = start_rounds
         self.max_depth = max_depth
@@ -351,6 +359,7 @@ class GBDTRanker(MultiGBDT):
             self.normalise,
             parameter[self.loss],
             start_rounds=self.start_rounds,
+            averaged=self.averaged,
         )
 
     def _encode(self, y: Any, n_rows: int, known: KnownTargets | None) -> tuple[KnownTargets, DenseTargets]:

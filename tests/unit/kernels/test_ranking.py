@@ -51,7 +51,7 @@ def plain(array):
 
 
 def test_the_codes_are_those_of_the_kernel():
-    assert KERNELS == ("lambdamart", "gbrank", "smoothdcg", "squared-gains")
+    assert KERNELS == ("lambdamart", "gbrank", "smoothdcg", "squared-gains", "gbrank-steps")
     assert KERNELS[:3] == RANKING_LOSSES
     assert CHANGES == ("ndcg", "map", "pairwise")
 
@@ -315,8 +315,23 @@ def test_bad_arguments_are_refused():
         run("gbrank", scores, grades[:3])
     indptr, out = np.array([0, 4]), np.empty(4, np.float32)
     order = np.arange(4, dtype=np.int32)
-    for loss, change in ((4, 0), (-1, 0), (0, 3), (0, -1)):
+    for loss, change in ((5, 0), (-1, 0), (0, 3), (0, -1)):
         with pytest.raises(ValueError, match="unknown"):
             _kernels.rank_gradients(
                 loss, change, 3, False, 1.0, 1.0, scores, grades, order, indptr, NO_WEIGHTS, out, out, 1
             )
+
+
+def test_steps_of_gbrank_are_the_gradient_of_the_squared_hinge():
+    scores, grades = make(8, seed=3)
+
+    def loss(f):
+        pairs = [(u, v) for u in range(8) for v in range(8) if grades[u] > grades[v]]
+        return 0.5 * sum(max(0.0, f[v] - f[u] + 0.7) ** 2 for u, v in pairs)
+
+    g, h = run("gbrank-steps", scores, grades, parameter=0.7)
+    f = scores.astype(np.float64)
+    for i in range(8):
+        step = np.eye(8)[i] * 1e-5
+        assert g[i] == pytest.approx((loss(f + step) - loss(f - step)) / 2e-5, abs=1e-4)
+    assert h.tolist() == run("gbrank", scores, grades, parameter=0.7)[1].tolist()
