@@ -25,7 +25,7 @@ TURNED = {
     "bibtex": {"n_trees": 60, "max_nodes": 3000, "lambda_2": 3.0},
     "tibkat-gnd": {"n_trees": 20, "max_nodes": 4000, "epochs": 3, "prune": 0.03, "leaf_labels": 200},
 }
-RERANKED = {"bibtex": {"rerank": "log"}, "tibkat-gnd": {"rerank": "log"}}
+RERANKED = {"bibtex": {"rerank": "cosine"}, "tibkat-gnd": {"rerank": "log"}}
 NODES = (100, 300, 1000, 3000)
 SEARCH = [
     {},

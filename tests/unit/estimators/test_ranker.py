@@ -446,7 +446,8 @@ def test_memory_is_estimated():
 
 WRONG = {
     "n_trees": [0, 1.5], "loss": ["mse", None, lambda y, s: (y, s)], "metric": ["ndcg@5", None, "mrr"],
-    "places": [0, 2.5, None], "normalise": ["yes", None, 1], "averaged": ["no", 0], "margin": [-1, None, np.inf, np.nan],
+    "places": [0, 2.5, None], "normalise": ["yes", None, 1], "averaged": ["no", 0],
+    "margin": [-1, None, np.inf, np.nan],
     "sigma": [0, -1, np.inf, "a"], "start_rounds": [0, 1.5, None], "subsample_by": ["document", None],
     "eval_metric": ["ndcg@2", "loss", None], "subsample": [0, 1.5], "max_leaves": [1],
 }  # fmt: skip
