@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 NO_VALUES = np.empty((0, 0), np.float32)
 NO_CLASSES = np.empty(0, np.int32)
+BLOCK_ROWS = 4_096
 
 LossFunction = Callable[[Any, Any], tuple[Any, Any]]
 """``f(targets, scores)`` answers gradient and curvature, both (n_rows, n_outputs); curvatures are not negative."""
@@ -55,6 +56,11 @@ class DenseTargets:
         """Whether a target is unknown."""
         return bool(np.isnan(self.values).any()) if len(self.values) else bool((self.classes < 0).any())
 
+    @property
+    def any_known(self) -> bool:
+        """Whether a target is known."""
+        return not np.isnan(self.values).all() if len(self.values) else bool((self.classes >= 0).any())
+
     def as_matrix(self) -> Array:
         """Targets as numbers, NaN where unknown: for classes, 1 in the column of the row's."""
         if len(self.values):
@@ -64,6 +70,10 @@ class DenseTargets:
         matrix[known, self.classes[known]] = 1
         matrix[~known] = np.nan
         return matrix
+
+    def rows(self, which: slice) -> DenseTargets:
+        """Some of the rows."""
+        return DenseTargets(self.values[which], self.classes[which], self.weights[which], self.n_outputs)
 
     def known_weights(self) -> Array:
         """Weight of every pair, 0 where the target is unknown; float64 (n_rows, n_outputs)."""
@@ -183,14 +193,17 @@ class DenseLoss:
 
     def base_score(self, targets: DenseTargets) -> Array:
         """The best score that is the same for all rows, float32 (n_outputs,)."""
-        weights = targets.known_weights()
-        matrix = targets.as_matrix().astype(np.float64)
         if self.quantile is not None:
-            return np.array(
-                [_quantile(y, w, self.quantile) for y, w in zip(matrix.T, weights.T, strict=True)], np.float32
-            )
-        total = weights.sum(axis=0)
-        mean: Array = np.nansum(matrix * weights, axis=0) / np.where(total > 0, total, 1)
+            weights = targets.known_weights()
+            found = [_quantile(y, w, self.quantile) for y, w in zip(targets.values.T, weights.T, strict=True)]
+            return np.array(found, np.float32)
+        total, sums = np.zeros(targets.n_outputs), np.zeros(targets.n_outputs)
+        for begin in range(0, targets.n_rows, BLOCK_ROWS):  # in float64, of which a block at a time is enough
+            block = targets.rows(slice(begin, begin + BLOCK_ROWS))
+            weights = block.known_weights()
+            total += weights.sum(axis=0)
+            sums += np.nansum(block.as_matrix() * weights, axis=0)
+        mean: Array = sums / np.where(total > 0, total, 1)
         rare = 0.5 / np.maximum(total, 1)  # an output that is never (or always) on has no log-odds
         if self.name == "logistic":
             mean = mean.clip(rare, 1 - rare)

@@ -471,7 +471,7 @@ class MultiGBDT(ModelEstimator):
             X = self._eval_features(eval_set[0], problem.categories)
             _, targets = self._encode(eval_set[1], X.shape[0], problem.known)
             self._check_targets(problem.loss, targets)
-            if not targets.known_weights().any():
+            if not targets.any_known:
                 raise ValueError("y: found no target that is known; wanted at least one.")
             return Watched(X, targets, make_metric(self.eval_metric, problem.loss, targets))
         except ValueError as error:

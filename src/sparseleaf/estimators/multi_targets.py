@@ -47,7 +47,9 @@ def encode_numbers(y: Any, n_rows: int, known: KnownTargets | None) -> tuple[Kno
     names = [str(name) for name in y.columns] if hasattr(y, "columns") else None
     if sp.issparse(y):
         y = y.toarray()
-    values = check_array(y, dtype=np.float64, ensure_2d=False, ensure_all_finite="allow-nan", input_name="y")
+    values = check_array(
+        y, dtype=(np.float64, np.float32), ensure_2d=False, ensure_all_finite="allow-nan", input_name="y"
+    )
     check_consistent_length(np.empty(n_rows), values)
     if values.ndim > 2:
         raise ValueError(f"y: found {values.ndim} dimensions; wanted (n_rows,) or (n_rows, n_outputs).")
