@@ -26,6 +26,7 @@ from sparseleaf.estimators.evaluation import CLASSIFICATION_METRICS, REGRESSION_
 from sparseleaf.estimators.multi_targets import KnownTargets, encode_labels, encode_numbers, weighted
 from sparseleaf.estimators.multi_training import MultiTraining, Problem, SearchPlan, Watched
 from sparseleaf.estimators.parameters import Parameter, check_parameters
+from sparseleaf.estimators.reranking import RerankMixin
 from sparseleaf.metrics import precision_at_k
 from sparseleaf.model import Model, concatenate_trees, join_trees, with_float_values
 from sparseleaf.model.explain import MEMORY_MB
@@ -680,7 +681,7 @@ class MultiGBDTRegressor(RegressorMixin, MultiGBDT):  # type: ignore[misc]
         return encode_numbers(y, n_rows, known)
 
 
-class MultiGBDTClassifier(ClassifierMixin, MultiGBDT):  # type: ignore[misc]
+class MultiGBDTClassifier(RerankMixin, ClassifierMixin, MultiGBDT):  # type: ignore[misc]
     """Gradient boosted trees for classes or labels: one tree, whose leaves hold a value for every one of them.
 
     One class a row is fitted with the softmax cross-entropy, several labels a row with the logistic loss of each.

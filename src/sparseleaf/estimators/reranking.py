@@ -1,9 +1,16 @@
-"""Parameters of the re-ranking stage, which every classifier may end with."""
+"""The re-ranking stage, which every classifier may end with: its parameters, and a way to add it to a fitted one."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any, Self
+
+from sparseleaf._arrays import effective_n_jobs
+from sparseleaf.estimators.base import ModelEstimator, encode_known, refuse_nan
 from sparseleaf.estimators.parameters import Parameter
 from sparseleaf.rerank import MIXES
+from sparseleaf.rerank.centroids import fit_centroids
+from sparseleaf.rerank.fit import choose_weight
 
 RERANK_PARAMETERS: dict[str, Parameter] = {
     "rerank": Parameter(
@@ -30,3 +37,63 @@ RERANK_PARAMETERS: dict[str, Parameter] = {
         symbol="γ",
     ),
 }
+
+
+class RerankMixin(ModelEstimator):
+    """A classifier whose ``predict_topk`` may end with re-ranking."""
+
+    def fit_rerank(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        rerank: str = "cosine",
+        weight: float | None = None,
+        scale: float | None = None,
+        eval_set: tuple[Any, Any] | None = None,
+    ) -> Self:
+        """Add re-ranking to the fitted classifier, or put it in place of what it has; the trees stay.
+
+        Parameters
+        ----------
+        X, y
+            Rows whose labels' means are taken, usually those of training.
+        rerank : {"centroid", "cosine", "log"}, default="cosine"
+            How trees and closeness are mixed.
+        weight : float, optional
+            Share of the trees. None chooses it on ``eval_set``, which must be rows that training has not seen.
+        scale : float, optional
+            How sharply closeness falls.
+        eval_set : (X, y), optional
+
+        Returns
+        -------
+        self
+        """
+        model = self._model()
+        if rerank not in MIXES:
+            raise ValueError(f"rerank: found {rerank!r}; wanted one of {', '.join(map(repr, MIXES))}.")
+        given: dict[str, Any] = {"rerank_weight": weight, "rerank_scale": scale}
+        for name, value in given.items():
+            parameter = RERANK_PARAMETERS[name]
+            if value is not None and (isinstance(value, str) or not parameter.accepts(value)):
+                raise ValueError(
+                    f"{name.removeprefix('rerank_')}: found {value!r}; wanted {parameter.wanted}."
+                )
+        if (weight is None) == (eval_set is None):
+            raise ValueError(
+                "weight, eval_set: wanted one of them: the trees' share, or rows to choose it on."
+            )
+        features = self._features(X)
+        refuse_nan(features)
+        truth = encode_known(y, features.shape[0], model.known_labels)[:, : model.n_labels]
+        stage = fit_centroids(features, truth, rerank, 0.5 if weight is None else float(weight), scale)
+        if eval_set is not None:
+            judges = self._features(eval_set[0])
+            judged = encode_known(eval_set[1], judges.shape[0], model.known_labels)
+            refuse_nan(judges, "eval_set")
+            staged = replace(model, rerank=stage)
+            n_jobs = effective_n_jobs(self.n_jobs)
+            stage = stage.with_weight(choose_weight(stage, judges, judged, staged, n_jobs))
+        self._adopt(replace(model, rerank=stage))
+        return self

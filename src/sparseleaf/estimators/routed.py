@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from sparseleaf.estimators.base import ModelClassifier, refuse_nan
+from sparseleaf.estimators.reranking import RerankMixin
 from sparseleaf.model import Model, RoutedModel
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
 
 
-class RoutedClassifier(ModelClassifier):
+class RoutedClassifier(RerankMixin, ModelClassifier):
     """Base of classifiers whose ``model_`` is a :class:`~sparseleaf.model.RoutedModel`."""
 
     model_kind: ClassVar[type[Model]] = RoutedModel

@@ -26,7 +26,7 @@ from sparseleaf.engine.shards import LocalShards
 from sparseleaf.engine.sparse import SparseShard
 from sparseleaf.estimators.base import ModelClassifier, refuse_nan
 from sparseleaf.estimators.parameters import Parameter, check_parameters
-from sparseleaf.estimators.reranking import RERANK_PARAMETERS
+from sparseleaf.estimators.reranking import RERANK_PARAMETERS, RerankMixin
 from sparseleaf.estimators.training import TrainingRun
 from sparseleaf.metrics import ndcg_at_k, precision_at_k
 from sparseleaf.model import Model, concatenate_trees
@@ -117,7 +117,7 @@ PARAMETERS: dict[str, Parameter] = {
 }
 
 
-class SparseGBDTClassifier(ModelClassifier):
+class SparseGBDTClassifier(RerankMixin, ModelClassifier):
     """Gradient boosted trees with sparse vector leaves, for targets with very many labels.
 
     One tree serves all labels. A tree's structure is chosen on a sketch of the residuals, so that its cost does

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.special import expit
 
 from sparseleaf import _kernels
 from sparseleaf._arrays import csr_parts, has_nan
@@ -338,7 +339,7 @@ class Model:
             best = np.argsort(-own, axis=1, kind="stable")[:, :k]
             labels[block, : best.shape[1]] = best
             scores[block, : best.shape[1]] = np.take_along_axis(own, best, axis=1)
-        return labels, scores
+        return labels, scores if self.rerank is None else expit(scores)
 
     def tree_scores(self, X: Features, n_trees: int | None, n_jobs: int) -> sp.csr_matrix:
         """:meth:`scores` by the trees alone."""

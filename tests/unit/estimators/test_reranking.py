@@ -1,0 +1,60 @@
+"""Adding re-ranking to a classifier that is fitted."""
+
+import numpy as np
+import pytest
+
+import sparseleaf
+from sparseleaf import LdSMClassifier, MultiGBDTClassifier, SparseGBDTClassifier
+from sparseleaf.data import make_xc
+from sparseleaf.metrics import precision_at_k
+
+X, Y = make_xc(900, 120, 60, labels_per_row=3, nnz_per_row=20, seed=3)
+CLASSIFIERS = [
+    SparseGBDTClassifier(n_trees=5, projection=None),
+    MultiGBDTClassifier(n_trees=5, max_leaves=8),
+    LdSMClassifier(n_trees=2, max_nodes=30),
+]
+
+
+@pytest.mark.parametrize("clf", CLASSIFIERS, ids=lambda clf: type(clf).__name__)
+@pytest.mark.parametrize("mix", ["centroid", "cosine", "log"])
+def test_every_classifier_takes_it(clf, mix, tmp_path):
+    clf.fit(X[:600], Y[:600])
+    before, _ = clf.predict_topk(X[750:], 5)
+    assert clf.fit_rerank(X[:600], Y[:600], rerank=mix, eval_set=(X[600:750], Y[600:750])) is clf
+    labels, scores = clf.predict_topk(X[750:], 5)
+    assert (np.diff(scores, axis=1) <= 0).all()
+    assert precision_at_k(Y[750:], labels, 5) >= precision_at_k(Y[750:], before, 5) - 0.02
+    clf.save(tmp_path / "m", compact=False)
+    found, again = sparseleaf.load(tmp_path / "m").predict_topk(X[750:], 5)
+    np.testing.assert_array_equal(found, labels)
+    np.testing.assert_allclose(again, scores, rtol=1e-6)
+
+
+def test_the_trees_alone_have_the_say_at_weight_one():
+    clf = MultiGBDTClassifier(n_trees=5, max_leaves=8).fit(X, Y)
+    before, _ = clf.predict_topk(X, 5)
+    after, scores = clf.fit_rerank(X, Y, weight=1.0).predict_topk(X, 5)
+    np.testing.assert_array_equal(after, before)
+    assert scores.min() > 0
+    assert scores.max() < 1
+
+
+@pytest.mark.parametrize(("change", "match"), [
+    ({"rerank": "nearest", "weight": 0.5}, "rerank: found 'nearest'; wanted one of 'centroid'"),
+    ({"weight": 2.0}, "weight: found 2.0"), ({"weight": "auto"}, "weight: found 'auto'"),
+    ({"weight": 0.5, "scale": -1.0}, "scale: found -1.0"), ({}, "weight, eval_set"),
+    ({"weight": 0.5, "eval_set": (X, Y)}, "weight, eval_set"),
+])  # fmt: skip
+def test_bad_arguments_are_named(change, match):
+    clf = SparseGBDTClassifier(n_trees=1).fit(X, Y)
+    with pytest.raises(ValueError, match=match):
+        clf.fit_rerank(X, Y, **change)
+
+
+def test_missing_values_are_refused():
+    dense = X.toarray()
+    clf = MultiGBDTClassifier(n_trees=1).fit(dense, Y)
+    dense[0, 0] = np.nan
+    with pytest.raises(ValueError, match="found NaN"):
+        clf.fit_rerank(dense, Y, weight=0.5)
