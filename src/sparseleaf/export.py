@@ -16,11 +16,11 @@ import numpy as np
 
 from sparseleaf._files import replacing
 from sparseleaf.boosting.tree import SET_BYTES
+from sparseleaf.model import Model
 from sparseleaf.model.leaves import leaf_vectors
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
-    from sparseleaf.model import Model
 
 MOST_OUTPUTS = 4096
 """Other runtimes answer a dense row of scores; a model with more labels is better served by ``predict_topk``."""
@@ -169,8 +169,14 @@ def _held(estimator: Any) -> Model:
     if not isinstance(estimator, ModelEstimator):
         raise TypeError(f"estimator: found {type(estimator).__name__}; wanted a fitted sparseleaf estimator.")
     model = estimator._model()
-    if model.method not in ESTIMATORS:
-        raise ValueError(f"estimator: a model of {model.method!r} cannot be exported.")
+    if model.method not in ESTIMATORS or type(model) is not Model:
+        raise ValueError(
+            f"estimator: a model of {model.method!r} cannot be exported; wanted trees that cut one feature at a time."
+        )
+    if model.rerank is not None:
+        raise ValueError(
+            "estimator: it ends with re-ranking, which the format does not hold; wanted rerank=None."
+        )
     if model.projection is not None:
         raise ValueError(
             "estimator: its trees are grown on a projection of the features, which the format does not hold; wanted"

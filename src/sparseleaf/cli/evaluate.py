@@ -153,7 +153,11 @@ def _numbers(estimator: Any, rows: Rows, predicted: Any) -> dict[str, Any]:
     """RMSE, MAE and R² of every output, over the rows in which it is known, and their means."""
     import numpy as np
 
-    values = rows.Y.toarray() if hasattr(rows.Y, "toarray") else rows.Y
+    from sparseleaf.estimators.multi_targets import in_order
+
+    values = (
+        rows.Y.toarray() if hasattr(rows.Y, "toarray") else in_order(rows.Y, estimator.model_.label_names)
+    )
     truth = np.asarray(values, np.float64).reshape(len(predicted), -1)
     predicted = np.asarray(predicted, np.float64).reshape(len(predicted), -1)
     if truth.shape != predicted.shape:

@@ -135,10 +135,11 @@ def _show(path: Path, found: dict[str, Any]) -> None:
     table.add_column(style="bold")
     table.add_column()
     shape = found["projection_shape"]
+    outputs = "outputs" if found["target_kind"].startswith("regression") else "labels"
     rows = {
         "method": found["method"],
         "trained on": f"{found['n_train_rows']:,} rows, {found['n_features']:,} features,"
-        f" {found['n_labels']:,} labels{' with names' if found['label_names'] else ''}",
+        f" {found['n_labels']:,} {outputs}{' with names' if found['label_names'] else ''}",
         "trees": f"{found['n_trees']:,}, depth {found['depth_mean']:.1f} on average,"
         f" at most {found['depth_max']}",
         "nodes": f"{found['n_nodes']:,}",

@@ -136,6 +136,9 @@ class ModelEstimator(BaseEstimator):  # type: ignore[misc]
         return shap_values(model, self._features(X), wanted, n_jobs, memory_mb=memory_mb, argument=argument)
 
     def _validate_features(self, X: Any, *, reset: bool) -> Features:
+        for name, kind in getattr(X, "dtypes", {}).items() if hasattr(X, "columns") else ():
+            if getattr(kind, "kind", "") in "mM":
+                raise ValueError(f"X: the column {name!r} holds dates or times; wanted numbers made of them.")
         if sp.issparse(X) and hasattr(X, "check_format"):
             X.check_format(full_check=True)  # scipy walks indices unchecked
         X = validate_data(
@@ -164,14 +167,15 @@ class ModelEstimator(BaseEstimator):  # type: ignore[misc]
             name: value for name, value in self.get_params(deep=False).items() if name not in NOT_IN_MODEL
         }
         values["random_state"] = seed
-        return {name: _saved(value) for name, value in values.items()}
+        return {name: saved(value) for name, value in values.items()}
 
 
-def _saved(value: Any) -> Any:
+def saved(value: Any) -> Any:
+    """A parameter as the model file holds it; a function is only named."""
     if callable(value):
         return CUSTOM
     if isinstance(value, Mapping):
-        return {key: _saved(one) for key, one in value.items()}
+        return {key: saved(one) for key, one in value.items()}
     return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
 
 
@@ -234,13 +238,14 @@ class ModelClassifier(ClassifierMixin, ModelEstimator):  # type: ignore[misc]
         Returns
         -------
         CSR matrix, array, or list of lists
-            For a sparse or dense 0/1 matrix: the same, with the labels whose score is at least 0.5. For lists of
-            names: lists, best first. For one class a row: the class of highest score.
+            For a sparse or dense 0/1 matrix: the same, with the labels whose score by the trees is at least
+            ``score_threshold`` (re-ranking orders labels, it does not say how many there are). For lists of names:
+            lists, best first. For one class a row: the class of highest score.
         """
         model = self._model()
         if model.target_kind in ONE_CLASS_A_ROW:
             return self._predict_class(X)
-        scores = model.scores(self._features(X), None, effective_n_jobs(self.n_jobs))
+        scores = model.tree_scores(self._features(X), None, effective_n_jobs(self.n_jobs))
         scores.data = np.where(scores.data >= self.score_threshold, scores.data, np.float32(0))
         scores.eliminate_zeros()
         if model.target_kind == "label-lists":

@@ -21,9 +21,15 @@ from sparseleaf.boosting.reducers import REDUCERS
 from sparseleaf.callbacks import Callback, EarlyStopping, best_tree
 from sparseleaf.data.categories import encode_categories, find_categories
 from sparseleaf.data.targets import decode
-from sparseleaf.estimators.base import CUSTOM, ONE_CLASS_A_ROW, ModelEstimator, encode_known
+from sparseleaf.estimators.base import CUSTOM, ONE_CLASS_A_ROW, ModelEstimator, encode_known, saved
 from sparseleaf.estimators.evaluation import CLASSIFICATION_METRICS, REGRESSION_METRICS, make_metric
-from sparseleaf.estimators.multi_targets import KnownTargets, encode_labels, encode_numbers, weighted
+from sparseleaf.estimators.multi_targets import (
+    KnownTargets,
+    encode_labels,
+    encode_numbers,
+    in_order,
+    weighted,
+)
 from sparseleaf.estimators.multi_training import MultiTraining, Problem, SearchPlan, Watched
 from sparseleaf.estimators.parameters import Parameter, check_parameters
 from sparseleaf.estimators.reranking import RerankMixin
@@ -419,6 +425,11 @@ class MultiGBDT(ModelEstimator):
 
     def _before(self, init_model: ModelEstimator | Model | None) -> Model | None:
         if init_model is not None:
+            if not isinstance(init_model, Model | ModelEstimator):
+                raise ValueError(
+                    f"init_model: found {init_model!r:.60}; wanted a fitted estimator or its model"
+                    " (sparseleaf.load reads a file)."
+                )
             model = init_model if isinstance(init_model, Model) else init_model._model()
             if model.base_score is None:
                 raise ValueError(f"init_model: found one of {model.method!r}; wanted one with dense scores.")
@@ -426,6 +437,13 @@ class MultiGBDT(ModelEstimator):
             model = self.model_
         else:
             return None
+        for name in ("loss", "averaged"):
+            own = saved(getattr(self, name, None))
+            if model.method != self.method or model.parameters.get(name) != own:
+                raise ValueError(
+                    f"init_model or warm_start: found {name}={own!r} of {self.method!r}; the model has"
+                    f" {model.parameters.get(name)!r} of {model.method!r}."
+                )
         alone = bool(model.parameters.get("tree_per_output"))
         if alone != self.tree_per_output:
             raise ValueError(
@@ -632,6 +650,11 @@ class MultiGBDTRegressor(RegressorMixin, MultiGBDT):  # type: ignore[misc]
     def predict(self, X: Any) -> Array:
         """Numbers of every row: (n_rows,) where y was one column, else (n_rows, n_outputs)."""
         return self._shaped(self._scores(X))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Mean R² of the outputs; columns of a DataFrame are matched by name."""
+        y = in_order(y, self._model().label_names)
+        return float(super().score(X, y, sample_weight=sample_weight))
 
     def staged_predict(self, X: Any, *, every: int = 1) -> Iterator[Array]:
         """:meth:`predict` after ``every``, 2 · ``every``, … trees."""

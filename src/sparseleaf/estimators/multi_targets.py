@@ -42,14 +42,31 @@ class KnownTargets:
         return len(self.counts)
 
 
+def in_order(y: Any, names: Array | None) -> Any:
+    """Targets with their columns in the order of training, where both have names."""
+    if names is None or not hasattr(y, "columns"):
+        return y
+    found = [str(name) for name in y.columns]
+    if sorted(found) != sorted(names.tolist()):
+        raise ValueError(
+            f"y: found the columns {found!r:.80}; wanted {names.tolist()!r:.80}, as in training."
+        )
+    return y.iloc[:, [found.index(name) for name in names.tolist()]]
+
+
 def encode_numbers(y: Any, n_rows: int, known: KnownTargets | None) -> tuple[KnownTargets, DenseTargets]:
     """Numbers to predict; ``known`` are those of training, which others must fit."""
+    if known is not None:
+        y = in_order(y, known.names)
     names = [str(name) for name in y.columns] if hasattr(y, "columns") else None
     if sp.issparse(y):
         y = y.toarray()
-    values = check_array(
-        y, dtype=(np.float64, np.float32), ensure_2d=False, ensure_all_finite="allow-nan", input_name="y"
-    )
+    try:
+        values = check_array(
+            y, dtype=(np.float64, np.float32), ensure_2d=False, ensure_all_finite="allow-nan", input_name="y"
+        )
+    except ValueError as error:
+        raise ValueError(f"y: {error}") from None
     check_consistent_length(np.empty(n_rows), values)
     if values.ndim > 2:
         raise ValueError(f"y: found {values.ndim} dimensions; wanted (n_rows,) or (n_rows, n_outputs).")
@@ -82,6 +99,8 @@ def encode_labels(
     if known is None:
         targets = encode_targets(y, n_rows)
         matrix = targets.matrix
+        if not matrix.shape[1]:
+            raise ValueError("y: found no label in any row; wanted at least one.")
         known = KnownTargets(
             targets.kind, targets.names, np.bincount(matrix.indices, minlength=matrix.shape[1])
         )

@@ -13,11 +13,11 @@ import scipy.sparse as sp
 
 from sparseleaf import _kernels
 from sparseleaf.model.leaves import leaf_vectors
-from sparseleaf.model.model import BLOCK_ROWS
+from sparseleaf.model.model import BLOCK_ROWS, Model
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
-    from sparseleaf.model.model import Model, Trees
+    from sparseleaf.model.model import Trees
 
 MEMORY_MB = 4096
 """What the answer may take, in MiB, unless the caller says otherwise."""
@@ -53,6 +53,12 @@ def shap_values(
     expected : float64 array, shape (n_wanted,)
         Scores with no feature known: ``values.sum(axis=1) + expected`` are the scores.
     """
+    if type(model) is not Model:
+        raise ValueError("trees with linear routers have no Shapley values here; wanted boosted trees.")
+    if model.rerank is not None:
+        raise ValueError(
+            "the model re-ranks its trees' candidates, which Shapley values do not see; wanted one without rerank."
+        )
     trees = model.trees
     if len(trees.cover) != len(trees.feature):
         raise ValueError(

@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 import naive_ranking
 import sparseleaf
 from smalldata import saved_bytes
-from sparseleaf import GBDTRanker, MultiGBDTClassifier, MultiGBDTRegressor, SparseGBDTClassifier
+from sparseleaf import GBDTRanker, MultiGBDTClassifier, SparseGBDTClassifier
 from sparseleaf.boosting.ranking_losses import RANKING_LOSSES
 from sparseleaf.engine.shard import Shard
 from sparseleaf.estimators.ranker import METRICS
@@ -362,16 +362,10 @@ def test_what_cannot_be_gone_on_from_is_told():
     X, y, qid = make()
     with pytest.raises(ValueError, match="init_model: found one of 'gbdt-sparse'"):
         small().fit(X, y, qid=qid, init_model=SparseGBDTClassifier(n_trees=2).fit(X, y))
-    with pytest.raises(ValueError, match="1 outputs; the model has 4 and 5"):
+    with pytest.raises(
+        ValueError, match="found loss=.lambdamart. of .rank.; the model has .auto. of .gbdt-mo."
+    ):
         small().fit(X, y, qid=qid, init_model=MultiGBDTClassifier(n_trees=2).fit(X, y))
-
-
-def test_it_goes_on_from_a_regression_of_the_grades():
-    X, y, qid = make()
-    start = MultiGBDTRegressor(n_trees=10).fit(X, y)
-    ranker = small(n_trees=3).fit(X, y, qid=qid, init_model=start)
-    assert ranker.best_iteration_ == 13
-    np.testing.assert_array_equal(ranker.model_.dense(X, 10, 1)[:, 0], start.predict(X))
 
 
 @pytest.mark.parametrize("metric", METRICS)

@@ -1,0 +1,79 @@
+"""Mistakes that would otherwise pass in silence."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+from sparseleaf import (
+    GBDTRanker,
+    LdSMClassifier,
+    MultiGBDTClassifier,
+    MultiGBDTRegressor,
+    SparseGBDTClassifier,
+)
+from sparseleaf.export import to_onnx, to_treelite
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(80, 3))
+y = X[:, 0] + X[:, 1]
+Y = sp.csr_matrix(RNG.random((80, 8)) < 0.3)
+
+
+def test_targets_are_matched_by_name():
+    table = pd.DataFrame({"p": y, "q": 100 + 10 * y})
+    turned = table[["q", "p"]]
+    est = MultiGBDTRegressor(n_trees=40, min_samples_leaf=3).fit(X, table, eval_set=(X, turned))
+    assert est.score(X, turned) == est.score(X, table) > 0.9
+    assert est.history_["valid loss"][-1] < est.history_["valid loss"][0]
+    with pytest.raises(ValueError, match="y: found the columns"):
+        est.score(X, table.rename(columns={"p": "r"}))
+
+
+@pytest.mark.parametrize(("first", "then"), [
+    ({"loss": "mse"}, {"loss": "poisson"}), ({"loss": "huber:1"}, {"loss": "huber:2"}),
+])  # fmt: skip
+def test_training_does_not_go_on_under_another_loss(first, then):
+    est = MultiGBDTRegressor(n_trees=2, warm_start=True, **first).fit(X, np.exp(y))
+    with pytest.raises(ValueError, match="found loss="):
+        est.set_params(n_trees=4, **then).fit(X, np.exp(y))
+
+
+def test_training_does_not_go_on_from_another_kind_of_model():
+    ranker = GBDTRanker(n_trees=2).fit(X, (y > 0).astype(int), qid=np.arange(80) // 10)
+    with pytest.raises(ValueError, match="the model has 'lambdamart' of 'rank'"):
+        MultiGBDTRegressor().fit(X, y, init_model=ranker)
+    with pytest.raises(ValueError, match=r"init_model: found 'm\.safetensors'; wanted a fitted estimator"):
+        MultiGBDTRegressor().fit(X, y, init_model="m.safetensors")
+
+
+@pytest.mark.parametrize("mix", ["centroid", "cosine", "log"])
+def test_predict_is_the_trees_say(mix):
+    plain = SparseGBDTClassifier(n_trees=5, min_samples_leaf=3).fit(X, Y).predict(X)
+    ranked = SparseGBDTClassifier(n_trees=5, min_samples_leaf=3, rerank=mix, rerank_weight=0.3).fit(X, Y)
+    assert (ranked.predict(X) != plain).nnz == 0
+
+
+@pytest.mark.parametrize("clf", [
+    SparseGBDTClassifier(n_trees=2, rerank="log", rerank_weight=0.3), LdSMClassifier(n_trees=2),
+], ids=["re-ranked", "routed"])  # fmt: skip
+def test_what_cannot_be_held_or_explained_is_refused(clf):
+    clf.fit(X, Y)
+    for use in (to_onnx, to_treelite):
+        with pytest.raises(ValueError, match="estimator: "):
+            use(clf)
+    with pytest.raises(ValueError, match="Shapley values"):
+        clf._explain(X, None, 100, "labels")
+
+
+def test_dates_are_refused_by_column():
+    table = pd.DataFrame({"a": X[:, 0], "day": pd.date_range("2020-01-01", periods=80)})
+    with pytest.raises(ValueError, match="the column 'day' holds dates or times"):
+        MultiGBDTRegressor().fit(table, y)
+
+
+def test_targets_that_are_none_or_text_are_named():
+    with pytest.raises(ValueError, match="y: found no label in any row"):
+        MultiGBDTClassifier().fit(X, [[]] * 80)
+    with pytest.raises(ValueError, match="y: could not convert"):
+        MultiGBDTRegressor().fit(X, ["a"] * 80)
