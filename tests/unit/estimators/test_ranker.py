@@ -362,9 +362,7 @@ def test_what_cannot_be_gone_on_from_is_told():
     X, y, qid = make()
     with pytest.raises(ValueError, match="init_model: found one of 'gbdt-sparse'"):
         small().fit(X, y, qid=qid, init_model=SparseGBDTClassifier(n_trees=2).fit(X, y))
-    with pytest.raises(
-        ValueError, match="found loss=.lambdamart. of .rank.; the model has .auto. of .gbdt-mo."
-    ):
+    with pytest.raises(ValueError, match=r"found loss=.lambdamart. of .rank."):
         small().fit(X, y, qid=qid, init_model=MultiGBDTClassifier(n_trees=2).fit(X, y))
 
 
