@@ -1,39 +1,8 @@
 // Dense gradients: to 16-bit columns for the histograms, to exact sums for the leaves, and leaves to scores.
-#include <cmath>
-
-#include "common.hpp"
+#include "reduce.hpp"
 
 namespace sparseleaf {
 namespace {
-
-constexpr int64_t kRowChunk = 256;
-
-// 2 · column, + 1 for a negative sign, of every output: the same places as the sketch of sparse residuals.
-std::vector<int32_t> sketch_places(uint64_t key, int64_t n_outputs, uint64_t m) {
-    std::vector<int32_t> place(static_cast<size_t>(n_outputs));
-    const uint64_t start = mix64(key);
-    for (int64_t j = 0; j < n_outputs; ++j) {
-        const uint64_t hash = mix64(start + static_cast<uint64_t>(j));
-        place[j] = static_cast<int32_t>((((hash >> 32) * m) >> 32) * 2 + (hash & 1));
-    }
-    return place;
-}
-
-template <typename F>
-float each_row_max(int64_t n, int64_t m, float* out, int n_threads, F&& fill) {
-    std::vector<float> largest(static_cast<size_t>(n_threads), 0.0f);
-    parallel_tasks((n + kRowChunk - 1) / kRowChunk, n_threads, [&](int64_t chunk, int thread) {
-        float top = largest[thread];
-        for (int64_t i = chunk * kRowChunk; i < std::min(n, (chunk + 1) * kRowChunk); ++i) {
-            float* sums = out + i * m;
-            std::fill(sums, sums + m, 0.0f);
-            fill(i, sums);
-            for (int64_t c = 0; c < m; ++c) top = std::max(top, std::fabs(sums[c]));
-        }
-        largest[thread] = top;
-    });
-    return *std::max_element(largest.begin(), largest.end());
-}
 
 // Every output adds its gradient, with a random sign, to one of m columns.
 float dense_sketch(In2<float> g, uint64_t key, Out2<float> out, int n_threads) {
@@ -41,7 +10,7 @@ float dense_sketch(In2<float> g, uint64_t key, Out2<float> out, int n_threads) {
     const int64_t m = static_cast<int64_t>(out.shape(1));
     require(static_cast<int64_t>(out.shape(0)) == n && m >= 1, "out: the rows of g, at least one column");
     nb::gil_scoped_release release;
-    const auto place = sketch_places(key, d, static_cast<uint64_t>(m));
+    const auto place = sketch_places<int32_t>(key, d, static_cast<uint64_t>(m));
     return each_row_max(n, m, out.data(), n_threads, [&](int64_t i, float* sums) {
         const float* row = g.data() + i * d;
         for (int64_t j = 0; j < d; ++j) sums[place[j] >> 1] += (place[j] & 1) ? -row[j] : row[j];

@@ -1,45 +1,14 @@
 // Reducers: sparse residuals of L labels -> m columns a row, then -> int16 for the histograms.
 #include <nanobind/stl/tuple.h>
 
+#include "reduce.hpp"
 #include "rows.hpp"
 
 namespace sparseleaf {
 namespace {
 
-constexpr int64_t kRowChunk = 256;
-
-template <typename F>
-float each_row_max(const RowBlocks& rows, int64_t n_columns, float* out, int n_threads, F&& fill) {
-    std::vector<float> largest(static_cast<size_t>(n_threads), 0.0f);
-    const int64_t chunks = (rows.n_rows() + kRowChunk - 1) / kRowChunk;
-    parallel_tasks(chunks, n_threads, [&](int64_t chunk, int thread) {
-        float top = largest[thread];
-        const int64_t end = std::min(rows.n_rows(), (chunk + 1) * kRowChunk);
-        for (int64_t i = chunk * kRowChunk; i < end; ++i) {
-            float* sums = out + i * n_columns;
-            std::fill(sums, sums + n_columns, 0.0f);
-            fill(rows[i], sums);
-            for (int64_t c = 0; c < n_columns; ++c) top = std::max(top, std::fabs(sums[c]));
-        }
-        largest[thread] = top;
-    });
-    return *std::max_element(largest.begin(), largest.end());
-}
-
 void check_out(const RowBlocks& rows, const Out2<float>& out) {
     require(static_cast<int64_t>(out.shape(0)) == rows.n_rows(), "out: one row for each row of the blocks");
-}
-
-// Twice the column of every label, plus one for a negative sign.
-template <typename Place>
-std::vector<Place> sketch_places(uint64_t key, int64_t n_labels, uint64_t m) {
-    std::vector<Place> place(static_cast<size_t>(n_labels));
-    const uint64_t start = mix64(key);
-    for (int64_t label = 0; label < n_labels; ++label) {
-        const uint64_t hash = mix64(start + static_cast<uint64_t>(label));
-        place[label] = static_cast<Place>((((hash >> 32) * m) >> 32) * 2 + (hash & 1));
-    }
-    return place;
 }
 
 constexpr uint64_t kMaxSketch = 4096;
@@ -57,7 +26,8 @@ float count_sketch(const std::vector<Block>& blocks, uint64_t key, int64_t n_lab
         const auto place = sketch_places<decltype(place_type)>(key, n_labels, m);
         return with_loss(loss, [&](auto kind) {
             return each_row_max(
-                rows, static_cast<int64_t>(m), out.data(), n_threads, [&](Row row, float* sums) {
+                rows.n_rows(), static_cast<int64_t>(m), out.data(), n_threads, [&](int64_t i, float* sums) {
+                    const Row row = rows[i];
                     float signed_sums[2 * kMaxSketch];  // kept apart by sign until the row's end
                     std::fill(signed_sums, signed_sums + 2 * m, 0.0f);
                     for (int64_t e = 0; e < row.size; ++e)
@@ -88,7 +58,8 @@ float sign_projection(const std::vector<Block>& blocks, uint64_t key, int loss, 
     const float scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(m)));
     nb::gil_scoped_release release;
     return with_loss(loss, [&](auto kind) {
-        return each_row_max(rows, m, out.data(), n_threads, [&](Row row, float* sums) {
+        return each_row_max(rows.n_rows(), m, out.data(), n_threads, [&](int64_t i, float* sums) {
+            const Row row = rows[i];
             std::vector<uint64_t> bits(static_cast<size_t>(words));
             for (int64_t e = 0; e < row.size; ++e) {
                 const uint64_t label_key = mix64(key ^ mix64(row.labels[e] & kLabelMask));
@@ -111,7 +82,8 @@ float select_columns(const std::vector<Block>& blocks, In1<int32_t> column_of, I
         require(column_of.data()[l] < m, "column_of: a column beyond out");
     nb::gil_scoped_release release;
     return with_loss(loss, [&](auto kind) {
-        return each_row_max(rows, m, out.data(), n_threads, [&](Row row, float* sums) {
+        return each_row_max(rows.n_rows(), m, out.data(), n_threads, [&](int64_t i, float* sums) {
+            const Row row = rows[i];
             for (int64_t e = 0; e < row.size; ++e) {
                 const uint32_t label = row.labels[e] & kLabelMask;
                 const int32_t column = label < n_labels ? column_of.data()[label] : -1;
