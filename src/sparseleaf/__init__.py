@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sparseleaf.estimators import (
+        BlendClassifier,
         GBDTRanker,
         LdSMClassifier,
         MultiGBDTClassifier,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "BlendClassifier",
     "GBDTRanker",
     "LdSMClassifier",
     "MemoryEstimate",
@@ -37,6 +39,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "BlendClassifier": "sparseleaf.estimators",
     "GBDTRanker": "sparseleaf.estimators",
     "LdSMClassifier": "sparseleaf.estimators",
     "MemoryEstimate": "sparseleaf.memory",

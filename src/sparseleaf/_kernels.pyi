@@ -268,6 +268,63 @@ def rank_gradients(
     n_threads: int,
 ) -> None: ...
 
+# candidates.cpp
+def join_candidates(
+    labels: _I32,
+    scores: _F32,
+    found: _I32,
+    closeness: _F32,
+    indptr: _I64,
+    theirs: _I32,
+    width: int,
+    n_threads: int,
+) -> tuple[_I64, _I32, _F32]: ...
+
+class LabelVectors:
+    def __init__(self, indptr: _I64, indices: _I32, data: _F32, n_features: int) -> None: ...
+    def products(
+        self,
+        indptr: _I64,
+        indices: _I32,
+        data: _F32,
+        starts: _I64,
+        labels: _I32,
+        out: _F32,
+        n_threads: int,
+    ) -> None: ...
+
+# linear.cpp
+def fit_linear(
+    indptr: _I64,
+    indices: _I32,
+    data: _F32,
+    n_features: int,
+    starts: _I64,
+    examples: _I32,
+    sides: _I8,
+    cost: float,
+    epochs: int,
+    tolerance: float,
+    prune: float,
+    most: int,
+    seed: int,
+    n_threads: int,
+) -> tuple[_I64, _I32, _F32, _F32]: ...
+
+# neighbours.cpp
+class NeighbourIndex:
+    def __init__(self, indptr: _I64, rows: _I32, values: _F32, n_rows: int) -> None: ...
+    def nearest(
+        self,
+        indptr: _I64,
+        indices: _I32,
+        data: _F32,
+        own: _I32,
+        found: _I32,
+        products: _F32,
+        n_threads: int,
+    ) -> None: ...
+
 # rerank.cpp
 class CentroidReranker:
     def __init__(

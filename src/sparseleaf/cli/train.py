@@ -102,6 +102,10 @@ def make_estimators(
         near = difflib.get_close_matches(method, ESTIMATORS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(ESTIMATORS)}."
         raise ValueError(f"--method {method!r}: there is no such method; {hint}")
+    if method == "blend":
+        raise ValueError(
+            "--method 'blend': train its members one by one, then join them with sparseleaf blend."
+        )
     kinds = ESTIMATORS[method]
     if task is not Task.AUTO:
         if task.value not in kinds:

@@ -1,6 +1,7 @@
 """The scikit-learn faces of the library."""
 
 from sparseleaf.estimators.base import ModelEstimator
+from sparseleaf.estimators.blend import BlendClassifier
 from sparseleaf.estimators.ldsm import LdSMClassifier
 from sparseleaf.estimators.multi import MultiGBDTClassifier, MultiGBDTRegressor
 from sparseleaf.estimators.ranker import GBDTRanker
@@ -11,6 +12,7 @@ ESTIMATORS: dict[str, dict[str, type[ModelEstimator]]] = {
     "gbdt-mo": {"classification": MultiGBDTClassifier, "regression": MultiGBDTRegressor},
     "ldsm": {"classification": LdSMClassifier},
     "rank": {"regression": GBDTRanker},
+    "blend": {"classification": BlendClassifier},
 }
 """Estimators by method, as the command line and model files name it, and by what they are for."""
 
@@ -22,6 +24,7 @@ def task_of(target_kind: str) -> str:
 
 __all__ = [
     "ESTIMATORS",
+    "BlendClassifier",
     "GBDTRanker",
     "LdSMClassifier",
     "MultiGBDTClassifier",

@@ -14,9 +14,9 @@ from sparseleaf.rerank.fit import AUTO, Judges, fit_stage, refuse_fixed_weight
 RERANK_PARAMETERS: dict[str, Parameter] = {
     "rerank": Parameter(
         "name",
-        "Score the trees' candidates anew: by how close a row is to the labels' mean rows (the authors' way, by angle, or"
-        " by angle in a mix of logarithms); by centroids, linear models of the labels and the nearest training rows, as"
-        ' a weighted mean or by boosted trees; "auto" takes what is best on rows held out.',
+        "Score the trees' candidates anew: by how close a row is to the labels' mean rows (the authors' way, by angle,"
+        " or by angle in a mix of logarithms); or by these, linear models of the labels and the nearest training rows,"
+        ' as a weighted mean or by boosted trees; "auto" takes what is best on rows held out.',
         choices=(*KINDS, AUTO),
         none=True,
     ),
@@ -59,11 +59,11 @@ class RerankMixin(ModelEstimator):
         X, y
             Rows whose labels' means are taken, usually those of training.
         rerank : {"centroid", "cosine", "log", "linear", "boosted", "auto"}, default="cosine"
-            What candidates are scored by: see :mod:`sparseleaf.rerank`. "auto" takes what is best on ``eval_set``, which
-            may be nothing.
+            What candidates are scored by: see :mod:`sparseleaf.rerank`. "auto" takes what is best on ``eval_set``,
+            which may be nothing.
         weight : float, optional
-            Share of the trees. None chooses it on ``eval_set``, which must be rows that training has not seen. "boosted"
-            and "auto" need these.
+            Share of the trees. None chooses it on ``eval_set``, which must be rows that training has not seen;
+            "boosted" and "auto" need these.
         scale : float, optional
             How sharply closeness falls.
         eval_set : (X, y), optional
@@ -75,7 +75,9 @@ class RerankMixin(ModelEstimator):
         model = self._model()
         wanted = RERANK_PARAMETERS["rerank"]
         if rerank is None or not wanted.accepts(rerank):
-            raise ValueError(f"rerank: found {rerank!r}; wanted one of {', '.join(map(repr, wanted.choices))}.")
+            raise ValueError(
+                f"rerank: found {rerank!r}; wanted one of {', '.join(map(repr, wanted.choices))}."
+            )
         given: dict[str, Any] = {"rerank_weight": weight, "rerank_scale": scale}
         for name, value in given.items():
             parameter = RERANK_PARAMETERS[name]
@@ -98,8 +100,6 @@ class RerankMixin(ModelEstimator):
             refuse_nan(judges, "eval_set")
         trees = replace(model, rerank=None)
         panel = Judges(judges, judged, trees, self._seed(), effective_n_jobs(self.n_jobs))
-        stage = fit_stage(
-            rerank, features, truth, panel, None if weight is None else float(weight), scale
-        )
+        stage = fit_stage(rerank, features, truth, panel, None if weight is None else float(weight), scale)
         self._adopt(replace(model, rerank=stage))
         return self

@@ -129,7 +129,9 @@ class Evidence:
         )
         table = flat.reshape(-1, len(COLUMNS))
         if self.linear is not None:
-            cosine = self.centroids.with_weight(0.0).rescored(X, starts, joined, np.zeros(len(joined)), n_jobs)
+            cosine = self.centroids.with_weight(0.0).rescored(
+                X, starts, joined, np.zeros(len(joined)), n_jobs
+            )
             table[:, COLUMNS.index("cosine")] = cosine
             table[:, COLUMNS.index("margin")] = self.linear.margins(rows, starts, joined, n_jobs)
             table[:, COLUMNS.index("log rows")] = np.log1p(self.label_counts[joined])
@@ -219,4 +221,3 @@ def topk_of(starts: Array, labels: Array, scores: Array, k: int) -> tuple[Array,
     names = np.full(held.shape, -1, np.int32)
     names[held] = labels
     return np.take_along_axis(names, order, 1), np.take_along_axis(padded, order, 1)
-

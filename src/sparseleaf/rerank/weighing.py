@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,7 +20,9 @@ COARSE = 4
 STEPS = (0.1, 0.05)
 """Then moved from one opinion to another by these, as long as it helps."""
 
-BOOSTER = {"n_trees": 150, "learning_rate": 0.1, "max_leaves": 8, "min_samples_leaf": 50}
+BOOSTER: dict[str, Any] = {
+    "n_trees": 150, "learning_rate": 0.1, "max_leaves": 8, "min_samples_leaf": 50, "places": 10,
+}  # fmt: skip
 """The boosted trees over candidates."""
 
 
@@ -79,14 +81,9 @@ def choose_shares(opinions: Array, starts: Array, truth: Array, trees: float | N
 
 
 def fit_booster(candidates: Candidates, truth: Array, seed: int, n_jobs: int) -> Model:
-    """Boosted trees over the columns of candidates."""
-    import os
-    if os.environ.get("B")=="rank":
-        from sparseleaf.estimators.ranker import GBDTRanker
-        r=GBDTRanker(**BOOSTER,places=10,random_state=seed,n_jobs=n_jobs).fit(candidates.table,truth.astype(int),group=np.diff(candidates.starts)[np.diff(candidates.starts)>0])
-        return r.model_
-    import scipy.sparse as sp
-    from sparseleaf.estimators.multi import MultiGBDTClassifier  # it is one that may end with this stage
+    """Boosted trees over the columns of candidates: LambdaMART, whose queries are the rows."""
+    from sparseleaf.estimators.ranker import GBDTRanker  # it is above this: estimators end with the stage
 
-    booster = MultiGBDTClassifier(**BOOSTER, loss="logistic", random_state=seed, n_jobs=n_jobs)
-    return booster.fit(candidates.table, sp.csr_matrix(truth[:, None].astype(np.float32))).model_
+    sizes = np.diff(candidates.starts)
+    booster = GBDTRanker(**BOOSTER, random_state=seed, n_jobs=n_jobs)
+    return booster.fit(candidates.table, truth.astype(np.int64), group=sizes[sizes > 0]).model_
