@@ -9,7 +9,7 @@
 //
 // Where padding leaves a column free, it holds 1 in every row (count_column), so that a row's count comes
 // with its sums and costs no memory access of its own.
-#include "common.hpp"
+#include "residual_row.hpp"
 
 namespace sparseleaf {
 namespace {
@@ -22,7 +22,6 @@ struct Task {
     int64_t feature_begin, feature_end;
 };
 
-// kColumns > 0 fixes the number of columns at compile time; 0 takes it at run time.
 template <int kColumns>
 [[gnu::always_inline]] inline void add_rows_impl(const uint8_t* bins, int64_t n_features,
                                                  const int16_t* residuals, int64_t columns,
@@ -36,13 +35,12 @@ template <int kColumns>
             __builtin_prefetch(residuals + rows[i + kAhead] * m);
             __builtin_prefetch(bins + rows[i + kAhead] * n_features + features[f_begin]);
         }
-        const int16_t* r = residuals + rows[i] * m;
+        const ResidualRow<kColumns> row(residuals + rows[i] * m, m);
         const uint8_t* row_bins = bins + rows[i] * n_features;
         for (int64_t f = f_begin; f < f_end; ++f) {
             const int64_t bin = offsets[f] + row_bins[features[f]];
             if (counts) ++counts[bin];
-            int32_t* sums = hist + bin * m;
-            for (int64_t c = 0; c < m; ++c) sums[c] += r[c];
+            row.add_to(hist + bin * m);
         }
     }
 }
@@ -144,15 +142,18 @@ void subtract_histograms(In1<int32_t> slots, In1<int32_t> minus, Out3<int32_t> h
                     minus.data()[k] < n_slots,
                 "slots, minus: beyond hist");
     nb::gil_scoped_release release;
-    const int64_t n_bins = static_cast<int64_t>(hist.shape(1)),
-                  size = n_bins * static_cast<int64_t>(hist.shape(2));
+    const int64_t n_bins = static_cast<int64_t>(hist.shape(1)), m = static_cast<int64_t>(hist.shape(2)),
+                  size = n_bins * m;
     parallel_tasks(static_cast<int64_t>(slots.size()), n_threads, [&](int64_t k, int) {
         int32_t* a = hist.data() + slots.data()[k] * size;
         const int32_t* b = hist.data() + minus.data()[k] * size;
-        for (int64_t i = 0; i < size; ++i) a[i] -= b[i];
         int32_t* ca = counts.data() + slots.data()[k] * n_bins;
         const int32_t* cb = counts.data() + minus.data()[k] * n_bins;
-        for (int64_t i = 0; i < n_bins; ++i) ca[i] -= cb[i];
+        for (int64_t bin = 0; bin < n_bins; ++bin) {
+            if (cb[bin] == 0) continue;  // most bins of a small node: their sums are not even read
+            ca[bin] -= cb[bin];
+            subtract_sums(a + bin * m, b + bin * m, m);
+        }
     });
 }
 
