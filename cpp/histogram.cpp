@@ -14,7 +14,8 @@
 namespace sparseleaf {
 namespace {
 
-constexpr int64_t kCacheBytes = 128 * 1024;
+constexpr int64_t kCacheBytes = 512 * 1024;  // of a core's second-level cache
+constexpr int64_t kLine = 64;
 constexpr int64_t kMaxColumns = 1 << 20;
 
 struct Task {
@@ -22,7 +23,8 @@ struct Task {
     int64_t feature_begin, feature_end;
 };
 
-template <int kColumns>
+// kNext: the features are one after the other, so that their numbers need not be read.
+template <int kColumns, bool kNext>
 [[gnu::always_inline]] inline void add_rows_impl(const uint8_t* bins, int64_t n_features,
                                                  const int16_t* residuals, int64_t columns,
                                                  const int32_t* rows, int64_t n, const int32_t* features,
@@ -33,25 +35,32 @@ template <int kColumns>
     for (int64_t i = 0; i < n; ++i) {
         if (i + kAhead < n) {
             __builtin_prefetch(residuals + rows[i + kAhead] * m);
-            __builtin_prefetch(bins + rows[i + kAhead] * n_features + features[f_begin]);
+            const uint8_t* ahead = bins + rows[i + kAhead] * n_features;
+            __builtin_prefetch(ahead + features[f_begin]);
+            __builtin_prefetch(
+                ahead + std::min(features[f_begin] + kLine, static_cast<int64_t>(features[f_end - 1])));
         }
         const ResidualRow<kColumns> row(residuals + rows[i] * m, m);
-        const uint8_t* row_bins = bins + rows[i] * n_features;
+        const uint8_t* row_bins = bins + rows[i] * n_features + (kNext ? features[f_begin] - f_begin : 0);
         for (int64_t f = f_begin; f < f_end; ++f) {
-            const int64_t bin = offsets[f] + row_bins[features[f]];
+            const int64_t bin = offsets[f] + row_bins[kNext ? f : features[f]];
             if (counts) ++counts[bin];
             row.add_to(hist + bin * m);
         }
     }
 }
 
-#define SPARSELEAF_ADD_ROWS(name, columns_at_compile_time)                                              \
-    SPARSELEAF_WIDE void name(const uint8_t* bins, int64_t n_features, const int16_t* residuals,        \
-                              int64_t columns, const int32_t* rows, int64_t n, const int32_t* features, \
-                              const int32_t* offsets, int64_t f_begin, int64_t f_end, int32_t* hist,    \
-                              int32_t* counts) {                                                        \
-        add_rows_impl<columns_at_compile_time>(bins, n_features, residuals, columns, rows, n, features, \
-                                               offsets, f_begin, f_end, hist, counts);                  \
+#define SPARSELEAF_ADD_ROWS(name, columns_at_compile_time)                                                  \
+    SPARSELEAF_WIDE void name(const uint8_t* bins, int64_t n_features, const int16_t* residuals,            \
+                              int64_t columns, const int32_t* rows, int64_t n, const int32_t* features,     \
+                              const int32_t* offsets, int64_t f_begin, int64_t f_end, int32_t* hist,        \
+                              int32_t* counts) {                                                            \
+        if (features[f_end - 1] - features[f_begin] == f_end - 1 - f_begin)                                 \
+            add_rows_impl<columns_at_compile_time, true>(bins, n_features, residuals, columns, rows, n,     \
+                                                         features, offsets, f_begin, f_end, hist, counts);  \
+        else                                                                                                \
+            add_rows_impl<columns_at_compile_time, false>(bins, n_features, residuals, columns, rows, n,    \
+                                                          features, offsets, f_begin, f_end, hist, counts); \
     }
 SPARSELEAF_ADD_ROWS(add_rows_4, 4)
 SPARSELEAF_ADD_ROWS(add_rows_8, 8)
