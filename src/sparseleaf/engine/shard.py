@@ -56,6 +56,8 @@ class Shard:
         # features with one common bin are also kept as the rows that have another, once histograms are wanted
         self._common = common_bins(bins)
         self._uncommon: tuple[Array, Array] | None = None
+        self._features = np.empty(0, np.int32)
+        self._sparse = np.empty(0, np.uint8)
         self._residuals = np.empty((0, 0), np.int16)
         self._count_column = -1
         self._rows = np.empty(0, np.int32)
@@ -97,6 +99,8 @@ class Shard:
         """Fill the pool's slots with the histograms of the given nodes."""
         if self._uncommon is None:
             self._uncommon = _kernels.uncommon_bins(self.bins, self._common, pool.first, self._n_jobs)
+        if self._features is not pool.features:
+            self._features, self._sparse = pool.features, (self._common[pool.features] >= 0).astype(np.uint8)
         indptr, places = self._uncommon
         starts, ends = self._ranges(nodes)
         at = np.array(slots, np.int32)
@@ -109,7 +113,7 @@ class Shard:
             at,
             pool.features,
             pool.offsets,
-            (self._common[pool.features] >= 0).astype(np.uint8),
+            self._sparse,
             self._count_column,
             pool.sums,
             pool.counts,
