@@ -10,7 +10,7 @@ void bind_ldsm(nb::module_& m);
 void bind_leaves(nb::module_& m);
 void bind_linear(nb::module_& m);
 void bind_losses(nb::module_& m);
-void bind_neighbours(nb::module_& m);
+void bind_neighbour_index(nb::module_& m);
 void bind_partition(nb::module_& m);
 void bind_predict(nb::module_& m);
 void bind_ranking(nb::module_& m);
@@ -35,7 +35,7 @@ NB_MODULE(_kernels, m) {
     bind_leaves(m);
     bind_linear(m);
     bind_losses(m);
-    bind_neighbours(m);
+    bind_neighbour_index(m);
     bind_partition(m);
     bind_predict(m);
     bind_ranking(m);

@@ -311,7 +311,7 @@ def fit_linear(
     n_threads: int,
 ) -> tuple[_I64, _I32, _F32, _F32]: ...
 
-# neighbours.cpp
+# neighbour_index.cpp
 class NeighbourIndex:
     def __init__(self, indptr: _I64, rows: _I32, values: _F32, n_rows: int) -> None: ...
     def nearest(

@@ -13,10 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 from sparseleaf._arrays import effective_n_jobs
 from sparseleaf.estimators.base import ModelClassifier, encode_known
 from sparseleaf.estimators.parameters import Parameter, check_parameters
+from sparseleaf.estimators.reranking import RerankMixin
 from sparseleaf.model import BlendModel, Model, blend_models
 from sparseleaf.model.blend import PLACES
 from sparseleaf.rerank.fit import all_but, held_out_rows
-from sparseleaf.rerank.weighing import choose_shares
+from sparseleaf.rerank.weighing import choose_shares, true_candidates
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
@@ -140,7 +141,7 @@ class BlendClassifier(ModelClassifier):
         members = []
         for member in model.members:
             kind = ESTIMATORS.get(member.method, {}).get(task_of(member.target_kind))
-            if kind is None or not issubclass(kind, ModelClassifier):
+            if kind is None or not issubclass(kind, RerankMixin):
                 raise ValueError(f"a member of unknown method {member.method!r}; update sparseleaf.")
             members.append(kind.from_model(member))
         blend = super().from_model(model)
@@ -181,9 +182,8 @@ class BlendClassifier(ModelClassifier):
         truth = encode_known(y, X.shape[0], model.known_labels)
         sizes, hits, opinions = [], [], []
         for block, starts, labels, said in model.opinions(X, PLACES, effective_n_jobs(self.n_jobs)):
-            row = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
             sizes.append(np.diff(starts))
-            hits.append(np.asarray(truth[block][row, labels]).ravel() > 0)
+            hits.append(true_candidates(starts, labels, truth[block]))
             opinions.append(said)
         starts = np.concatenate(([0], np.cumsum(np.concatenate(sizes))))
         return choose_shares(np.concatenate(opinions), starts, np.concatenate(hits))
@@ -213,7 +213,7 @@ def _check_members(estimators: Any) -> None:
     if isinstance(estimators, str) or not isinstance(estimators, Sequence) or not len(estimators):
         raise ValueError(f"estimators: found {estimators!r:.80}; wanted a list of classifiers.")
     for number, one in enumerate(estimators):
-        if not isinstance(one, ModelClassifier) or isinstance(one, BlendClassifier):
+        if not isinstance(one, RerankMixin):  # which every classifier but a blend is
             raise ValueError(
                 f"estimators: number {number} is a {type(one).__name__}; wanted classifiers of this library that are"
                 " no blends themselves."

@@ -111,7 +111,7 @@ class Judges:
         if self.X.shape[0] == 0:
             return replace(stage, mix="linear", shares=equal_shares(weight))
         candidates = self._candidates(stage.evidence)
-        truth = true_candidates(candidates, self.Y)
+        truth = true_candidates(candidates.starts, candidates.labels, self.Y)
         if stage.mix == "boosted" and truth.any() and not truth.all():
             return replace(stage, booster=fit_booster(candidates, truth, self.seed, self.n_jobs))
         shares = choose_shares(candidates.opinions(), candidates.starts, truth, weight)

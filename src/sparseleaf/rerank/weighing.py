@@ -26,10 +26,12 @@ BOOSTER: dict[str, Any] = {
 """The boosted trees over candidates."""
 
 
-def true_candidates(candidates: Candidates, Y: sp.csr_matrix) -> Array:
-    """Whether the row has the label, for every candidate."""
-    row = np.repeat(np.arange(len(candidates.starts) - 1), np.diff(candidates.starts))
-    truth: Array = np.asarray(Y[row, candidates.labels]).ravel() > 0
+def true_candidates(starts: Array, labels: Array, Y: sp.csr_matrix) -> Array:
+    """Whether row i has the label, for every candidate ``labels[starts[i]:starts[i + 1]]``."""
+    width = np.int64(max(1, Y.shape[1]))
+    own = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr)) * width + Y.indices
+    row = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    truth: Array = np.isin(row * width + labels, own)
     return truth
 
 

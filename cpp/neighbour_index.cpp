@@ -87,7 +87,7 @@ class NeighbourIndex {
 
 }  // namespace sparseleaf
 
-void bind_neighbours(nb::module_& m) {
+void bind_neighbour_index(nb::module_& m) {
     using namespace sparseleaf;
     nb::class_<NeighbourIndex>(m, "NeighbourIndex")
         .def(nb::init<In1<int64_t>, In1<int32_t>, In1<float>, int64_t>(), nb::arg("indptr"), nb::arg("rows"),
