@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         LdSMClassifier,
         MultiGBDTClassifier,
         MultiGBDTRegressor,
+        SketchForestClassifier,
         SparseGBDTClassifier,
     )
     from sparseleaf.memory import MemoryEstimate
@@ -30,6 +31,7 @@ __all__ = [
     "ModelFileError",
     "MultiGBDTClassifier",
     "MultiGBDTRegressor",
+    "SketchForestClassifier",
     "SparseGBDTClassifier",
     "__version__",
     "estimate_memory",
@@ -43,6 +45,7 @@ _HOMES = {
     "ModelFileError": "sparseleaf.model",
     "MultiGBDTClassifier": "sparseleaf.estimators",
     "MultiGBDTRegressor": "sparseleaf.estimators",
+    "SketchForestClassifier": "sparseleaf.estimators",
     "SparseGBDTClassifier": "sparseleaf.estimators",
 }
 

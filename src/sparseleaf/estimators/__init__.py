@@ -1,6 +1,7 @@
 """The scikit-learn faces of the library."""
 
 from sparseleaf.estimators.base import ModelEstimator
+from sparseleaf.estimators.forest import SketchForestClassifier
 from sparseleaf.estimators.ldsm import LdSMClassifier
 from sparseleaf.estimators.multi import MultiGBDTClassifier, MultiGBDTRegressor
 from sparseleaf.estimators.ranker import GBDTRanker
@@ -9,6 +10,7 @@ from sparseleaf.estimators.sparse import SparseGBDTClassifier
 ESTIMATORS: dict[str, dict[str, type[ModelEstimator]]] = {
     "gbdt-sparse": {"classification": SparseGBDTClassifier},
     "gbdt-mo": {"classification": MultiGBDTClassifier, "regression": MultiGBDTRegressor},
+    "forest": {"classification": SketchForestClassifier},
     "ldsm": {"classification": LdSMClassifier},
     "rank": {"regression": GBDTRanker},
 }
@@ -26,6 +28,7 @@ __all__ = [
     "LdSMClassifier",
     "MultiGBDTClassifier",
     "MultiGBDTRegressor",
+    "SketchForestClassifier",
     "SparseGBDTClassifier",
     "task_of",
 ]

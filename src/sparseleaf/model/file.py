@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 Decoded = TypeVar("Decoded")
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 METADATA_KEY = "sparseleaf"
 
 DTYPES: dict[str, np.dtype[Any]] = {
