@@ -5,6 +5,7 @@ void bind_binning(nb::module_& m);
 void bind_candidates(nb::module_& m);
 void bind_dense(nb::module_& m);
 void bind_exact(nb::module_& m);
+void bind_forest(nb::module_& m);
 void bind_histogram(nb::module_& m);
 void bind_ldsm(nb::module_& m);
 void bind_leaves(nb::module_& m);
@@ -30,6 +31,7 @@ NB_MODULE(_kernels, m) {
     bind_candidates(m);
     bind_dense(m);
     bind_exact(m);
+    bind_forest(m);
     bind_histogram(m);
     bind_ldsm(m);
     bind_leaves(m);

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         LdSMClassifier,
         MultiGBDTClassifier,
         MultiGBDTRegressor,
+        SketchForestClassifier,
         SparseGBDTClassifier,
     )
     from sparseleaf.memory import MemoryEstimate
@@ -32,6 +33,7 @@ __all__ = [
     "ModelFileError",
     "MultiGBDTClassifier",
     "MultiGBDTRegressor",
+    "SketchForestClassifier",
     "SparseGBDTClassifier",
     "__version__",
     "estimate_memory",
@@ -46,6 +48,7 @@ _HOMES = {
     "ModelFileError": "sparseleaf.model",
     "MultiGBDTClassifier": "sparseleaf.estimators",
     "MultiGBDTRegressor": "sparseleaf.estimators",
+    "SketchForestClassifier": "sparseleaf.estimators",
     "SparseGBDTClassifier": "sparseleaf.estimators",
 }
 

@@ -81,6 +81,33 @@ def exact_splits(
     n_threads: int,
 ) -> None: ...
 
+# forest.cpp
+class SketchSplitter:
+    def __init__(
+        self,
+        x_indptr: _I64,
+        x_indices: _I32,
+        x_data: _F32,
+        feature_weights: _F32,
+        unit_rows: bool,
+        y_indptr: _I64,
+        y_indices: _I32,
+        label_weights: _F32,
+        n_features: int,
+        arity: int,
+        sketch_dim: int,
+        rounds: int,
+        sample_rows: int,
+        router_weights: int,
+        weights_per_row: float,
+        max_features: float,
+        min_samples_leaf: int,
+        n_threads: int,
+    ) -> None: ...
+    def split(
+        self, rows: _I32, offsets: _I64, keys: NDArray[np.uint64]
+    ) -> tuple[_U8, _I64, _I32, NDArray[np.int8], _F32, _F32, _I32, _I64]: ...
+
 # histogram.cpp
 def build_histograms(
     bins: _U8,
@@ -353,9 +380,12 @@ class RoutedPredictor:
         inner: _I32,
         router_indptr: _I64,
         router_features: _I32,
-        router_weights: _F32,
+        router_weights: _F32 | NDArray[np.int8],
+        router_scale: _F32,
         router_bias: _F32,
         threshold: float,
+        feature_weights: _F32,
+        unit_rows: bool,
         leaf_indptr: _I64,
         leaf_labels: _U16 | _U32,
         leaf_values: _F32,

@@ -44,7 +44,7 @@ def train(
     data: Data,
     model: Annotated[Path, typer.Option("--model", "-m", help="Model file to write.")],
     method: Annotated[
-        str, typer.Option(help="Which system trains: gbdt-sparse, gbdt-mo, ldsm or rank.")
+        str, typer.Option(help="Which system trains: gbdt-sparse, gbdt-mo, forest, ldsm or rank.")
     ] = "gbdt-sparse",
     task: Annotated[
         Task, typer.Option(help="For gbdt-mo: numbers are regression, all else classes, unless told.")

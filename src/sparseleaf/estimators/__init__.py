@@ -2,6 +2,7 @@
 
 from sparseleaf.estimators.base import ModelEstimator
 from sparseleaf.estimators.blend import BlendClassifier
+from sparseleaf.estimators.forest import SketchForestClassifier
 from sparseleaf.estimators.ldsm import LdSMClassifier
 from sparseleaf.estimators.multi import MultiGBDTClassifier, MultiGBDTRegressor
 from sparseleaf.estimators.ranker import GBDTRanker
@@ -10,6 +11,7 @@ from sparseleaf.estimators.sparse import SparseGBDTClassifier
 ESTIMATORS: dict[str, dict[str, type[ModelEstimator]]] = {
     "gbdt-sparse": {"classification": SparseGBDTClassifier},
     "gbdt-mo": {"classification": MultiGBDTClassifier, "regression": MultiGBDTRegressor},
+    "forest": {"classification": SketchForestClassifier},
     "ldsm": {"classification": LdSMClassifier},
     "rank": {"regression": GBDTRanker},
     "blend": {"classification": BlendClassifier},
@@ -29,6 +31,7 @@ __all__ = [
     "LdSMClassifier",
     "MultiGBDTClassifier",
     "MultiGBDTRegressor",
+    "SketchForestClassifier",
     "SparseGBDTClassifier",
     "task_of",
 ]

@@ -9,7 +9,13 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import sparseleaf
-from sparseleaf import BlendClassifier, LdSMClassifier, MultiGBDTClassifier, MultiGBDTRegressor, SparseGBDTClassifier
+from sparseleaf import (
+    BlendClassifier,
+    LdSMClassifier,
+    MultiGBDTClassifier,
+    MultiGBDTRegressor,
+    SparseGBDTClassifier,
+)
 from sparseleaf.data import make_xc
 from sparseleaf.metrics import precision_at_k
 
@@ -98,7 +104,9 @@ def test_label_names_and_classes(tmp_path):
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(200, 4)).astype(np.float32)
     y = names[rows[:, :3].argmax(axis=1)]
-    clf = BlendClassifier([MultiGBDTClassifier(n_trees=5), LdSMClassifier(n_trees=3, max_nodes=20)]).fit(rows, y)
+    clf = BlendClassifier([MultiGBDTClassifier(n_trees=5), LdSMClassifier(n_trees=3, max_nodes=20)]).fit(
+        rows, y
+    )
     assert (clf.predict(rows) == y).mean() > 0.8
     clf.save(tmp_path / "m")
     assert sparseleaf.load(tmp_path / "m").classes_.tolist() == names.tolist()

@@ -10,7 +10,13 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 from smalldata import make_set
-from sparseleaf import LdSMClassifier, ModelFileError, SparseGBDTClassifier, load
+from sparseleaf import (
+    LdSMClassifier,
+    ModelFileError,
+    SketchForestClassifier,
+    SparseGBDTClassifier,
+    load,
+)
 from sparseleaf.model.steps import decode_steps, encode_steps, quantise, restored
 
 
@@ -112,6 +118,42 @@ def wide(name, value):
 def test_damage_is_refused(edited, change):
     with pytest.raises(ModelFileError):
         edited(change)
+
+
+@pytest.fixture(scope="module")
+def good_forest(tmp_path_factory):
+    path = tmp_path_factory.mktemp("good") / "forest.safetensors"
+    X, Y = make_set(150, 6, 8, seed=1)
+    SketchForestClassifier(n_trees=3).fit(X, Y).save(path)
+    with safe_open(path, framework="np") as file:
+        header = json.loads(file.metadata()["sparseleaf"])
+    return load_file(path), header
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *(drop(f"routed.{n}") for n in ("router_scale", "feature_weights", "unit_rows")),
+        *(cut(f"routed.{n}") for n in ("router_scale", "router_weights", "router_bias", "unit_rows")),
+        put("routed.unit_rows", 0, 2),
+        put("routed.router_scale", 0, np.inf),
+        put("routed.router_bias", 0, np.nan),
+        put("routed.feature_weights", 0, np.nan),
+        lambda tensors, header: header.update(n_features=3),
+        lambda tensors, header: header.update(method="gbdt-sparse", parameters={}),
+        lambda tensors, header: header["parameters"].update(sketch_dim=0),
+    ],
+)
+def test_damage_of_a_forest_is_refused(good_forest, change, tmp_path):
+    tensors = {name: array.copy() for name, array in good_forest[0].items()}
+    header = json.loads(json.dumps(good_forest[1]))
+    path = tmp_path / "edited.safetensors"
+    save_file(tensors, path, {"sparseleaf": json.dumps(header)})
+    assert load(path).model_.n_trees == 3
+    change(tensors, header)
+    save_file(tensors, path, {"sparseleaf": json.dumps(header)})
+    with pytest.raises(ModelFileError):
+        load(path)
 
 
 def test_trees_of_another_kind_are_refused(tmp_path):

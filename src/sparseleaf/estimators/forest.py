@@ -1,0 +1,253 @@
+"""SketchForestClassifier: a forest with sketched labels and centroid routers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+
+from sparseleaf._arrays import effective_n_jobs
+from sparseleaf.data.targets import encode_targets
+from sparseleaf.estimators.parameters import Parameter
+from sparseleaf.estimators.reranking import RERANK_PARAMETERS
+from sparseleaf.estimators.routed import RoutedClassifier
+from sparseleaf.metrics import precision_at_k
+from sparseleaf.model.routed import BEST_ONLY
+from sparseleaf.routed.ensemble import FrozenTree, join_trees
+from sparseleaf.routed.forest import FeatureView, ForestRule, SketchForest, bag
+
+if TYPE_CHECKING:
+    from sparseleaf._arrays import Array, Features
+    from sparseleaf.callbacks import Callback
+    from sparseleaf.model.routed import RoutedTrees
+
+OOB_BLOCK = 4096
+OOB_RANKS = (1, 3, 5)
+
+PARAMETERS: dict[str, Parameter] = {
+    "n_trees": Parameter("int", "Number of trees.", low=1),
+    "arity": Parameter("int", "Children of a node.", low=2, high=16, symbol="M"),
+    "min_samples_leaf": Parameter("int", "Rows a leaf must have.", low=1),
+    "max_depth": Parameter("int", "Levels of a tree below its root; None for any number.", low=0, none=True),
+    "sketch_dim": Parameter("int", "Columns that a node's labels are hashed into.", low=1, high=4096),
+    "label_weight": Parameter(
+        "float", "Labels count by their frequency to the minus this: 0 all alike, 1 by rarity.", low=0, high=4
+    ),
+    "router_weights": Parameter("int", "Features of a router, at most.", low=1),
+    "max_features": Parameter(
+        "float", "Share of the features that a node's router may use.", low=0, high=1, low_open=True
+    ),
+    "bootstrap": Parameter(
+        "flag", "Grow every tree on rows drawn with replacement; gives out-of-bag scores."
+    ),
+    "leaf_labels": Parameter(
+        "int", "Labels a leaf keeps, the most frequent; None keeps all.", low=1, none=True
+    ),
+    **RERANK_PARAMETERS,
+    "n_jobs": Parameter(
+        "int", "Threads; None or -1 for all cores. The model does not depend on it.", none=True
+    ),
+    "random_state": Parameter("seed", "Seed of all random draws."),
+    "verbose": Parameter("int", "0 silent, 1 a progress bar on a terminal, 2 a line a tree.", low=0),
+}
+
+
+class SketchForestClassifier(RoutedClassifier):
+    """A forest that routes on sparse features as they are, for targets with very many labels.
+
+    In every node the rows' labels are hashed into a few columns and the rows parted by balanced k-means over these
+    sketches; the router between the parts is the difference of their mean rows, cut to its largest weights, in 8
+    bits. One pass over a node's rows makes its router, whatever the number of labels. A leaf holds, for every label,
+    the share of its rows that have it; the forest averages.
+
+    Sparse rows count as vectors of length 1, and features that are merely there or not by rarity (tf-idf); dense
+    features by their deviation.
+
+    Parameters
+    ----------
+    n_trees : int, default=50
+        Number of trees.
+    arity : int, default=2
+        Children of a node, at most 16.
+    min_samples_leaf : int, default=3
+        Rows a leaf must have.
+    max_depth : int or None, default=None
+        Levels of a tree below its root.
+    sketch_dim : int, default=64
+        Columns that a node's labels are hashed into.
+    label_weight : float, default=0.0
+        Labels count by their frequency to the minus this: 0 makes all alike, 1 is inverse frequency.
+    router_weights : int, default=300
+        Features of a router, at most; a node of few rows has no more than four for each.
+    max_features : float, default=1.0
+        Share of the features that a node's router may use, drawn for every node.
+    bootstrap : bool, default=False
+        Grow every tree on as many rows, drawn with replacement. Those that a tree has not seen give ``oob_score_``.
+    leaf_labels : int or None, default=100
+        Labels a leaf keeps, the most frequent; None keeps all.
+    rerank : str or None, default=None
+        Scores the forest's candidates anew: see :mod:`sparseleaf.rerank`.
+    rerank_weight : float or "auto", default="auto"
+        Share of the forest in the mix (β). "auto" is chosen on the validation set, or else on a tenth of the training
+        rows, at most 4,000: routers then do not see these, leaves and centroids do.
+    rerank_scale : float or None, default=None
+        How sharply closeness falls (γ).
+    n_jobs : int or None, default=None
+        Threads; None for all cores. The model is the same, to the byte, for any number.
+    random_state : int, RandomState or None, default=0
+        Seed of all random draws.
+    verbose : int, default=0
+        0 is silent, 1 shows a progress bar on a terminal, 2 prints a line a tree.
+
+    Attributes
+    ----------
+    model_ : RoutedModel
+    classes_ : array, shape (n_labels,)
+        Label names, or 0, 1, ….
+    history_ : dict of str to list of float
+        P@1 after every tree, in percent, where there was a validation set.
+    oob_score_ : float
+        P@1 of every row by the trees that have not seen it; with ``bootstrap`` only. NaN where there are none.
+    oob_precision_ : tuple of float
+        P@1, P@3 and P@5 in the same way.
+    rerank_weight_ : float or None
+        The weight in use.
+    n_features_in_ : int
+    """
+
+    method: ClassVar[str] = "forest"
+    parameter_table: ClassVar[dict[str, Parameter]] = PARAMETERS
+    send_above: ClassVar[float] = BEST_ONLY
+
+    def __init__(
+        self,
+        n_trees: int = 50,
+        arity: int = 2,
+        min_samples_leaf: int = 3,
+        max_depth: int | None = None,
+        sketch_dim: int = 64,
+        label_weight: float = 0.0,
+        router_weights: int = 300,
+        max_features: float = 1.0,
+        bootstrap: bool = False,
+        leaf_labels: int | None = 100,
+        rerank: str | None = None,
+        rerank_weight: float | str = "auto",
+        rerank_scale: float | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+        verbose: int = 0,
+    ) -> None:
+        self.n_trees = n_trees
+        self.arity = arity
+        self.min_samples_leaf = min_samples_leaf
+        self.max_depth = max_depth
+        self.sketch_dim = sketch_dim
+        self.label_weight = label_weight
+        self.router_weights = router_weights
+        self.max_features = max_features
+        self.bootstrap = bootstrap
+        self.leaf_labels = leaf_labels
+        self.rerank = rerank
+        self.rerank_weight = rerank_weight
+        self.rerank_scale = rerank_scale
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @property
+    def score_threshold(self) -> float:  # type: ignore[override]
+        """Scores are rates: what half the rows of a leaf have."""
+        return 0.5
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        eval_set: tuple[Any, Any] | None = None,
+        callbacks: Sequence[Callback] = (),
+    ) -> Self:
+        """Train.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix, shape (n_rows, n_features)
+            A sparse matrix may be memory-mapped: see :func:`sparseleaf.data.load_mapped`.
+        y : sparse or dense 0/1 matrix, lists of label names, or one class a row
+        eval_set : (X, Y), optional
+            Validation rows: P@1 is measured on them after every tree.
+        callbacks : sequence of callables
+            Called with a :class:`~sparseleaf.callbacks.TrainingState` after every tree; True stops the training.
+
+        Returns
+        -------
+        self
+        """
+        super().fit(X, y, eval_set=eval_set, callbacks=callbacks)
+        if self.bootstrap:
+            features = self._features(X)
+            self._score_out_of_bag(features, encode_targets(y, features.shape[0]).matrix)
+        return self
+
+    # --- inside
+
+    def _trees(
+        self, X: Features, Y: sp.csr_matrix, seen: Array, seed: int, n_jobs: int
+    ) -> Iterator[FrozenTree]:
+        self._view, self._seen = FeatureView.of(X), seen
+        rule = ForestRule(
+            self.arity,
+            self.min_samples_leaf,
+            self.max_depth,
+            self.sketch_dim,
+            self.label_weight,
+            self.router_weights,
+            self.max_features,
+        )
+        forest = SketchForest(X, Y, self._view, rule, n_jobs)
+
+        def root(tree: int) -> Array:
+            return bag(seen, seed, tree) if self.bootstrap else seen
+
+        return forest.trees(root, self.n_trees, seed)
+
+    def _join(self, trees: Sequence[FrozenTree]) -> RoutedTrees:
+        return join_trees(
+            trees,
+            self.send_above,
+            self.leaf_labels,
+            feature_weights=self._view.weights,
+            unit_rows=self._view.unit_rows,
+        )
+
+    def _score_out_of_bag(self, X: Features, Y: sp.csr_matrix) -> None:
+        """Every row by the trees whose bags it was not in; rows held out are in all leaves and do not count."""
+        model, seed, n_jobs = (
+            self.model_,
+            self.model_.parameters["random_state"],
+            effective_n_jobs(self.n_jobs),
+        )
+        in_bag = np.ones((X.shape[0], model.n_trees), bool)
+        in_bag[self._seen] = False
+        for tree in range(model.n_trees):
+            in_bag[bag(self._seen, seed, tree), tree] = True
+        trees = model.trees
+        leaf_vectors = sp.csr_matrix(
+            (trees.leaf_values, trees.leaf_labels.astype(np.int32), trees.leaf_indptr),
+            shape=(len(trees.leaf_indptr) - 1, model.n_labels),
+        )
+        sums, judged = np.zeros(len(OOB_RANKS)), 0
+        for begin in range(0, X.shape[0], OOB_BLOCK):
+            block = slice(begin, min(X.shape[0], begin + OOB_BLOCK))
+            reached = model.leaves(X[block], n_jobs)  # one leaf in every tree
+            reached.data = (~in_bag[block]).astype(np.float32).ravel()
+            rows = np.flatnonzero(~in_bag[block].all(axis=1))
+            if len(rows):
+                scores = sp.csr_matrix(reached[rows] @ leaf_vectors)
+                sums += len(rows) * np.array([precision_at_k(Y[block][rows], scores, k) for k in OOB_RANKS])
+                judged += len(rows)
+        self.oob_precision_ = tuple((sums / judged).tolist() if judged else [float("nan")] * len(OOB_RANKS))
+        self.oob_score_ = self.oob_precision_[0]
