@@ -14,6 +14,7 @@ import numpy as np
 from sparseleaf import _kernels
 from sparseleaf._arrays import empty_aligned
 from sparseleaf.boosting.columns import padded_width
+from sparseleaf.boosting.frontier import MOST_AT_ONCE
 from sparseleaf.boosting.tree import SET_BYTES, Bounds, Node, Split
 
 if TYPE_CHECKING:
@@ -34,14 +35,24 @@ class HistogramPool:
         The features that have a histogram.
     offsets : int32 array, shape (n_features + 1,)
         First bin of each of them.
+    first : int32 array
+        The same if every feature had a histogram; ``bin_at`` leads from there to the bins of this one, -1 for
+        none, and is empty where every feature has.
     """
 
     def __init__(self, features: Array, n_bins: Array, width: int, budget: int, max_nodes: int) -> None:
         self.features = features.astype(np.int32)
         self.offsets = np.concatenate(([0], np.cumsum(n_bins[features]))).astype(np.int32)
+        self.first = np.concatenate(([0], np.cumsum(n_bins))).astype(np.int32)
+        self.bin_at = np.empty(0, np.int32)
+        if len(features) < len(n_bins):
+            self.bin_at = np.full(self.first[-1], -1, np.int32)
+            self.bin_at[np.isin(np.repeat(np.arange(len(n_bins)), n_bins), features)] = np.arange(
+                self.offsets[-1]
+            )
         columns = padded_width(width)
         size = max(1, int(self.offsets[-1]))
-        n_slots = max(MIN_SLOTS, min(budget // (size * (columns + 1) * 4), max_nodes + MIN_SLOTS))
+        n_slots = max(MIN_SLOTS, min(budget // (size * (columns + 1) * 4), max_nodes + MORE_SLOTS))
         # pages are taken from the system only when a slot is first written
         self.sums = empty_aligned((n_slots, size, columns), np.int32)
         self.counts = np.empty((n_slots, size), np.int32)
@@ -50,6 +61,9 @@ class HistogramPool:
 
 MIN_SLOTS = 4
 """A parent without a slot needs two for its children; below that nothing can be searched."""
+
+MORE_SLOTS = 2 * MOST_AT_ONCE
+"""For the children of nodes that are split ahead of their turn."""
 
 
 class HistogramSearch:
