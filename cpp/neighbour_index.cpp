@@ -64,18 +64,26 @@ class NeighbourIndex {
 
   private:
     // The k rows of largest product above 0, and maybe more that the last cut has not met yet.
-    static void largest(const std::vector<float>& sum, int64_t k, std::vector<Scored>& list) {
+    SPARSELEAF_WIDE static void largest(const std::vector<float>& sum, int64_t k, std::vector<Scored>& list) {
         list.clear();
         float floor = 0.0f;
         const auto room = static_cast<size_t>(4 * k + 64);
-        for (size_t row = 0; row < sum.size(); ++row) {
-            if (!(sum[row] > floor)) continue;
-            list.push_back({sum[row], static_cast<int32_t>(row)});
-            if (list.size() < room) continue;
-            // those that follow have higher numbers: they lose a tie with the k-th
-            std::nth_element(list.begin(), list.begin() + k - 1, list.end(), ranks_before);
-            list.resize(static_cast<size_t>(k));
-            floor = list[static_cast<size_t>(k) - 1].score;
+        // most rows are far off: a block whose closest is not near enough is passed by at once
+        constexpr size_t kStride = 32;
+        for (size_t begin = 0; begin < sum.size(); begin += kStride) {
+            const size_t end = std::min(sum.size(), begin + kStride);
+            float highest = 0.0f;
+            for (size_t row = begin; row < end; ++row) highest = std::max(highest, sum[row]);
+            if (!(highest > floor)) continue;
+            for (size_t row = begin; row < end; ++row) {
+                if (!(sum[row] > floor)) continue;
+                list.push_back({sum[row], static_cast<int32_t>(row)});
+                if (list.size() < room) continue;
+                // those that follow have higher numbers: they lose a tie with the k-th
+                std::nth_element(list.begin(), list.begin() + k - 1, list.end(), ranks_before);
+                list.resize(static_cast<size_t>(k));
+                floor = list[static_cast<size_t>(k) - 1].score;
+            }
         }
     }
 

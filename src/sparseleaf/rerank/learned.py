@@ -97,12 +97,10 @@ class Evidence:
 
     def unit_rows(self, X: Features) -> sp.csr_matrix:
         """Rows as all of it sees them."""
-        rows = sp.csr_matrix(X, dtype=np.float32)
-        # what overflows is no direction
-        with np.errstate(over="ignore", invalid="ignore"):
-            unit = sp.csr_matrix(normalize(weighted(rows, self.centroids.feature_weights)))
-        unit.data[~np.isfinite(unit.data)] = 0
-        return unit
+        rows = weighted(
+            sp.csr_matrix(X, dtype=np.float64), self.centroids.feature_weights
+        )  # squares must fit
+        return sp.csr_matrix(normalize(rows, copy=False), dtype=np.float32)
 
     def candidates(
         self, X: Features, labels: Array, scores: Array, n_jobs: int, own: Array | None = None
