@@ -159,7 +159,7 @@ def _read(path: Path) -> Model:
     names = _label_names(tensors, header["label_name_kind"])
     if names is None and header["target_kind"] not in NAMELESS_KINDS:
         raise ModelFileError(f"target_kind {header['target_kind']!r} needs label names; found none")
-    blended = "members" in header
+    blended = header["method"] == "blend"
     model = _blend_of(tensors, header, names) if blended else _model_of(tensors, header, names)
     if tensors:
         raise ModelFileError(f"unknown tensor {min(tensors)!r}")
@@ -175,7 +175,7 @@ def _blend_of(
 ) -> BlendModel:
     """A blend, whose members have the header's features and labels."""
     weights = _take(tensors, "blend.weights", ("F32",), 1)
-    found = header["members"]
+    found = header.get("members")
     if not isinstance(found, list) or not found or len(found) != len(weights):
         raise ModelFileError(f"metadata 'members' is not a list of {len(weights)} headers, one a weight")
     members = []

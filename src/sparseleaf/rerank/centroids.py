@@ -151,4 +151,5 @@ def weighted(X: sp.csr_matrix, weights: Array) -> sp.csr_matrix:
     """Rows with every feature multiplied by its weight; by 1 where there are no weights."""
     if not len(weights):
         return X
-    return sp.csr_matrix((X.data * weights[X.indices], X.indices, X.indptr), shape=X.shape)
+    with np.errstate(over="ignore"):  # what overflows is close to nothing
+        return sp.csr_matrix((X.data * weights[X.indices], X.indices, X.indptr), shape=X.shape)
