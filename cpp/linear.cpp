@@ -42,7 +42,7 @@ class LabelSolver {
 
     Weights solve(const int32_t* examples, const int8_t* sides, int64_t n, uint64_t key) {
         descend(examples, sides, n, key);
-        return collect(examples, n);
+        return collect();
     }
 
   private:
@@ -50,6 +50,8 @@ class LabelSolver {
     void descend(const int32_t* examples, const int8_t* sides, int64_t n, uint64_t key) {
         const double ridge = 0.5 / settings_.cost;
         alpha_.assign(static_cast<size_t>(n), 0.0);
+        moved_.assign(static_cast<size_t>(n), false);
+        touched_.clear();
         order_.resize(static_cast<size_t>(n));
         std::iota(order_.begin(), order_.end(), int64_t{0});
         // An example on the right side of the margin stays there, mostly: passes leave out those that are
@@ -75,6 +77,10 @@ class LabelSolver {
                 const double before = alpha_[i];
                 alpha_[i] = std::max(before - gradient / (rows_.squares[examples[i]] + ridge), 0.0);
                 add(examples[i], side * (alpha_[i] - before));
+                if (!moved_[i]) {
+                    moved_[i] = true;
+                    touched_.push_back(examples[i]);
+                }
             }
             limit = highest > 0.0 ? highest : std::numeric_limits<double>::infinity();
             if (highest - lowest < settings_.tolerance) {
@@ -100,10 +106,10 @@ class LabelSolver {
     }
 
     // The largest weights, by feature; leaves the work arrays clean.
-    Weights collect(const int32_t* examples, int64_t n) {
+    Weights collect() {
         std::vector<std::pair<float, int32_t>> found;
-        for (int64_t i = 0; i < n; ++i)
-            for (int64_t e = rows_.indptr[examples[i]]; e < rows_.indptr[examples[i] + 1]; ++e) {
+        for (int32_t row : touched_)
+            for (int64_t e = rows_.indptr[row]; e < rows_.indptr[row + 1]; ++e) {
                 const int32_t feature = rows_.indices[e];
                 const float weight = w_[feature];
                 w_[feature] = 0.0f;
@@ -132,6 +138,8 @@ class LabelSolver {
     std::vector<float> w_;
     std::vector<double> alpha_;
     std::vector<int64_t> order_;
+    std::vector<bool> moved_;
+    std::vector<int32_t> touched_;  // rows that the weights have met
     double bias_ = 0.0;
 };
 

@@ -10,6 +10,7 @@ train, test = slice(0, 2000), slice(2000, None)
 
 
 def show(name, clf):
+    """Print P@1, P@3 and P@5 on the test rows."""
     labels, _ = clf.predict_topk(X[test], 5)
     print(f"{name:24s}", *(f"P@{k} {100 * precision_at_k(Y[test], labels, k):.1f}" for k in (1, 3, 5)))
 

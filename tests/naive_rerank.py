@@ -1,6 +1,7 @@
 """Slow, obvious twins of the kernels of learned re-ranking."""
 
 import numpy as np
+from scipy.optimize import minimize
 
 
 def linear_objective(w, b, X, sides, cost):
@@ -9,15 +10,16 @@ def linear_objective(w, b, X, sides, cost):
     return 0.5 * (w @ w + b * b) + cost * (hinge**2).sum()
 
 
-def fit_linear(X, sides, cost, steps=20000):
-    """The same by plain gradient descent, with a step that cannot overshoot."""
+def fit_linear(X, sides, cost):
+    """Weights and bias that minimise it, by a general solver."""
     wide = np.c_[X, np.ones(len(X))]
-    rate = 1 / (1 + 2 * cost * np.linalg.norm(wide, 2) ** 2)
-    w = np.zeros(wide.shape[1])
-    for _ in range(steps):
+
+    def value_and_slope(w):
         hinge = np.maximum(0, 1 - sides * (wide @ w))
-        w -= rate * (w - 2 * cost * wide.T @ (sides * hinge))
-    return w[:-1], w[-1]
+        return 0.5 * w @ w + cost * (hinge**2).sum(), w - 2 * cost * wide.T @ (sides * hinge)
+
+    found = minimize(value_and_slope, np.zeros(wide.shape[1]), jac=True, method="L-BFGS-B", tol=1e-12)
+    return found.x[:-1], found.x[-1]
 
 
 def nearest(X, x, k, own=-1):

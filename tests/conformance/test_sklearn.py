@@ -89,6 +89,7 @@ SMALL = {"n_trees": 20, "learning_rate": 0.3, "min_samples_leaf": 1}
         SparseGBDTClassifier(**SMALL, split="exact"),
         LdSMClassifier(n_trees=5, max_nodes=100),
         LdSMClassifier(n_trees=5, max_nodes=100, arity=3, rerank="cosine", rerank_weight=0.5),
+        LdSMClassifier(n_trees=5, max_nodes=100, rerank="linear"),
         SketchForestClassifier(n_trees=10),
         SketchForestClassifier(n_trees=5, arity=3, bootstrap=True, rerank="cosine", rerank_weight=0.5),
         MultiGBDTRegressor(**SMALL),
