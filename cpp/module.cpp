@@ -9,6 +9,7 @@ void bind_histogram(nb::module_& m);
 void bind_ldsm(nb::module_& m);
 void bind_leaves(nb::module_& m);
 void bind_losses(nb::module_& m);
+void bind_neighbours(nb::module_& m);
 void bind_partition(nb::module_& m);
 void bind_predict(nb::module_& m);
 void bind_ranking(nb::module_& m);
@@ -32,6 +33,7 @@ NB_MODULE(_kernels, m) {
     bind_ldsm(m);
     bind_leaves(m);
     bind_losses(m);
+    bind_neighbours(m);
     bind_partition(m);
     bind_predict(m);
     bind_ranking(m);
