@@ -101,8 +101,10 @@ class Checkpoint:
         }
         remove_drafts(place)  # a killed process leaves the file that it was writing
         checkpoint = cls(place, int(every), identity, seed)
-        if place.exists():
+        if place.is_file():
             checkpoint._read()
+        elif place.exists():
+            raise checkpoint._refusal("it is not a file")
         else:
             checkpoint._write()  # a place that cannot be written to is known before the work
         return checkpoint
@@ -159,7 +161,7 @@ class Checkpoint:
             with local_copy(self._path) as here, safe_open(here, framework="np") as file:
                 header = json.loads((file.metadata() or {}).get(METADATA_KEY, "null"))
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except (SafetensorError, ValueError, TypeError, RecursionError, IsADirectoryError) as error:
+        except (SafetensorError, ValueError, TypeError, RecursionError) as error:
             raise self._refusal(f"it is damaged, or no checkpoint at all ({error})") from None
         if not isinstance(header, dict):
             raise self._refusal("it is no checkpoint")

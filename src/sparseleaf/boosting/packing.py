@@ -1,7 +1,6 @@
 """Grown trees to tensors and back, as a checkpoint holds them: with their bins, and labels by rank.
 
-A checkpoint may come from a stranger: what a kernel would walk is checked here, or by the kernel that sends rows down
-a tree.
+A checkpoint may come from a stranger: what a kernel would walk is checked here.
 """
 
 from __future__ import annotations
@@ -22,12 +21,11 @@ NODES: dict[str, type[np.generic]] = {
     "threshold": np.float32,
     "missing_bin": np.int32,
     "missing_left": np.uint8,
-    "child": np.int32,
     "gain": np.float64,
     "count": np.int64,
     "set_of": np.int32,
 }
-"""What every node of a tree has."""
+"""What every node of a tree has. Nodes are in level order: their children are known by which nodes are leaves."""
 
 OTHERS: dict[str, type[np.generic]] = {
     "tree_nodes": np.int64,
@@ -67,7 +65,7 @@ def unpack_trees(
     sets = tensors.get("sets", np.empty(0))
     _require(sets.dtype == np.uint8 and sets.ndim == 2 and sets.shape[1] == SET_BYTES, "sets")
 
-    nodes, feature, child = tensors["tree_nodes"], tensors["feature"], tensors["child"]
+    nodes, feature, set_of = tensors["tree_nodes"], tensors["feature"], tensors["set_of"]
     _require(bool((nodes >= 1).all() and (nodes % 2).all()), "tree_nodes")
     at_node = _ends(nodes, "tree_nodes", len(feature))
     at_set = _ends(tensors["tree_sets"], "tree_sets", len(sets))
@@ -83,12 +81,17 @@ def unpack_trees(
     grown = []
     spans = zip(*(itertools.pairwise(ends.tolist()) for ends in (at_node, at_set, at_leaf)), strict=True)
     for (begin, end), (first_set, last_set), (first_leaf, last_leaf) in spans:
-        leaves = child[begin:end][feature[begin:end] < 0]
-        _require(np.array_equal(leaves, np.arange(last_leaf - first_leaf)), "child")
+        inner = feature[begin:end] >= 0
+        _require(int(inner.sum()) == last_leaf - first_leaf - 1, "feature")
+        child = np.where(inner, 2 * np.cumsum(inner) - 1, np.cumsum(~inner) - 1).astype(np.int32)
+        _require(bool((child > np.arange(end - begin))[inner].all()), "feature")
+        sets_here = set_of[begin:end]
+        _require(bool((sets_here >= -1).all() and (sets_here < last_set - first_set).all()), "set_of")
         entries = slice(int(at_entry[first_leaf]), int(at_entry[last_leaf]))
         own: dict[str, Any] = {name: tensors[name][begin:end] for name in NODES}
         tree = FlatTree(
             **own,
+            child=child,
             leaf_nodes=np.arange(last_leaf - first_leaf),
             sets=sets[first_set:last_set],
         )

@@ -89,9 +89,8 @@ class TrainingRun:
         self.grown = grown[: taken * self._per_round]
         self.history = {name: values[:taken] for name, values in checkpoint.history.items()}
         if taken < n_rounds:  # else nobody will ask for the scores
-            with checkpoint.refusing():
-                for tree, vectors in self.grown:
-                    replay(tree, vectors)
+            for tree, vectors in self.grown:
+                replay(tree, vectors)
         return n_rounds
 
     def tell(self, n_rounds: int, verbose: int) -> None:
