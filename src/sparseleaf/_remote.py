@@ -104,9 +104,11 @@ class RemotePath:
             probe = f"{inside}.{secrets.token_hex(8)}.part"
             if system.isdir(inside):
                 raise IsADirectoryError("it is a folder; wanted a file to write")
-            with system.open(probe, "wb") as file:
-                file.write(b"sparseleaf")
-            system.rm_file(probe)
+            try:
+                with system.open(probe, "wb") as file:
+                    file.write(b"sparseleaf")
+            finally:
+                _remove(system, probe)
 
     def glob(self) -> list[RemotePath]:
         """The files that the URL, with ``*`` and ``?`` in it, stands for; in order of name."""

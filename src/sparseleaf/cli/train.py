@@ -96,7 +96,9 @@ def train(
     check_output(model, "--model", inputs)
     keeping: dict[str, Any] = {}
     if checkpoint is not None:
-        check_output(checkpoint, "--checkpoint", [*inputs, model])
+        if checkpoint == model:
+            raise ValueError(f"--checkpoint {checkpoint}: is the model file too; wanted another.")
+        check_output(checkpoint, "--checkpoint", inputs)
         keeping["checkpoint"] = checkpoint
         if checkpoint_every is not None:
             keeping["checkpoint_every"] = checkpoint_every
