@@ -73,7 +73,7 @@ def test_ctrl_c_writes_model_and_checkpoint(process, files, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["gbdt-sparse", "gbdt-mo", "ldsm"])
+@pytest.mark.parametrize("method", ["gbdt-sparse", "ldsm"])
 def test_killed_at_random_moments(process, tmp_path, method, cli):
     """Nothing is lost beyond the last checkpoint, and the bytes in the end are those of a run that never stopped."""
     X, Y = make_xc(800, 100, 60, labels_per_row=3, nnz_per_row=12, seed=5)
