@@ -17,10 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from rich.markup import escape
 from safetensors import SafetensorError, safe_open
 
 from sparseleaf._files import as_path, local_copy, remove_drafts
 from sparseleaf._tensors import write_tensors
+from sparseleaf.progress import say
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
@@ -109,17 +111,23 @@ class Checkpoint:
             checkpoint._write()  # a place that cannot be written to is known before the work
         return checkpoint
 
-    def __str__(self) -> str:
-        return f"checkpoint {self._path}"
-
     def part(self, name: str) -> dict[str, Array]:
         """Tensors of a part, by name; none where it has not been kept."""
         return self._parts.get(name, {})
 
-    def keep(self, name: str, tensors: dict[str, Array], history: Mapping[str, list[float]]) -> None:
-        """Put a part in place of the old one and write all; a place that fails is warned of, and training goes on."""
+    def tell(self, n_trees: int, complete: bool, verbose: int) -> None:
+        """Say how many trees were taken from the file."""
+        if n_trees:
+            after = "training was complete" if complete else "training goes on"
+            say(escape(f"checkpoint {self._path}: {n_trees} trees; {after}"), verbose)
+
+    def keep(self, name: str, tensors: dict[str, Array], history: Mapping[str, list[float]]) -> bool:
+        """Put a part in place of the old one and write all; whether that went well.
+
+        A place that fails is warned of, and training goes on.
+        """
         if self._path is None:
-            return
+            return True
         self._parts[name] = tensors
         self.history = {metric: list(values) for metric, values in history.items()}
         try:
@@ -128,6 +136,8 @@ class Checkpoint:
             warnings.warn(
                 f"checkpoint: could not be written, the one before it stays ({error})", stacklevel=3
             )
+            return False
+        return True
 
     @contextmanager
     def refusing(self) -> Iterator[None]:

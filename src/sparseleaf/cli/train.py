@@ -80,7 +80,8 @@ def train(
 ) -> None:
     """Train a model. Ctrl-C keeps the trees grown so far.
 
-    Files may be elsewhere: s3://…, hdfs://… and what else fsspec knows, with the extra sparseleaf[remote].
+    With --checkpoint, the same command goes on where it was cut short. Files may be elsewhere: s3://…, hdfs://… and
+    what else fsspec knows, with the extra "remote".
     """
     if checkpoint_every is not None and checkpoint is None:
         raise ValueError(f"--checkpoint-every {checkpoint_every}: wanted --checkpoint FILE with it.")

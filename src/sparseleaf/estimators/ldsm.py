@@ -264,15 +264,12 @@ class LdSMClassifier(RoutedClassifier):
         with checkpoint.refusing():
             kept = unpack_routed(checkpoint.part("trees"), self.arity, X.shape[1], Y.shape[1])
         trees = kept[: self.n_trees]
-        if trees:
-            after = "training goes on" if len(trees) < self.n_trees else "training was complete"
-            say(f"{checkpoint}: {len(trees)} trees; {after}", self.verbose)
+        checkpoint.tell(len(trees), len(trees) >= self.n_trees, self.verbose)
         written = len(kept)
 
         def write() -> None:
             nonlocal written
-            if len(trees) > written:
-                checkpoint.keep("trees", pack_routed(trees), {})
+            if len(trees) > written and checkpoint.keep("trees", pack_routed(trees), {}):
                 written = len(trees)
 
         if watch is not None:

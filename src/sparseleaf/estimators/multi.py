@@ -327,7 +327,7 @@ class MultiGBDT(ModelEstimator):
                 )
         run = training.run
         n_rounds = run.take_up(n_rounds, targets.n_outputs, training.replay, stopper)
-        run.tell(n_rounds, self.verbose)
+        keeper.tell(len(run.grown), run.n_rounds >= n_rounds, self.verbose)
         with training_progress(self.n_trees, self.verbose) as shown:
             run.run(n_rounds, training.measure, [*shown, *callbacks], stopper)
         trees = concatenate_trees(

@@ -370,7 +370,7 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
         )
         run = training.run
         n_trees = run.take_up(self.n_trees, len(training.label_ids), training.replay, stopper)
-        run.tell(n_trees, self.verbose)
+        keeper.tell(len(run.grown), run.n_rounds >= n_trees, self.verbose)
         with training_progress(n_trees, self.verbose) as shown:
             run.run(n_trees, training.measure, [*shown, *callbacks], stopper)
         model = Model(

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from sparseleaf.boosting.packing import pack_trees, unpack_trees
 from sparseleaf.callbacks import Callback, EarlyStopping, TrainingState, best_tree
-from sparseleaf.progress import say
 
 if TYPE_CHECKING:
     from sparseleaf.boosting.loop import Booster
@@ -93,12 +92,6 @@ class TrainingRun:
                 replay(tree, vectors)
         return n_rounds
 
-    def tell(self, n_rounds: int, verbose: int) -> None:
-        """Say what was taken up."""
-        if self.n_rounds:
-            after = "training goes on" if self.n_rounds < n_rounds else "training was complete"
-            say(f"{self._checkpoint}: {len(self.grown)} trees; {after}", verbose)
-
     def run(
         self,
         n_rounds: int,
@@ -157,8 +150,9 @@ class TrainingRun:
 
     def _write(self) -> None:
         """Keep the complete rounds in the checkpoint, if they are more than it has."""
-        if self.n_rounds > self._kept:
-            self._checkpoint.keep("trees", pack_trees(self.grown), self.history)
+        if self.n_rounds > self._kept and self._checkpoint.keep(
+            "trees", pack_trees(self.grown), self.history
+        ):
             self._kept = self.n_rounds
 
     def keep(self, n_rounds: int) -> None:
