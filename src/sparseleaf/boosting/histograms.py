@@ -14,6 +14,7 @@ import numpy as np
 from sparseleaf import _kernels
 from sparseleaf._arrays import empty_aligned
 from sparseleaf.boosting.columns import padded_width
+from sparseleaf.boosting.frontier import MOST_AT_ONCE
 from sparseleaf.boosting.tree import SET_BYTES, Bounds, Node, Split
 
 if TYPE_CHECKING:
@@ -26,30 +27,78 @@ if TYPE_CHECKING:
 class HistogramPool:
     """Room for a fixed number of histograms, outputs innermost.
 
+    Parameters
+    ----------
+    n_bins, has_missing, categorical : arrays
+        Of all features: see :class:`HistogramSearch`.
+    width, budget, max_nodes : int
+        See :class:`HistogramSearch`.
+
     Attributes
     ----------
     sums : int32 array, shape (n_slots, n_bins, n_columns)
     counts : int32 array, shape (n_slots, n_bins)
     features : int32 array
         The features that have a histogram.
+    has_missing, categorical : uint8 arrays
+        Whether they have a bin for missing values, and whether their bins have no order.
     offsets : int32 array, shape (n_features + 1,)
         First bin of each of them.
+    first : int32 array
+        The same if every feature had a histogram; ``bin_at`` leads from there to the bins of this one, -1 for
+        none, and is empty where every feature has.
     """
 
-    def __init__(self, features: Array, n_bins: Array, width: int, budget: int, max_nodes: int) -> None:
+    def __init__(
+        self,
+        n_bins: Array,
+        has_missing: Array,
+        categorical: Array,
+        width: int,
+        budget: int,
+        max_nodes: int,
+    ) -> None:
+        self._n_bins, self._all_missing, self._all_categorical = n_bins, has_missing, categorical
+        self._columns = padded_width(width)
+        self._budget, self._max_nodes = budget, max_nodes
+        self.first = np.concatenate(([0], np.cumsum(n_bins))).astype(np.int32)
+        self._sums = self._counts = self.features = np.empty(0, np.int32)
+
+    def use(self, features: Array) -> None:
+        """Start over, with histograms of the given features. Memory is kept from one tree to the next."""
+        if not np.array_equal(features, self.features):
+            self._lay_out(features)
+        self.free = list(range(len(self.sums) - 1, -1, -1))
+
+    def _lay_out(self, features: Array) -> None:
+        n_bins = self._n_bins
         self.features = features.astype(np.int32)
+        self.has_missing, self.categorical = self._all_missing[features], self._all_categorical[features]
         self.offsets = np.concatenate(([0], np.cumsum(n_bins[features]))).astype(np.int32)
-        columns = padded_width(width)
+        self.bin_at = np.empty(0, np.int32)
+        if len(features) < len(n_bins):
+            self.bin_at = np.full(self.first[-1], -1, np.int32)
+            self.bin_at[np.isin(np.repeat(np.arange(len(n_bins)), n_bins), features)] = np.arange(
+                self.offsets[-1]
+            )
         size = max(1, int(self.offsets[-1]))
-        n_slots = max(MIN_SLOTS, min(budget // (size * (columns + 1) * 4), max_nodes + MIN_SLOTS))
-        # pages are taken from the system only when a slot is first written
-        self.sums = empty_aligned((n_slots, size, columns), np.int32)
-        self.counts = np.empty((n_slots, size), np.int32)
-        self.free = list(range(n_slots - 1, -1, -1))
+        columns = self._columns
+        n_slots = max(
+            MIN_SLOTS, min(self._budget // (size * (columns + 1) * 4), self._max_nodes + MORE_SLOTS)
+        )
+        if len(self._counts) < n_slots * size:
+            # pages are taken from the system only when a slot is first written
+            self._sums = empty_aligned((n_slots * size * columns,), np.int32)
+            self._counts = np.empty(n_slots * size, np.int32)
+        self.sums = self._sums[: n_slots * size * columns].reshape(n_slots, size, columns)
+        self.counts = self._counts[: n_slots * size].reshape(n_slots, size)
 
 
 MIN_SLOTS = 4
 """A parent without a slot needs two for its children; below that nothing can be searched."""
+
+MORE_SLOTS = 2 * MOST_AT_ONCE
+"""For the children of nodes that are split ahead of their turn."""
 
 
 class HistogramSearch:
@@ -88,35 +137,26 @@ class HistogramSearch:
         top: int = 0,
         shared: bool = False,
     ) -> None:
-        n_features = len(n_bins)
-        self._categorical = np.zeros(n_features, np.uint8) if categorical is None else categorical
+        if categorical is None:
+            categorical = np.zeros(len(n_bins), np.uint8)
+        self._pool = HistogramPool(n_bins, has_missing, categorical, width, budget, max_nodes)
         self._directions = directions
         self._top = top
         self._shared = shared
-        self._n_bins = n_bins
-        self._has_missing = has_missing
-        self._width = width
-        self._budget = budget
         self._limits = limits
         self._n_jobs = n_jobs
-        self._max_nodes = max_nodes
-        self._pool: HistogramPool | None = None
         self._columns: Columns | None = None
         self._waiting: dict[int, Node] = {}
 
     def start_tree(self, features: Array, columns: Columns | None) -> None:
         """See :class:`~sparseleaf.boosting.splits.SplitSearch`."""
-        if self._pool is not None:
-            self._pool.free += [node.slot for node in self._waiting.values()]
         self._waiting.clear()
-        if self._pool is None or not np.array_equal(self._pool.features, features):
-            self._pool = HistogramPool(features, self._n_bins, self._width, self._budget, self._max_nodes)
+        self._pool.use(features)
         self._columns = columns
 
     def search(self, shards: Shards, families: list[Family], node_features: NodeFeatures) -> None:
         """Set ``split`` of every child that may be split and has a cut worth making."""
         pool = self._pool
-        assert pool is not None
         batch: list[Family] = []
         for family in families:
             wanted = [child for child in family.children if self._limits.may_split(child)]
@@ -140,7 +180,6 @@ class HistogramSearch:
 
     def _assign(self, family: Family, wanted: list[Node]) -> None:
         """Give slots: the larger child inherits its parent's."""
-        assert self._pool is not None
         parent = family.parent
         if parent is not None and parent.slot >= 0:
             small, large = sorted(family.children, key=lambda node: (node.count, node.id))
@@ -155,7 +194,6 @@ class HistogramSearch:
 
     def _search_batch(self, shards: Shards, batch: list[Family], node_features: NodeFeatures) -> None:
         pool = self._pool
-        assert pool is not None
         built = [node for family in batch for node in family.built]
         shards.sum("histograms", [node.id for node in built], [node.slot for node in built], pool)
         remaining = [(f.remaining.slot, f.built[0].slot) for f in batch if f.remaining is not None]
@@ -185,8 +223,8 @@ class HistogramSearch:
             pool.counts,
             np.array([node.slot for node in nodes], np.int32),
             pool.offsets,
-            self._has_missing[pool.features],
-            self._categorical[pool.features],
+            pool.has_missing,
+            pool.categorical,
             node_features.mask([node.id for node in nodes]),
             columns.curvature,
             columns.weight,
@@ -209,21 +247,19 @@ class HistogramSearch:
             middle,
             self._n_jobs,
         )
-        for i, node in enumerate(nodes):
-            if feature[i] >= 0 and gain[i] > self._limits.min_gain:
-                f = int(pool.features[feature[i]])
+        found = zip(nodes, feature.tolist(), bin_.tolist(), gain.tolist(), left.tolist(), strict=True)
+        for i, (node, f, cut, worth, n_left) in enumerate(found):
+            if f >= 0 and worth > self._limits.min_gain:
                 # no missing value was seen: should one come later, it goes the way of most rows
-                to_left = bool(missing_left[i]) if self._has_missing[f] else 2 * int(left[i]) > node.count
+                to_left = bool(missing_left[i]) if pool.has_missing[f] else 2 * n_left > node.count
                 node.split = Split(
-                    f,
-                    int(bin_[i]),
-                    float(gain[i]),
+                    int(pool.features[f]),
+                    cut,
+                    worth,
                     to_left,
-                    int(left[i]),
-                    sets[i] if self._categorical[f] else None,
-                    _child_bounds(directions[feature[i]], low[i], high[i], middle[i])
-                    if len(directions)
-                    else None,
+                    n_left,
+                    sets[i] if pool.categorical[f] else None,
+                    _child_bounds(directions[f], low[i], high[i], middle[i]) if len(directions) else None,
                 )
 
     def _constraints(
@@ -242,7 +278,6 @@ class HistogramSearch:
 
     def _release(self, node: Node | None) -> None:
         if node is not None and node.slot >= 0:
-            assert self._pool is not None
             self._pool.free.append(node.slot)
             node.slot = -1
             self._waiting.pop(node.id, None)

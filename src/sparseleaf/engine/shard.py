@@ -53,10 +53,11 @@ class Shard:
         self.n_rows: int = bins.shape[0]
         self._n_jobs = n_jobs
         self._draws = np.arange(first_row, first_row + self.n_rows) if draws is None else draws
-        # features with one common bin are also kept as the rows that have another
+        # features with one common bin are also kept as the rows that have another, once histograms are wanted
         self._common = common_bins(bins)
-        if bins.dtype == np.uint8:
-            self._uncommon = _kernels.uncommon_bins(bins, self._common, n_jobs)
+        self._uncommon: tuple[Array, Array] | None = None
+        self._features = np.empty(0, np.int32)
+        self._sparse = np.empty(0, np.uint8)
         self._residuals = np.empty((0, 0), np.int16)
         self._count_column = -1
         self._rows = np.empty(0, np.int32)
@@ -96,6 +97,11 @@ class Shard:
 
     def histograms(self, nodes: list[int], slots: list[int], pool: HistogramPool) -> None:
         """Fill the pool's slots with the histograms of the given nodes."""
+        if self._uncommon is None:
+            self._uncommon = _kernels.uncommon_bins(self.bins, self._common, pool.first, self._n_jobs)
+        if self._features is not pool.features:
+            self._features, self._sparse = pool.features, (self._common[pool.features] >= 0).astype(np.uint8)
+        indptr, places = self._uncommon
         starts, ends = self._ranges(nodes)
         at = np.array(slots, np.int32)
         _kernels.build_histograms(
@@ -107,14 +113,16 @@ class Shard:
             at,
             pool.features,
             pool.offsets,
-            (self._common[pool.features] >= 0).astype(np.uint8),
+            self._sparse,
             self._count_column,
             pool.sums,
             pool.counts,
             self._n_jobs,
         )
         _kernels.build_sparse_histograms(
-            *self._uncommon,
+            indptr,
+            places,
+            pool.first,
             self._common,
             self._residuals,
             self._rows,
@@ -123,6 +131,7 @@ class Shard:
             at,
             pool.features,
             pool.offsets,
+            pool.bin_at,
             self._count_column,
             pool.sums,
             pool.counts,
@@ -169,10 +178,11 @@ class Shard:
         self._route(self._unsampled, tree, leaf_of_row)
         self._add(vectors, leaf_of_row)
 
-    # --- rows that are only watched (a validation set)
-
     def follow(self, tree: FlatTree, vectors: LeafVectors) -> None:
-        """Send all rows down a tree that others have grown, and give them its leaves' vectors."""
+        """Send all rows down a tree that is there, and give them its leaves' vectors, to the bit as when it grew.
+
+        For rows that are only watched (a validation set), and for trees of a checkpoint.
+        """
         leaf_of_row = np.empty(self.n_rows, np.int32)
         self._route(np.arange(self.n_rows, dtype=np.int32), tree, leaf_of_row)
         self._add(vectors, leaf_of_row)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 
 from sparseleaf._arrays import effective_n_jobs
-from sparseleaf.data.targets import encode_targets
 from sparseleaf.estimators.parameters import Parameter
 from sparseleaf.estimators.reranking import RERANK_PARAMETERS
 from sparseleaf.estimators.routed import RoutedClassifier
@@ -22,7 +21,6 @@ from sparseleaf.routed.neighbours import DEFAULT_WEIGHT, choose_weight, fit_neig
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
-    from sparseleaf.callbacks import Callback
     from sparseleaf.model import Model, RoutedModel
     from sparseleaf.model.routed import RoutedTrees
 
@@ -145,6 +143,7 @@ class SketchForestClassifier(RoutedClassifier):
     method: ClassVar[str] = "forest"
     parameter_table: ClassVar[dict[str, Parameter]] = PARAMETERS
     send_above: ClassVar[float] = BEST_ONLY
+    small_routers: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -191,42 +190,11 @@ class SketchForestClassifier(RoutedClassifier):
         """Scores are rates: what half the rows of a leaf have."""
         return 0.5
 
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        eval_set: tuple[Any, Any] | None = None,
-        callbacks: Sequence[Callback] = (),
-    ) -> Self:
-        """Train.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix, shape (n_rows, n_features)
-            A sparse matrix may be memory-mapped: see :func:`sparseleaf.data.load_mapped`.
-        y : sparse or dense 0/1 matrix, lists of label names, or one class a row
-        eval_set : (X, Y), optional
-            Validation rows: P@1 is measured on them after every tree.
-        callbacks : sequence of callables
-            Called with a :class:`~sparseleaf.callbacks.TrainingState` after every tree; True stops the training.
-
-        Returns
-        -------
-        self
-        """
-        super().fit(X, y, eval_set=eval_set, callbacks=callbacks)
-        if self.bootstrap:
-            features = self._features(X)
-            self._score_out_of_bag(features, encode_targets(y, features.shape[0]).matrix)
-        return self
-
     # --- inside
 
     def _trees(
-        self, X: Features, Y: sp.csr_matrix, seen: Array, seed: int, n_jobs: int
+        self, X: Features, Y: sp.csr_matrix, seen: Array, seed: int, n_jobs: int, first: int
     ) -> Iterator[FrozenTree]:
-        self._view, self._seen = FeatureView.of(X), seen
         rule = ForestRule(
             self.arity,
             self.min_samples_leaf,
@@ -241,7 +209,10 @@ class SketchForestClassifier(RoutedClassifier):
         def root(tree: int) -> Array:
             return bag(seen, seed, tree) if self.bootstrap else seen
 
-        return forest.trees(root, self.n_trees, seed)
+        return forest.trees(root, self.n_trees, seed, first)
+
+    def _prepare(self, X: Features) -> None:
+        self._view = FeatureView.of(X)
 
     def _wants_held(self, X: Features) -> bool:
         return self._votes(X) and self.neighbor_weight == "auto"
@@ -289,7 +260,11 @@ class SketchForestClassifier(RoutedClassifier):
             unit_rows=self._view.unit_rows,
         )
 
-    def _score_out_of_bag(self, X: Features, Y: sp.csr_matrix) -> None:
+    def _finish(self, X: Features, Y: sp.csr_matrix, seen: Array) -> None:
+        if self.bootstrap:
+            self._score_out_of_bag(X, Y, seen)
+
+    def _score_out_of_bag(self, X: Features, Y: sp.csr_matrix, seen: Array) -> None:
         """Every row by the trees whose bags it was not in; rows held out are in all leaves and do not count."""
         model, seed, n_jobs = (
             self.model_,
@@ -297,9 +272,9 @@ class SketchForestClassifier(RoutedClassifier):
             effective_n_jobs(self.n_jobs),
         )
         in_bag = np.ones((X.shape[0], model.n_trees), bool)
-        in_bag[self._seen] = False
+        in_bag[seen] = False
         for tree in range(model.n_trees):
-            in_bag[bag(self._seen, seed, tree), tree] = True
+            in_bag[bag(seen, seed, tree), tree] = True
         trees = model.trees
         leaf_vectors = sp.csr_matrix(
             (trees.leaf_values, trees.leaf_labels.astype(np.int32), trees.leaf_indptr),
