@@ -189,6 +189,50 @@ def gradients(
 ) -> None: ...
 def softmax_hessians(g: _F32, classes: _I32, weights: _F32, out: _F32, n_threads: int) -> None: ...
 
+# neighbours.cpp
+class NeighbourIndex:
+    def __init__(
+        self,
+        indptr: _I64,
+        indices: _I32,
+        values: NDArray[np.int8],
+        scale: _F32,
+        label_indptr: _I64,
+        labels: _I32,
+        feature_weights: _F32,
+        unit_rows: bool,
+        n_features: int,
+        n_labels: int,
+    ) -> None: ...
+    def topk(
+        self,
+        indptr: _I64,
+        indices: _I32,
+        data: _F32,
+        base_indptr: _I64,
+        base_labels: _I32,
+        base_scores: _F32,
+        n_neighbours: int,
+        power: float,
+        weight: float,
+        labels: _I32,
+        scores: _F32,
+        n_threads: int,
+    ) -> None: ...
+    def scores(
+        self,
+        indptr: _I64,
+        indices: _I32,
+        data: _F32,
+        base_indptr: _I64,
+        base_labels: _I32,
+        base_scores: _F32,
+        n_neighbours: int,
+        power: float,
+        weight: float,
+        n_threads: int,
+    ) -> tuple[_I64, _I32, _F32]: ...
+
 # partition.cpp
 def partition(
     bins: _Bins,
@@ -338,8 +382,8 @@ def fit_linear(
     n_threads: int,
 ) -> tuple[_I64, _I32, _F32, _F32]: ...
 
-# neighbour_index.cpp
-class NeighbourIndex:
+# postings.cpp
+class PostingIndex:
     def __init__(self, indptr: _I64, rows: _I32, values: _F32, n_rows: int) -> None: ...
     def nearest(
         self,

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sparseleaf._files import as_path
 from sparseleaf.cli._common import (
     Columns,
     DataFormat,
@@ -22,13 +23,19 @@ from sparseleaf.cli._common import (
 
 def blend(
     models: Annotated[
-        list[Path], typer.Argument(help="Model files of classifiers with the same labels.", metavar="MODELS")
+        list[Path],
+        typer.Argument(
+            help="Model files of classifiers with the same labels.", metavar="MODELS", parser=as_path
+        ),
     ],
-    model: Annotated[Path, typer.Option("--model", "-m", help="Model file to write.")],
+    model: Annotated[Path, typer.Option("--model", "-m", help="Model file to write.", parser=as_path)],
     data: Annotated[
         list[Path] | None,
         typer.Option(
-            "--data", "-d", help="Rows that training has not seen, to choose the weights on; may be repeated."
+            "--data",
+            "-d",
+            help="Rows that training has not seen, to choose the weights on; may be repeated.",
+            parser=as_path,
         ),
     ] = None,
     weights: Annotated[

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 
 from sparseleaf._arrays import effective_n_jobs
-from sparseleaf.data.targets import encode_targets
 from sparseleaf.estimators.parameters import Parameter
 from sparseleaf.estimators.reranking import RERANK_PARAMETERS
 from sparseleaf.estimators.routed import RoutedClassifier
@@ -17,10 +17,11 @@ from sparseleaf.metrics import precision_at_k
 from sparseleaf.model.routed import BEST_ONLY
 from sparseleaf.routed.ensemble import FrozenTree, join_trees
 from sparseleaf.routed.forest import FeatureView, ForestRule, SketchForest, bag
+from sparseleaf.routed.neighbours import DEFAULT_WEIGHT, choose_weight, fit_neighbours
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
-    from sparseleaf.callbacks import Callback
+    from sparseleaf.model import Model, RoutedModel
     from sparseleaf.model.routed import RoutedTrees
 
 OOB_BLOCK = 4096
@@ -41,6 +42,20 @@ PARAMETERS: dict[str, Parameter] = {
     ),
     "bootstrap": Parameter(
         "flag", "Grow every tree on rows drawn with replacement; gives out-of-bag scores."
+    ),
+    "n_neighbors": Parameter(
+        "int",
+        "Nearest training rows that vote beside the trees, for sparse features; 0 for none.",
+        low=0,
+        high=65536,
+    ),
+    "neighbor_weight": Parameter(
+        "float",
+        'Share of the trees beside the votes; "auto" is chosen on a tenth of the training rows, at most 4,000, which'
+        " the trees then do not see.",
+        low=0,
+        high=1,
+        choices=("auto",),
     ),
     "leaf_labels": Parameter(
         "int", "Labels a leaf keeps, the most frequent; None keeps all.", low=1, none=True
@@ -85,6 +100,12 @@ class SketchForestClassifier(RoutedClassifier):
         Share of the features that a node's router may use, drawn for every node.
     bootstrap : bool, default=False
         Grow every tree on as many rows, drawn with replacement. Those that a tree has not seen give ``oob_score_``.
+    n_neighbors : int, default=50
+        Nearest training rows, by angle, whose labels vote beside the trees; 0 for none. Of sparse features only. The
+        model then holds the training rows, in 8 bits.
+    neighbor_weight : float or "auto", default="auto"
+        Share of the trees beside the votes. "auto" is chosen as ``rerank_weight`` is, and 1, trees alone, leaves the
+        rows out of the model.
     leaf_labels : int or None, default=100
         Labels a leaf keeps, the most frequent; None keeps all.
     rerank : str or None, default=None
@@ -112,6 +133,8 @@ class SketchForestClassifier(RoutedClassifier):
         P@1 of every row by the trees that have not seen it; with ``bootstrap`` only. NaN where there are none.
     oob_precision_ : tuple of float
         P@1, P@3 and P@5 in the same way.
+    neighbor_weight_ : float
+        Share of the trees beside the votes; 1 where no rows vote.
     rerank_weight_ : float or None
         The weight in use.
     n_features_in_ : int
@@ -120,6 +143,7 @@ class SketchForestClassifier(RoutedClassifier):
     method: ClassVar[str] = "forest"
     parameter_table: ClassVar[dict[str, Parameter]] = PARAMETERS
     send_above: ClassVar[float] = BEST_ONLY
+    small_routers: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -132,6 +156,8 @@ class SketchForestClassifier(RoutedClassifier):
         router_weights: int = 300,
         max_features: float = 1.0,
         bootstrap: bool = False,
+        n_neighbors: int = 50,
+        neighbor_weight: float | str = "auto",
         leaf_labels: int | None = 100,
         rerank: str | None = None,
         rerank_weight: float | str = "auto",
@@ -149,6 +175,8 @@ class SketchForestClassifier(RoutedClassifier):
         self.router_weights = router_weights
         self.max_features = max_features
         self.bootstrap = bootstrap
+        self.n_neighbors = n_neighbors
+        self.neighbor_weight = neighbor_weight
         self.leaf_labels = leaf_labels
         self.rerank = rerank
         self.rerank_weight = rerank_weight
@@ -162,42 +190,11 @@ class SketchForestClassifier(RoutedClassifier):
         """Scores are rates: what half the rows of a leaf have."""
         return 0.5
 
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        eval_set: tuple[Any, Any] | None = None,
-        callbacks: Sequence[Callback] = (),
-    ) -> Self:
-        """Train.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix, shape (n_rows, n_features)
-            A sparse matrix may be memory-mapped: see :func:`sparseleaf.data.load_mapped`.
-        y : sparse or dense 0/1 matrix, lists of label names, or one class a row
-        eval_set : (X, Y), optional
-            Validation rows: P@1 is measured on them after every tree.
-        callbacks : sequence of callables
-            Called with a :class:`~sparseleaf.callbacks.TrainingState` after every tree; True stops the training.
-
-        Returns
-        -------
-        self
-        """
-        super().fit(X, y, eval_set=eval_set, callbacks=callbacks)
-        if self.bootstrap:
-            features = self._features(X)
-            self._score_out_of_bag(features, encode_targets(y, features.shape[0]).matrix)
-        return self
-
     # --- inside
 
     def _trees(
-        self, X: Features, Y: sp.csr_matrix, seen: Array, seed: int, n_jobs: int
+        self, X: Features, Y: sp.csr_matrix, seen: Array, seed: int, n_jobs: int, first: int
     ) -> Iterator[FrozenTree]:
-        self._view, self._seen = FeatureView.of(X), seen
         rule = ForestRule(
             self.arity,
             self.min_samples_leaf,
@@ -212,7 +209,47 @@ class SketchForestClassifier(RoutedClassifier):
         def root(tree: int) -> Array:
             return bag(seen, seed, tree) if self.bootstrap else seen
 
-        return forest.trees(root, self.n_trees, seed)
+        return forest.trees(root, self.n_trees, seed, first)
+
+    def _prepare(self, X: Features) -> None:
+        self._view = FeatureView.of(X)
+
+    def _wants_held(self, X: Features) -> bool:
+        return self._votes(X) and self.neighbor_weight == "auto"
+
+    def _votes(self, X: Features) -> bool:
+        return self.n_neighbors > 0 and sp.issparse(X)
+
+    def _with_votes(
+        self,
+        model: RoutedModel,
+        X: Features,
+        Y: sp.csr_matrix,
+        seen: Array,
+        judges: tuple[Features, sp.csr_matrix],
+        n_jobs: int,
+    ) -> RoutedModel:
+        if not self._votes(X):
+            return model
+        if len(seen) < X.shape[0]:
+            X, Y = X[seen], Y[seen]
+        votes = fit_neighbours(X, Y, self._view.weights, self.n_neighbors, DEFAULT_WEIGHT)
+        weight = self.neighbor_weight
+        if weight == "auto":
+            judge = sp.csr_matrix(judges[0])
+            weight = choose_weight(votes, judge, judges[1], model.tree_scores(judge, None, n_jobs), n_jobs)
+        return replace(model, neighbours=None if weight == 1 else replace(votes, weight=float(weight)))
+
+    def _with_all_votes(self, model: RoutedModel, X: Features, Y: sp.csr_matrix) -> RoutedModel:
+        if model.neighbours is None:
+            return model
+        votes = fit_neighbours(X, Y, self._view.weights, self.n_neighbors, model.neighbours.weight)
+        return replace(model, neighbours=votes)
+
+    def _adopt(self, model: Model) -> None:
+        super()._adopt(model)
+        votes = self.model_.neighbours
+        self.neighbor_weight_ = 1.0 if votes is None else votes.weight
 
     def _join(self, trees: Sequence[FrozenTree]) -> RoutedTrees:
         return join_trees(
@@ -223,7 +260,11 @@ class SketchForestClassifier(RoutedClassifier):
             unit_rows=self._view.unit_rows,
         )
 
-    def _score_out_of_bag(self, X: Features, Y: sp.csr_matrix) -> None:
+    def _finish(self, X: Features, Y: sp.csr_matrix, seen: Array) -> None:
+        if self.bootstrap:
+            self._score_out_of_bag(X, Y, seen)
+
+    def _score_out_of_bag(self, X: Features, Y: sp.csr_matrix, seen: Array) -> None:
         """Every row by the trees whose bags it was not in; rows held out are in all leaves and do not count."""
         model, seed, n_jobs = (
             self.model_,
@@ -231,9 +272,9 @@ class SketchForestClassifier(RoutedClassifier):
             effective_n_jobs(self.n_jobs),
         )
         in_bag = np.ones((X.shape[0], model.n_trees), bool)
-        in_bag[self._seen] = False
+        in_bag[seen] = False
         for tree in range(model.n_trees):
-            in_bag[bag(self._seen, seed, tree), tree] = True
+            in_bag[bag(seen, seed, tree), tree] = True
         trees = model.trees
         leaf_vectors = sp.csr_matrix(
             (trees.leaf_values, trees.leaf_labels.astype(np.int32), trees.leaf_indptr),

@@ -154,7 +154,7 @@ class LdSMClassifier(RoutedClassifier):
         self.split_records_: list[list[SplitRecord]] = [tree.splits for tree in trees]
 
     def _trees(
-        self, X: Features, Y: sp.csr_matrix, seen: Array, seed: int, n_jobs: int
+        self, X: Features, Y: sp.csr_matrix, seen: Array, seed: int, n_jobs: int, first: int
     ) -> Iterator[FrozenTree]:
         rule = LdsmRule(
             self.arity,
@@ -172,5 +172,5 @@ class LdSMClassifier(RoutedClassifier):
         def root(tree: int) -> tuple[Array, Histogram]:
             return seen[shuffled_rows(len(seen), seed, tree)], histogram
 
-        for tree in grow_trees(splitter, root, self.n_trees, self.max_nodes, seed, n_jobs):
+        for tree in grow_trees(splitter, root, self.n_trees, self.max_nodes, seed, n_jobs, first):
             yield freeze_tree(tree, Y.shape[1])

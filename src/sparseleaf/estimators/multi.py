@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -18,7 +19,8 @@ from sparseleaf.binning import MAX_BINS
 from sparseleaf.boosting.dense_losses import CLASSIFICATION_LOSSES, REGRESSION_LOSSES, dense_loss
 from sparseleaf.boosting.frontier import FRONTIERS
 from sparseleaf.boosting.reducers import REDUCERS
-from sparseleaf.callbacks import Callback, EarlyStopping, best_tree
+from sparseleaf.callbacks import Callback, EarlyStopping
+from sparseleaf.checkpoint import EVERY, Checkpoint
 from sparseleaf.data.categories import encode_categories, find_categories
 from sparseleaf.data.targets import decode
 from sparseleaf.estimators.base import CUSTOM, ONE_CLASS_A_ROW, ModelEstimator, encode_known, saved
@@ -33,6 +35,7 @@ from sparseleaf.estimators.multi_targets import (
 from sparseleaf.estimators.multi_training import MultiTraining, Problem, SearchPlan, Watched
 from sparseleaf.estimators.parameters import Parameter, check_parameters, documented
 from sparseleaf.estimators.reranking import RerankMixin
+from sparseleaf.estimators.resuming import describe_problem
 from sparseleaf.metrics import precision_at_k
 from sparseleaf.model import Model, concatenate_trees, join_trees, with_float_values
 from sparseleaf.model.explain import MEMORY_MB
@@ -231,6 +234,8 @@ class MultiGBDT(ModelEstimator):
         eval_set: tuple[Any, Any] | None = None,
         callbacks: Sequence[Callback] = (),
         init_model: ModelEstimator | Model | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_every: int = EVERY,
     ) -> Self:
         """Train.
 
@@ -248,6 +253,11 @@ class MultiGBDT(ModelEstimator):
             Called with a :class:`~sparseleaf.callbacks.TrainingState` after every tree; True stops the training.
         init_model : fitted estimator or Model, optional
             Go on from its trees with ``n_trees`` more, on these rows.
+        checkpoint : path, optional
+            File that keeps the trees so far: where it is there, training goes on from it, to the same bytes as if it
+            had never stopped. Local, or a URL that fsspec knows.
+        checkpoint_every : int, default=10
+            Trees between two writings.
 
         Returns
         -------
@@ -269,10 +279,18 @@ class MultiGBDT(ModelEstimator):
         problem = Problem(features, categories, known, targets, loss)
         if eval_set is not None:
             problem = replace(problem, watched=self._eval_rows(eval_set, problem))
-        return self._train(problem, callbacks, before, counts_before=init_model is None)
+        return self._train(
+            problem, callbacks, before, (checkpoint, checkpoint_every), counts_before=init_model is None
+        )
 
     def _train(
-        self, problem: Problem, callbacks: Sequence[Callback], before: Model | None, *, counts_before: bool
+        self,
+        problem: Problem,
+        callbacks: Sequence[Callback],
+        before: Model | None,
+        checkpoint: tuple[str | os.PathLike[str] | None, int],
+        *,
+        counts_before: bool,
     ) -> Self:
         """Grow the trees; ``counts_before``: those that are there are among the ``n_trees``."""
         features, targets, loss, known = problem.features, problem.targets, problem.loss, problem.known
@@ -283,6 +301,8 @@ class MultiGBDT(ModelEstimator):
         plan = SearchPlan(self, loss, targets, directions)
         estimated = self._estimate(features, targets.n_outputs, plan)
         memory.require(estimated, "Fewer rows or outputs, or less max_bins, need less.")
+        keeper = Checkpoint.open(self, *checkpoint, seed, lambda: describe_problem(problem, before))
+        seed = keeper.seed
         say(
             f"{features.shape[0]:,} rows, {features.shape[1]:,} features, {targets.n_outputs:,} outputs;"
             f" loss {loss.name}, split {plan.split}; {estimated}",
@@ -290,18 +310,16 @@ class MultiGBDT(ModelEstimator):
         )
         start = loss.base_score(targets) if before is None else before.base_score
         assert start is not None
-        training = MultiTraining(self, plan, problem, start, before, seed, n_jobs)
+        training = MultiTraining(self, plan, problem, start, before, keeper, n_jobs)
         metric = None if problem.watched is None else problem.watched.metric
-        stoppers = (
-            []
+        stopper = (
+            None
             if self.early_stopping_rounds is None or metric is None
-            else [
-                EarlyStopping(
-                    f"valid {metric.name}",
-                    self.early_stopping_rounds,
-                    higher_is_better=metric.higher_is_better,
-                )
-            ]
+            else EarlyStopping(
+                f"valid {metric.name}",
+                self.early_stopping_rounds,
+                higher_is_better=metric.higher_is_better,
+            )
         )
         per_round = targets.n_outputs if self.tree_per_output else 1
         n_rounds = self.n_trees
@@ -313,12 +331,10 @@ class MultiGBDT(ModelEstimator):
                     f" {before.n_trees // per_round} that are there."
                 )
         run = training.run
+        n_rounds = run.take_up(n_rounds, targets.n_outputs, training.replay, stopper)
+        keeper.tell(len(run.grown), run.n_rounds >= n_rounds, self.verbose)
         with training_progress(self.n_trees, self.verbose) as shown:
-            run.run(n_rounds, training.measure, [*shown, *callbacks, *stoppers])
-        if stoppers:
-            run.keep(
-                best_tree(run.history[stoppers[0].metric], higher_is_better=stoppers[0].higher_is_better)
-            )
+            run.run(n_rounds, training.measure, [*shown, *callbacks], stopper)
         trees = concatenate_trees(
             run.grown,
             np.arange(targets.n_outputs),

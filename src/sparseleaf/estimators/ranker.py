@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -10,6 +11,7 @@ import numpy as np
 from sparseleaf.boosting.dense_losses import NO_CLASSES, NO_VALUES, DenseTargets
 from sparseleaf.boosting.ranking_losses import CHANGES, RANKING_LOSSES, RankingLoss
 from sparseleaf.callbacks import Callback
+from sparseleaf.checkpoint import EVERY
 from sparseleaf.estimators.evaluation import Metric
 from sparseleaf.estimators.multi import COMMON, MultiGBDT
 from sparseleaf.estimators.multi_targets import KnownTargets
@@ -213,6 +215,8 @@ class GBDTRanker(MultiGBDT):
         eval_set: tuple[Any, ...] | None = None,
         callbacks: Sequence[Callback] = (),
         init_model: ModelEstimator | Model | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_every: int = EVERY,
     ) -> Self:
         """Train.
 
@@ -234,6 +238,11 @@ class GBDTRanker(MultiGBDT):
             Called with a :class:`~sparseleaf.callbacks.TrainingState` after every tree; True stops the training.
         init_model : fitted ranker or Model, optional
             Go on from its trees with ``n_trees`` more, on these rows.
+        checkpoint : path, optional
+            File that keeps the trees so far: where it is there, training goes on from it, to the same bytes as if it
+            had never stopped. Local, or a URL that fsspec knows.
+        checkpoint_every : int, default=10
+            Trees between two writings.
 
         Returns
         -------
@@ -260,8 +269,11 @@ class GBDTRanker(MultiGBDT):
             self._ranking_loss(queries),
             watched,
             queries.of_rows() if self.subsample_by == "query" else None,
+            queries,
         )
-        return self._train(problem, callbacks, before, counts_before=init_model is None)
+        return self._train(
+            problem, callbacks, before, (checkpoint, checkpoint_every), counts_before=init_model is None
+        )
 
     def predict(self, X: Any) -> Array:
         """Scores, float32 (n_rows,): within a query, the higher the better."""
@@ -329,7 +341,8 @@ class GBDTRanker(MultiGBDT):
         try:
             X = self._eval_features(eval_set[0], categories)
             _, targets = self._encode(eval_set[1], X.shape[0], None)
-            metric = _metric(self.eval_metric, make_queries(X.shape[0], eval_set[2]).of_rows())
+            queries = make_queries(X.shape[0], eval_set[2])
+            metric = _metric(self.eval_metric, queries.of_rows())
             if np.isnan(metric.measure(targets, targets.values)):
                 raise ValueError(
                     f"found no query that eval_metric={self.eval_metric!r} can tell a good ranking of; wanted one with"
@@ -337,7 +350,7 @@ class GBDTRanker(MultiGBDT):
                 )
         except ValueError as error:
             raise ValueError(f"eval_set: {error}") from error
-        return Watched(X, targets, metric)
+        return Watched(X, targets, metric, queries)
 
 
 def _metric(name: str, qid: Array) -> Metric:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
 from abc import abstractmethod
@@ -14,15 +15,18 @@ import scipy.sparse as sp
 
 from sparseleaf._arrays import effective_n_jobs
 from sparseleaf.callbacks import Callback, TrainingState
+from sparseleaf.checkpoint import EVERY, Checkpoint
 from sparseleaf.data.targets import encode_targets
 from sparseleaf.estimators.base import ModelClassifier, refuse_nan
 from sparseleaf.estimators.parameters import check_parameters
 from sparseleaf.estimators.reranking import RerankMixin
+from sparseleaf.estimators.resuming import describe_targets, describe_watched
 from sparseleaf.metrics import precision_at_k
 from sparseleaf.model import Model, RoutedModel
 from sparseleaf.progress import say, training_progress
-from sparseleaf.rerank.fit import Reranking, all_but
+from sparseleaf.rerank.fit import Reranking, all_but, held_out_rows
 from sparseleaf.routed.ensemble import FrozenTree, join_trees, with_more_rows
+from sparseleaf.routed.packing import pack_routed, unpack_routed
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
@@ -37,7 +41,11 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
     send_above: ClassVar[float]
     """A row goes to the children whose margin is at least this."""
 
+    small_routers: ClassVar[bool] = False
+    """Whether routers are in 8 bits."""
+
     n_trees: int
+    arity: int
     leaf_labels: int | None
     verbose: int
     model_: RoutedModel
@@ -56,6 +64,8 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
         *,
         eval_set: tuple[Any, Any] | None = None,
         callbacks: Sequence[Callback] = (),
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_every: int = EVERY,
     ) -> Self:
         """Train.
 
@@ -68,6 +78,11 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
             Validation rows: P@1 is measured on them after every tree.
         callbacks : sequence of callables
             Called with a :class:`~sparseleaf.callbacks.TrainingState` after every tree; True stops the training.
+        checkpoint : path, optional
+            File that keeps the trees so far: where it is there, training goes on from it, to the same bytes as if it
+            had never stopped. Local, or a URL that fsspec knows.
+        checkpoint_every : int, default=10
+            Trees between two writings.
 
         Returns
         -------
@@ -81,22 +96,34 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         targets = encode_targets(y, X.shape[0])
         watched = None if eval_set is None else self._eval_rows(eval_set, targets)
+        keeper = Checkpoint.open(
+            self,
+            checkpoint,
+            checkpoint_every,
+            seed,
+            lambda: describe_targets(X, targets) | describe_watched(watched),
+        )
+        seed = keeper.seed
         say(f"{X.shape[0]:,} rows, {X.shape[1]:,} features, {targets.n_labels:,} labels", self.verbose)
 
         reranking = Reranking.plan(self, X, targets.matrix, seed, watched)
+        if self._wants_held(X) and watched is None and not len(reranking.held):
+            reranking = replace(reranking, held=held_out_rows(X.shape[0], seed))
         held = reranking.held
         watch = None if watched is None else _Watch(*watched, self._joined_model, X.shape[1], targets, n_jobs)
+        seen = all_but(X.shape[0], held).astype(np.int32)
+        self._prepare(X)
         with training_progress(self.n_trees, self.verbose) as shown:
-            seen = all_but(X.shape[0], held).astype(np.int32)
-            growth = self._trees(X, targets.matrix, seen, seed, n_jobs)
-            grown = self._grow(growth, watch, [*shown, *callbacks])
+            grown = self._grow(X, targets.matrix, seen, keeper, n_jobs, watch, [*shown, *callbacks])
 
         model = self._joined_model(grown, X.shape[1], targets)
+        judges = watched or (X[held], targets.matrix[held])
+        model = self._with_votes(model, X, targets.matrix, seen, judges, n_jobs)
         stage = reranking.finish(model, n_jobs)
         if len(held):  # routers have not seen these rows, leaves shall
             reached, labels = model.leaves(X[held], n_jobs), targets.matrix[held]
             trees = with_more_rows(model.trees, grown, reached, labels, self.leaf_labels)
-            model = replace(model, trees=trees)
+            model = self._with_all_votes(replace(model, trees=trees), X, targets.matrix)
         self._adopt(
             replace(
                 model,
@@ -109,6 +136,7 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
             )
         )
         self._adopt_trees(grown)
+        self._finish(X, targets.matrix, seen)
         return self
 
     def __sklearn_tags__(self) -> Any:
@@ -134,24 +162,73 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
 
     @abstractmethod
     def _trees(
-        self, X: Features, Y: sp.csr_matrix, seen: Array, seed: int, n_jobs: int
+        self, X: Features, Y: sp.csr_matrix, seen: Array, seed: int, n_jobs: int, first: int
     ) -> Iterator[FrozenTree]:
-        """Grow the trees, one after the other, on the rows ``seen``."""
+        """Grow the trees from number ``first``, one after the other, on the rows ``seen``."""
 
     def _join(self, trees: Sequence[FrozenTree]) -> RoutedTrees:
         return join_trees(trees, self.send_above, self.leaf_labels)
+
+    def _wants_held(self, X: Features) -> bool:
+        """Whether rows must be held out for more than the weight of re-ranking."""
+        return False
+
+    def _with_votes(
+        self,
+        model: RoutedModel,
+        X: Features,
+        Y: sp.csr_matrix,
+        seen: Array,
+        judges: tuple[Features, sp.csr_matrix],
+        n_jobs: int,
+    ) -> RoutedModel:
+        """The model with votes of the rows that trees have seen, where there are to be any."""
+        return model
+
+    def _with_all_votes(self, model: RoutedModel, X: Features, Y: sp.csr_matrix) -> RoutedModel:
+        """The same with votes of all rows."""
+        return model
+
+    def _prepare(self, X: Features) -> None:
+        """Look at the rows before trees grow."""
+
+    def _finish(self, X: Features, Y: sp.csr_matrix, seen: Array) -> None:
+        """Measure what only training rows can tell."""
 
     def _adopt_trees(self, trees: Sequence[FrozenTree]) -> None:
         """Keep what the model does not hold."""
 
     def _grow(
-        self, growth: Iterator[FrozenTree], watch: _Watch | None, callbacks: Sequence[Callback]
+        self,
+        X: Features,
+        Y: sp.csr_matrix,
+        seen: Array,
+        checkpoint: Checkpoint,
+        n_jobs: int,
+        watch: _Watch | None,
+        callbacks: Sequence[Callback],
     ) -> list[FrozenTree]:
-        """Grow the trees; Ctrl-C keeps those that are complete."""
+        """Grow the trees, on from those of the checkpoint; Ctrl-C keeps those that are complete."""
         began = time.perf_counter()
-        trees: list[FrozenTree] = []
+        with checkpoint.refusing():
+            kept = unpack_routed(
+                checkpoint.part("trees"), self.arity, X.shape[1], Y.shape[1], small=self.small_routers
+            )
+        trees = kept[: self.n_trees]
+        checkpoint.tell(len(trees), len(trees) >= self.n_trees, self.verbose)
+        written = len(kept)
+
+        def write() -> None:
+            nonlocal written
+            packed = pack_routed(trees, small=self.small_routers) if len(trees) > written else {}
+            if packed and checkpoint.keep("trees", packed, {}):
+                written = len(trees)
+
+        if watch is not None:
+            for tree in trees:
+                watch.add(tree)
         try:
-            for tree in growth:
+            for tree in self._trees(X, Y, seen, checkpoint.seed, n_jobs, len(trees)):
                 if watch is not None:
                     watch.add(tree)
                 trees.append(tree)
@@ -166,12 +243,15 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
                 stop = [callback(state) for callback in callbacks]  # all are called
                 if any(stop):
                     break
+                if len(trees) % checkpoint.every == 0:
+                    write()
         except KeyboardInterrupt:
             if not trees:
                 raise
             if watch is not None:
                 del watch.values[len(trees) :]
             warnings.warn(f"interrupted: the model has the {len(trees)} trees grown so far", stacklevel=3)
+        write()
         return trees
 
     def _joined_model(self, trees: Sequence[FrozenTree], n_features: int, targets: Targets) -> RoutedModel:

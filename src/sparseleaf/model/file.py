@@ -11,24 +11,26 @@ import itertools
 import json
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
-from sparseleaf._files import drafting
+from sparseleaf._files import as_path, local_copy
+from sparseleaf._tensors import write_tensors
 from sparseleaf.data.categories import MAX_CATEGORIES
 from sparseleaf.data.targets import Kind
 from sparseleaf.model.blend import BlendModel, blend_models
 from sparseleaf.model.codec import UNSIGNED, decode_trees, encode_trees, narrow
 from sparseleaf.model.model import Model
+from sparseleaf.model.neighbours import decode_neighbours, encode_neighbours
 from sparseleaf.model.rerank import decode_rerank, encode_rerank
 from sparseleaf.model.routed import RoutedModel, decode_routed, encode_routed
 from sparseleaf.projection import Projection
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sparseleaf._arrays import Array
     from sparseleaf.model.codec import Take
     from sparseleaf.model.model import Trees
@@ -93,15 +95,7 @@ def save_model(model: Model, path: str | os.PathLike[str], *, compact: bool = Tr
         encoded = [str(name).encode() for name in model.label_names.tolist()]
         tensors["label_names.bytes"] = np.frombuffer(b"".join(encoded), np.uint8)
         tensors["label_names.offsets"] = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
-    contiguous = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
-    path = Path(path)
-    if path.exists() and not path.is_file():
-        raise ValueError(f"path: {os.fspath(path)!r} is not a regular file; wanted a file to write.")
-    with drafting(path) as draft:
-        draft.touch()
-        mode = draft.stat().st_mode  # what files have here; the library's own would hide it from other users
-        save_file(contiguous, draft, {METADATA_KEY: json.dumps(header, sort_keys=True)})
-        draft.chmod(mode)
+    write_tensors(as_path(path), tensors, {METADATA_KEY: json.dumps(header, sort_keys=True)})
 
 
 def _header_of(model: Model) -> dict[str, Any]:
@@ -126,6 +120,8 @@ def _tensors_of(model: Model, compact: bool) -> dict[str, Array]:
     """All but the label names."""
     if isinstance(model, RoutedModel):
         tensors = _prefixed("routed", encode_routed(model.trees, compact))
+        if model.neighbours is not None:
+            tensors |= _prefixed("neighbours", encode_neighbours(model.neighbours))
     else:
         tensors = _prefixed("trees", encode_trees(model.trees, compact))
     if model.rerank is not None:
@@ -143,12 +139,13 @@ def _prefixed(part: str, tensors: dict[str, Array]) -> dict[str, Array]:
 
 
 def load_model(path: str | os.PathLike[str]) -> Model:
-    """Map a model file and check all of it."""
-    path = Path(path)
-    if not path.is_file():
+    """Map a model file and check all of it; a remote one is fetched first."""
+    place = as_path(path)
+    if not place.is_file():
         raise FileNotFoundError(f"no model file at {os.fspath(path)!r}")
     try:
-        return _read(path)
+        with local_copy(place) as here:
+            return _read(here)
     except ModelFileError as error:
         raise ModelFileError(f"{os.fspath(path)!r} is not a sound model file: {error}") from None
 
@@ -211,6 +208,12 @@ def _model_of(tensors: dict[str, tuple[str, Array]], header: dict[str, Any], nam
         return decode_trees(take, lambda name: f"trees.{name}" in tensors, header["n_labels"])
 
     trees: Any = _decoded("routed", tensors, decode_routed) if routed else _decoded("trees", tensors, boosted)
+    neighbours = None
+    if routed and any(name.startswith("neighbours.") for name in tensors):
+        sizes = header["n_features"], header["n_labels"]
+        neighbours = _decoded(
+            "neighbours", tensors, lambda take: decode_neighbours(take, trees.feature_weights, *sizes)
+        )
     rerank = _rerank(tensors, header)
     projection = None
     if "projection.components" in tensors:
@@ -236,7 +239,7 @@ def _model_of(tensors: dict[str, tuple[str, Array]], header: dict[str, Any], nam
         _require_finite("trees.feature_gain", trees.feature_gain)
         if base_score is None and not len(trees.leaf_labels) and len(trees.leaf_values):
             raise ModelFileError("base_score is missing: leaves with a value for every label need it")
-    model = (RoutedModel if routed else Model)(
+    model = Model(
         header["method"],
         header["n_features"],
         header["n_labels"],
@@ -253,6 +256,8 @@ def _model_of(tensors: dict[str, tuple[str, Array]], header: dict[str, Any], nam
         _categories(header),
         rerank,
     )
+    if routed:
+        model = RoutedModel(**vars(model), neighbours=neighbours)
     try:
         _ = model.predictor
     except ValueError as error:

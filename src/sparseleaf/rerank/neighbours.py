@@ -48,9 +48,9 @@ class Neighbours:
         return {name: value for name, value in vars(self).items() if name != "kernel"}
 
     @cached_property
-    def kernel(self) -> _kernels.NeighbourIndex:
+    def kernel(self) -> _kernels.PostingIndex:
         """The compiled part; making it checks every index and number."""
-        return _kernels.NeighbourIndex(*csr_parts(self.postings), self.postings.shape[1])
+        return _kernels.PostingIndex(*csr_parts(self.postings), self.postings.shape[1])
 
     def nearest(self, rows: sp.csr_matrix, own: Array | None, n_jobs: int) -> tuple[Array, Array]:
         """(training rows int32, cosines float32), both (n_rows, NEIGHBOURS), closest first; -1 is none.

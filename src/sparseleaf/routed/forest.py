@@ -112,12 +112,14 @@ class SketchForest:
             n_jobs,
         )
 
-    def trees(self, roots: Callable[[int], Array], n_trees: int, seed: int) -> Iterator[FrozenTree]:
-        """Trees in order; ``roots(tree)`` are a tree's rows."""
+    def trees(
+        self, roots: Callable[[int], Array], n_trees: int, seed: int, first: int = 0
+    ) -> Iterator[FrozenTree]:
+        """Trees in order, from number ``first``; ``roots(tree)`` are a tree's rows."""
         # so many at a time that all threads have work even at the roots, and no more: a tree's rows take memory
         abreast = max(1, min(n_trees, 2 * self._n_jobs))
-        for first in range(0, n_trees, abreast):
-            numbers = range(first, min(n_trees, first + abreast))
+        for begin in range(first, n_trees, abreast):
+            numbers = range(begin, min(n_trees, begin + abreast))
             yield from self._grow(
                 [roots(tree) for tree in numbers], [derive_key(seed, tree) for tree in numbers]
             )

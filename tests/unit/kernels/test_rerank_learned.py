@@ -94,7 +94,7 @@ def test_bad_arrays_of_linear_models_are_refused(change, match):
 def look_up(X, queries, k, own=None, n_threads=1):
     postings = sp.csr_matrix(X.T)
     postings.sort_indices()
-    index = _kernels.NeighbourIndex(*csr_parts(postings), X.shape[0])
+    index = _kernels.PostingIndex(*csr_parts(postings), X.shape[0])
     n = queries.shape[0]
     found, products = np.empty((n, k), np.int32), np.empty((n, k), np.float32)
     itself = np.full(n, -1, np.int32) if own is None else np.asarray(own, np.int32)
@@ -121,10 +121,10 @@ def test_neighbours_are_the_rows_of_largest_product(seed, n, k):
 def test_bad_postings_are_refused():
     one = np.array([0, 1]), np.array([0], np.int32), np.ones(1, np.float32)
     with pytest.raises(ValueError, match="no such row"):
-        _kernels.NeighbourIndex(*one, 0)
+        _kernels.PostingIndex(*one, 0)
     with pytest.raises(ValueError, match="finite"):
-        _kernels.NeighbourIndex(one[0], one[1], np.array([np.inf], np.float32), 1)
-    index = _kernels.NeighbourIndex(*one, 1)
+        _kernels.PostingIndex(one[0], one[1], np.array([np.inf], np.float32), 1)
+    index = _kernels.PostingIndex(*one, 1)
     out = np.empty((1, 2), np.int32), np.empty((1, 2), np.float32)
     with pytest.raises(ValueError, match="a feature that the model does not have"):
         index.nearest(*csr_parts(sp.csr_matrix(np.ones((1, 2)))), np.zeros(1, np.int32), *out, 1)

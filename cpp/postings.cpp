@@ -10,10 +10,10 @@
 
 namespace sparseleaf {
 
-class NeighbourIndex {
+class PostingIndex {
   public:
     // postings: CSR (features, rows).
-    NeighbourIndex(In1<int64_t> indptr, In1<int32_t> rows, In1<float> values, int64_t n_rows)
+    PostingIndex(In1<int64_t> indptr, In1<int32_t> rows, In1<float> values, int64_t n_rows)
         : indptr_(indptr), rows_(rows), values_(values), n_rows_(n_rows) {
         require(rows.size() == values.size(), "postings: rows, values: same size");
         require_indptr(indptr, values.size());
@@ -95,12 +95,12 @@ class NeighbourIndex {
 
 }  // namespace sparseleaf
 
-void bind_neighbour_index(nb::module_& m) {
+void bind_postings(nb::module_& m) {
     using namespace sparseleaf;
-    nb::class_<NeighbourIndex>(m, "NeighbourIndex")
+    nb::class_<PostingIndex>(m, "PostingIndex")
         .def(nb::init<In1<int64_t>, In1<int32_t>, In1<float>, int64_t>(), nb::arg("indptr"), nb::arg("rows"),
              nb::arg("values"), nb::arg("n_rows"))
-        .def("nearest", &NeighbourIndex::nearest, nb::arg("indptr"), nb::arg("indices"), nb::arg("data"),
+        .def("nearest", &PostingIndex::nearest, nb::arg("indptr"), nb::arg("indices"), nb::arg("data"),
              nb::arg("own"), nb::arg("found").noconvert(), nb::arg("products").noconvert(),
              nb::arg("n_threads"));
 }
