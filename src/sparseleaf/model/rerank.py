@@ -54,7 +54,7 @@ def decode_rerank(take: Take, has: Has, n_features: int, n_labels: int) -> Reran
     if len(mix) != 1 or mix[0] >= len(KINDS):
         raise ValueError(f"mix: wanted one number below {len(KINDS)}")
     kind = KINDS[mix[0]]
-    centroids = _decode_centroids(take, "cosine" if kind in LEARNED else kind, n_features, n_labels)
+    centroids = _decode_centroids(take, kind, n_features, n_labels)
     if kind not in LEARNED:
         return centroids
     counts, bias = take("label_counts", (*UNSIGNED, "U64"), 1), take("linear.bias", ("F32",), 1)
@@ -85,6 +85,8 @@ def _encode_centroids(rerank: CentroidRerank, compact: bool) -> dict[str, Array]
 
 
 def _decode_centroids(take: Take, mix: str, n_features: int, n_labels: int) -> CentroidRerank:
+    learned = mix in LEARNED  # which want the cosine alone
+    mix = "cosine" if learned else mix
     settings, norms = take("settings", ("F32",), 1), take("squared_norms", ("F32",), 1)
     if len(settings) != 2 or not (0 <= settings[0] <= 1 and 0 <= settings[1] < np.inf):
         raise ValueError("settings: wanted a weight from 0 to 1 and a scale of at least 0")
@@ -96,7 +98,8 @@ def _decode_centroids(take: Take, mix: str, n_features: int, n_labels: int) -> C
         raise ValueError(
             f"feature_weights: wanted a finite number for each of {n_features} features, or none"
         )
-    rerank = CentroidRerank(centroids, norms, mix, float(settings[0]), float(settings[1]), weights)
+    weight = 0.0 if learned else float(settings[0])
+    rerank = CentroidRerank(centroids, norms, mix, weight, float(settings[1]), weights)
     _ = rerank.kernel  # checks that indices exist and numbers are finite
     return rerank
 

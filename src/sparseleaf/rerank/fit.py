@@ -63,7 +63,7 @@ def fit_evidence(X: Features, Y: sp.csr_matrix, trees: AnyModel, seed: int, n_jo
 
     The trees may have seen the rows: which labels they propose in error is all that is taken from them.
     """
-    centroids = fit_centroids(X, Y, "cosine", DEFAULT_WEIGHT, None)
+    centroids = fit_centroids(X, Y, "cosine", 0.0, None)
     counts = np.bincount(Y.indices, minlength=Y.shape[1])
     blind = Evidence(centroids, None, None, counts)
     rows = blind.unit_rows(X)
@@ -125,7 +125,7 @@ class Judges:
     def best_of(self, stages: list[Rerank]) -> Rerank | None:
         """The stage, weighed, that is best where it was not weighed itself; None where the trees alone are."""
         halves = [np.arange(self.X.shape[0]) % 2 == side for side in (0, 1)]
-        found = [self.worth(None) + 0.0]
+        found = [self.worth(None)]
         for stage in stages:
             found.append(
                 sum(

@@ -82,7 +82,7 @@ class Evidence:
     Attributes
     ----------
     centroids : CentroidRerank
-        By angle; its weight is not used.
+        By angle, with a weight of 0: the cosine alone.
     linear : LinearModels or None
         None while these are being trained.
     neighbours : Neighbours or None
@@ -110,26 +110,23 @@ class Evidence:
         ``own`` tells which of the indexed rows each row is itself.
         """
         rows = self.unit_rows(X)
-        n_labels = len(self.label_counts)
-        theirs = sp.csr_matrix((0, n_labels)) if self.neighbours is None else self.neighbours.labels
+        theirs = (np.zeros(1, np.int64), np.empty(0, np.int32))
         found, cosines = np.empty((rows.shape[0], 0), np.int32), np.empty((rows.shape[0], 0), np.float32)
         if self.neighbours is not None:
             found, cosines = self.neighbours.nearest(rows, own, n_jobs)
+            theirs = self.neighbours.label_lists
         starts, joined, flat = _kernels.join_candidates(
             np.ascontiguousarray(labels, np.int32),
             np.ascontiguousarray(scores, np.float32),
             found,
             cosines,
-            theirs.indptr.astype(np.int64),
-            theirs.indices.astype(np.int32),
+            *theirs,
             len(COLUMNS),
             n_jobs,
         )
         table = flat.reshape(-1, len(COLUMNS))
         if self.linear is not None:
-            cosine = self.centroids.with_weight(0.0).rescored(
-                X, starts, joined, np.zeros(len(joined)), n_jobs
-            )
+            cosine = self.centroids.rescored(X, starts, joined, np.zeros(len(joined)), n_jobs)
             table[:, COLUMNS.index("cosine")] = cosine
             table[:, COLUMNS.index("margin")] = self.linear.margins(rows, starts, joined, n_jobs)
             table[:, COLUMNS.index("log rows")] = np.log1p(self.label_counts[joined])

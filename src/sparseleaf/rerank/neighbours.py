@@ -45,12 +45,18 @@ class Neighbours:
 
     def __getstate__(self) -> dict[str, Any]:
         # the compiled part is made again where it is needed
-        return {name: value for name, value in vars(self).items() if name != "kernel"}
+        return {name: value for name, value in vars(self).items() if name not in ("kernel", "label_lists")}
 
     @cached_property
     def kernel(self) -> _kernels.PostingIndex:
         """The compiled part; making it checks every index and number."""
         return _kernels.PostingIndex(*csr_parts(self.postings), self.postings.shape[1])
+
+    @cached_property
+    def label_lists(self) -> tuple[Array, Array]:
+        """Labels of the rows as the kernels want them: (indptr int64, labels int32)."""
+        indptr, labels, _ = csr_parts(self.labels)
+        return indptr, labels
 
     def nearest(self, rows: sp.csr_matrix, own: Array | None, n_jobs: int) -> tuple[Array, Array]:
         """(training rows int32, cosines float32), both (n_rows, NEIGHBOURS), closest first; -1 is none.
