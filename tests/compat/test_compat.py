@@ -9,13 +9,14 @@ import pytest
 import sparseleaf
 
 HERE = Path(__file__).parent
-FILES = sorted(HERE.glob("gbdt-sparse-*.safetensors"))
+FILES = sorted([*HERE.glob("gbdt-sparse-*.safetensors"), *HERE.glob("forest-*.safetensors")])
 
 
 def test_there_are_files():
     assert {file.stem for file in HERE.glob("*.safetensors")} >= {
         *("gbdt-sparse-v1", "gbdt-sparse-v1-missing", "gbdt-mo-v2-regression", "gbdt-mo-v2-classification"),
         *("gbdt-sparse-v2-rerank", "ldsm-v2", "ldsm-v2-arity"),
+        *("forest-v3", "forest-v3-dense"),
     }
 
 
