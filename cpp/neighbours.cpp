@@ -16,7 +16,7 @@
 namespace sparseleaf {
 namespace {
 
-constexpr int64_t kBudget = 65536;  // list entries that a row may add up
+constexpr int64_t kBudget = 32768;  // list entries that a row may add up
 constexpr int64_t kCompared = 4;    // rows compared in full, for every one that votes
 constexpr int64_t kBlock = 64;
 

@@ -9,7 +9,7 @@ import pytest
 import sparseleaf
 
 HERE = Path(__file__).parent
-FILES = sorted(HERE.glob("gbdt-sparse-*.safetensors"))
+FILES = sorted([*HERE.glob("gbdt-sparse-*.safetensors"), *HERE.glob("forest-*.safetensors")])
 
 
 def test_there_are_files():
@@ -17,6 +17,7 @@ def test_there_are_files():
         *("gbdt-sparse-v1", "gbdt-sparse-v1-missing", "gbdt-mo-v2-regression", "gbdt-mo-v2-classification"),
         *("gbdt-sparse-v2-rerank", "ldsm-v2", "ldsm-v2-arity"),
         *("ldsm-v3-linear", "sparse-v3-boosted", "blend-v3"),
+        *("forest-v3", "forest-v3-dense"),
     }
 
 

@@ -84,9 +84,9 @@ class SketchForestClassifier(RoutedClassifier):
     ----------
     n_trees : int, default=50
         Number of trees.
-    arity : int, default=2
+    arity : int, default=4
         Children of a node, at most 16.
-    min_samples_leaf : int, default=3
+    min_samples_leaf : int, default=2
         Rows a leaf must have.
     max_depth : int or None, default=None
         Levels of a tree below its root.
@@ -108,7 +108,7 @@ class SketchForestClassifier(RoutedClassifier):
         rows out of the model.
     leaf_labels : int or None, default=100
         Labels a leaf keeps, the most frequent; None keeps all.
-    rerank : str or None, default=None
+    rerank : str or None, default="cosine"
         Scores the forest's candidates anew: see :mod:`sparseleaf.rerank`.
     rerank_weight : float or "auto", default="auto"
         Share of the forest in the mix (β). "auto" is chosen on the validation set, or else on a tenth of the training
@@ -148,8 +148,8 @@ class SketchForestClassifier(RoutedClassifier):
     def __init__(
         self,
         n_trees: int = 50,
-        arity: int = 2,
-        min_samples_leaf: int = 3,
+        arity: int = 4,
+        min_samples_leaf: int = 2,
         max_depth: int | None = None,
         sketch_dim: int = 64,
         label_weight: float = 0.0,
@@ -159,7 +159,7 @@ class SketchForestClassifier(RoutedClassifier):
         n_neighbors: int = 50,
         neighbor_weight: float | str = "auto",
         leaf_labels: int | None = 100,
-        rerank: str | None = None,
+        rerank: str | None = "cosine",
         rerank_weight: float | str = "auto",
         rerank_scale: float | None = None,
         n_jobs: int | None = None,

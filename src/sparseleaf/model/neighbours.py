@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparseleaf.model.codec import UNSIGNED
-from sparseleaf.model.steps import decode_steps, encode_steps
+from sparseleaf.model.steps import decode_steps, encode_steps, join_leaps, split_leaps
 from sparseleaf.routed.neighbours import NeighbourVotes
 
 if TYPE_CHECKING:
@@ -21,11 +21,13 @@ MOST_NEIGHBOURS = 2**16
 def encode_neighbours(votes: NeighbourVotes) -> dict[str, Array]:
     """Tensors by name; the features' weights are those of the trees."""
     sizes, steps = encode_steps(votes.rows.indices, votes.rows.indptr)
+    steps, leaps = split_leaps(steps)
     label_sizes, label_steps = encode_steps(votes.labels.indices, votes.labels.indptr)
     return {
         "settings": np.array([votes.n_neighbours, votes.weight], np.float32),
         "sizes": sizes,
         "steps": steps,
+        "leaps": leaps,
         "values": votes.rows.data,
         "scale": votes.scale,
         "label_sizes": label_sizes,
@@ -44,7 +46,8 @@ def decode_neighbours(take: Take, feature_weights: Array, n_features: int, n_lab
     sizes, label_sizes = take("sizes", UNSIGNED, 1), take("label_sizes", UNSIGNED, 1)
     if len(sizes) != len(label_sizes):
         raise ValueError(f"label_sizes: found {len(label_sizes)}; wanted one for each of {len(sizes)} rows")
-    indices, indptr = decode_steps(sizes, take("steps", UNSIGNED, 1), n_features)
+    steps = join_leaps(take("steps", UNSIGNED, 1), take("leaps", ("U32",), 2))
+    indices, indptr = decode_steps(sizes, steps, n_features)
     labels, label_indptr = decode_steps(label_sizes, take("label_steps", UNSIGNED, 1), n_labels)
     values = take("values", ("I8",), 1)
     if len(values) != len(indices):

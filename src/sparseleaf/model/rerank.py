@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from sparseleaf.model.codec import UNSIGNED, decode_trees, encode_trees, narrow
 from sparseleaf.model.model import Model
-from sparseleaf.model.steps import decode_steps, encode_steps, quantise, restored
+from sparseleaf.model.steps import decode_steps, encode_steps, join_leaps, quantise, restored, split_leaps
 from sparseleaf.rerank import KINDS, LEARNED, CentroidRerank, LearnedRerank
 from sparseleaf.rerank.learned import COLUMNS, OPINIONS, Evidence
 from sparseleaf.rerank.linear import LinearModels
@@ -54,7 +54,7 @@ def decode_rerank(take: Take, has: Has, n_features: int, n_labels: int) -> Reran
     if len(mix) != 1 or mix[0] >= len(KINDS):
         raise ValueError(f"mix: wanted one number below {len(KINDS)}")
     kind = KINDS[mix[0]]
-    centroids = _decode_centroids(take, kind, n_features, n_labels)
+    centroids = _decode_centroids(take, has, kind, n_features, n_labels)
     if kind not in LEARNED:
         return centroids
     counts, bias = take("label_counts", (*UNSIGNED, "U64"), 1), take("linear.bias", ("F32",), 1)
@@ -62,9 +62,9 @@ def decode_rerank(take: Take, has: Has, n_features: int, n_labels: int) -> Reran
         raise ValueError(f"label_counts and linear.bias must have a number for each of {n_labels} labels")
     if not np.isfinite(bias).all():
         raise ValueError("linear.bias: must be finite")
-    linear = LinearModels(_decode_vectors(take, "linear.", n_labels, n_features), bias)
+    linear = LinearModels(_decode_vectors(take, has, "linear.", n_labels, n_features), bias)
     _ = linear.kernel  # checks that indices exist and numbers are finite
-    neighbours = _decode_neighbours(take, n_features, n_labels) if has("neighbours.sizes") else None
+    neighbours = _decode_neighbours(take, has, n_features, n_labels) if has("neighbours.sizes") else None
     evidence = Evidence(centroids, linear, neighbours, counts)
     if kind == "boosted":
         return LearnedRerank(kind, evidence, np.empty(0, np.float32), _decode_booster(take, has))
@@ -84,7 +84,7 @@ def _encode_centroids(rerank: CentroidRerank, compact: bool) -> dict[str, Array]
     }
 
 
-def _decode_centroids(take: Take, mix: str, n_features: int, n_labels: int) -> CentroidRerank:
+def _decode_centroids(take: Take, has: Has, mix: str, n_features: int, n_labels: int) -> CentroidRerank:
     learned = mix in LEARNED  # which want the cosine alone
     mix = "cosine" if learned else mix
     settings, norms = take("settings", ("F32",), 1), take("squared_norms", ("F32",), 1)
@@ -92,7 +92,7 @@ def _decode_centroids(take: Take, mix: str, n_features: int, n_labels: int) -> C
         raise ValueError("settings: wanted a weight from 0 to 1 and a scale of at least 0")
     if len(norms) != n_labels:
         raise ValueError(f"squared_norms must have a number for each of {n_labels} labels")
-    centroids = _decode_vectors(take, "", n_labels, n_features)
+    centroids = _decode_vectors(take, has, "", n_labels, n_features)
     weights = take("feature_weights", ("F32",), 1)
     if len(weights) not in (0, n_features) or not np.isfinite(weights).all():
         raise ValueError(
@@ -104,11 +104,11 @@ def _decode_centroids(take: Take, mix: str, n_features: int, n_labels: int) -> C
     return rerank
 
 
-def _decode_neighbours(take: Take, n_features: int, n_labels: int) -> Neighbours:
+def _decode_neighbours(take: Take, has: Has, n_features: int, n_labels: int) -> Neighbours:
     sizes = take("neighbours.label_sizes", UNSIGNED, 1)
     labels, indptr = decode_steps(sizes, take("neighbours.label_steps", UNSIGNED, 1), n_labels)
     theirs = _csr(np.ones(len(labels), np.float32), labels, indptr, (len(sizes), n_labels))
-    neighbours = Neighbours(_decode_vectors(take, "neighbours.", n_features, len(sizes)), theirs)
+    neighbours = Neighbours(_decode_vectors(take, has, "neighbours.", n_features, len(sizes)), theirs)
     _ = neighbours.kernel  # checks that indices exist and numbers are finite
     return neighbours
 
@@ -144,18 +144,23 @@ def _decode_booster(take: Take, has: Has) -> Model:
 
 def _encode_vectors(matrix: sp.csr_matrix, compact: bool) -> dict[str, Array]:
     sizes, steps = encode_steps(matrix.indices, matrix.indptr)
+    steps, leaps = split_leaps(steps)
+    lists = {"sizes": sizes, "steps": steps} | ({"leaps": leaps} if len(leaps) else {})
     if not compact:
-        return {"sizes": sizes, "steps": steps, "values": matrix.data}
+        return lists | {"values": matrix.data}
     vector = np.repeat(np.arange(matrix.shape[0]), sizes)
     values, scale = quantise(matrix.data, vector, matrix.shape[0], LARGEST_ENTRY)
-    return {"sizes": sizes, "steps": steps, "values": values, "value_scale": scale}
+    return lists | {"values": values, "value_scale": scale}
 
 
-def _decode_vectors(take: Take, part: str, n_vectors: int, width: int) -> sp.csr_matrix:
+def _decode_vectors(take: Take, has: Has, part: str, n_vectors: int, width: int) -> sp.csr_matrix:
     sizes = take(f"{part}sizes", UNSIGNED, 1)
     if len(sizes) != n_vectors:
         raise ValueError(f"{part}sizes: found {len(sizes)}; wanted {n_vectors}")
-    indices, indptr = decode_steps(sizes, take(f"{part}steps", UNSIGNED, 1), width)
+    steps = take(f"{part}steps", UNSIGNED, 1)
+    if has(f"{part}leaps"):
+        steps = join_leaps(steps, take(f"{part}leaps", ("U32",), 2))
+    indices, indptr = decode_steps(sizes, steps, width)
     values = take(f"{part}values", ("F32", "I8"), 1)
     if len(values) != len(indices):
         raise ValueError(f"{part}values: found {len(values)}; wanted {len(indices)}")

@@ -45,6 +45,9 @@ PLACES = 100
 
 BLOCK_ROWS = 4096
 
+FEW = 1000
+"""Candidates that one thread weighs."""
+
 
 @dataclass(frozen=True)
 class Candidates:
@@ -172,8 +175,9 @@ class LearnedRerank:
         if self.booster is None:
             mixed: Array = candidates.opinions() @ self.shares
             return mixed
+        threads = n_jobs if len(candidates.labels) > FEW else 1  # waking others costs more than it saves
         # never quite 0, which is the score of all other labels
-        scores: Array = np.maximum(expit(self.booster.dense(candidates.table, None, n_jobs)[:, 0]), 1e-30)
+        scores: Array = np.maximum(expit(self.booster.dense(candidates.table, None, threads)[:, 0]), 1e-30)
         return scores
 
     def topk(self, X: Features, labels: Array, scores: Array, k: int, n_jobs: int) -> tuple[Array, Array]:

@@ -76,14 +76,16 @@ def test_seeds_and_trees_differ(rows, tmp_path):
 
 def test_a_tree_does_not_depend_on_how_many_there_are(rows):
     X, Y = rows[0][:300], rows[1][:300]
-    few, many = (SketchForestClassifier(n_trees=n, n_neighbors=0).fit(X, Y) for n in (3, 9))
+    few, many = (SketchForestClassifier(n_trees=n, n_neighbors=0, rerank=None).fit(X, Y) for n in (3, 9))
     assert (few.decision_function(X) != many.model_.scores(X, 3, 1)).nnz == 0
 
 
 @pytest.mark.parametrize("parameters", [{}, {"arity": 4}, {"min_samples_leaf": 10}, {"max_depth": 2}])
 def test_training_rows_reach_the_leaves_they_were_put_in(rows, parameters):
     X, Y = rows
-    clf = SketchForestClassifier(n_trees=2, leaf_labels=None, n_neighbors=0, **parameters).fit(X, Y)
+    clf = SketchForestClassifier(n_trees=2, leaf_labels=None, n_neighbors=0, rerank=None, **parameters).fit(
+        X, Y
+    )
     trees, reached = clf.model_.trees, clf.model_.leaves(X, 2)
     sizes = np.asarray(reached.sum(axis=0)).ravel()
     assert sizes.min() >= clf.min_samples_leaf
@@ -98,7 +100,7 @@ def test_training_rows_reach_the_leaves_they_were_put_in(rows, parameters):
 @pytest.mark.parametrize("compact", [True, False])
 @pytest.mark.parametrize(
     "parameters",
-    [{}, {"arity": 4}, {"rerank": "centroid"}, {"rerank": "cosine", "rerank_weight": 0.5}],
+    [{}, {"rerank": None}, {"arity": 4}, {"rerank": "centroid"}, {"rerank": "cosine", "rerank_weight": 0.5}],
 )
 @pytest.mark.parametrize("dense", [False, True])
 def test_saved_models_predict_the_same(rows, parameters, compact, dense, tmp_path):
@@ -120,7 +122,7 @@ def test_saved_models_predict_the_same(rows, parameters, compact, dense, tmp_pat
 
 def test_out_of_bag_scores(rows):
     X, Y = rows
-    clf = SketchForestClassifier(n_trees=12, bootstrap=True, n_neighbors=0).fit(X, Y)
+    clf = SketchForestClassifier(n_trees=12, bootstrap=True, n_neighbors=0, rerank=None).fit(X, Y)
     total, judged = 0.0, 0
     per_tree = [clf.model_.scores(X, t + 1, 1) * (t + 1) for t in range(12)]
     per_tree = [per_tree[0], *(b - a for a, b in itertools.pairwise(per_tree))]
@@ -152,7 +154,9 @@ def test_held_out_rows_join_the_leaves(rows):
 
 def test_votes_are_mixed_with_the_trees(rows):
     X, Y = rows
-    clf = SketchForestClassifier(n_trees=3, neighbor_weight=0.25, n_neighbors=7).fit(X[:900], Y[:900])
+    clf = SketchForestClassifier(n_trees=3, neighbor_weight=0.25, n_neighbors=7, rerank=None).fit(
+        X[:900], Y[:900]
+    )
     assert clf.neighbor_weight_ == 0.25
     trees = replace(clf.model_, neighbours=None).scores(X[900:], None, 1)
     votes = replace(clf.model_, neighbours=replace(clf.model_.neighbours, weight=0.0)).scores(
@@ -167,10 +171,10 @@ def test_votes_are_mixed_with_the_trees(rows):
 
 def test_the_weight_of_the_votes_is_chosen(rows):
     X, Y = rows
-    clf = SketchForestClassifier(n_trees=10).fit(X[:900], Y[:900], eval_set=(X[900:], Y[900:]))
+    clf = SketchForestClassifier(n_trees=10, rerank=None).fit(X[:900], Y[:900], eval_set=(X[900:], Y[900:]))
     mixed = clf.score(X[900:], Y[900:])
     for weight in (0.0, 1.0):
-        other = SketchForestClassifier(n_trees=10, neighbor_weight=weight).fit(X[:900], Y[:900])
+        other = SketchForestClassifier(n_trees=10, neighbor_weight=weight, rerank=None).fit(X[:900], Y[:900])
         assert mixed >= other.score(X[900:], Y[900:]) - 0.03
     assert other.model_.neighbours is None  # trees alone need no rows
     assert 0 <= clf.neighbor_weight_ < 1
@@ -233,7 +237,7 @@ def test_validation_rows_callbacks_and_interruption(rows):
         if state.tree == 2:
             raise KeyboardInterrupt
 
-    clf = SketchForestClassifier(n_trees=9, n_neighbors=0)
+    clf = SketchForestClassifier(n_trees=9, n_neighbors=0, rerank=None)
     clf.fit(X[:900], Y[:900], eval_set=(X[900:], Y[900:]), callbacks=[lambda state: state.tree == 4])
     wanted = [100 * precision_at_k(Y[900:], ids, 1) for ids, _ in clf.staged_predict_topk(X[900:], 1)]
     assert clf.model_.n_trees == 4

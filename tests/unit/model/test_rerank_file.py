@@ -129,3 +129,21 @@ def test_what_was_not_changed_is_read(folder, tmp_path):
         assert all(
             np.array_equal(a, b) for a, b in zip(found, load(folder / name).predict_topk(X, 3), strict=True)
         )
+
+
+def test_wide_steps_are_stored_in_16_bits_and_leaps(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = np.zeros((200, 90_000), np.float32)
+    rows[:, :12] = rng.random((200, 12)) < 0.4
+    rows[:, -1] = rng.random(200) < 0.5
+    X, Y = sp.csr_matrix(rows), sp.csr_matrix(np.eye(5, dtype=np.float32)[rng.integers(0, 5, 200)])
+    clf = LdSMClassifier(n_trees=2, max_nodes=8, rerank="linear").fit(X, Y)
+    clf.save(tmp_path / "m", compact=False)
+    tensors = load_file(tmp_path / "m")
+    assert tensors["rerank.linear.steps"].dtype == np.uint16
+    assert len(tensors["rerank.linear.leaps"]) > 0
+    for a, b in zip(load(tmp_path / "m").predict_topk(X, 3), clf.predict_topk(X, 3), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5)
+    for value in (wide(2**31), lambda t: t + np.uint32(9), lambda t: t[:, :1].copy()):
+        with pytest.raises(ModelFileError, match="does not exist"):
+            edit(tmp_path / "m", tmp_path / "other", put("rerank.linear.leaps", value))

@@ -18,7 +18,15 @@ from sparseleaf import (
     SparseGBDTClassifier,
     load,
 )
-from sparseleaf.model.steps import decode_steps, encode_steps, quantise, restored
+from sparseleaf.model.codec import narrow
+from sparseleaf.model.steps import (
+    decode_steps,
+    encode_steps,
+    join_leaps,
+    quantise,
+    restored,
+    split_leaps,
+)
 
 
 @pytest.fixture(scope="module")
@@ -141,6 +149,11 @@ def good_forest(tmp_path_factory):
         *(cut(f"routed.{n}") for n in ("router_scale", "router_weights", "router_bias", "unit_rows")),
         *(drop(f"neighbours.{n}") for n in ("settings", "sizes", "values", "scale", "label_steps")),
         *(cut(f"neighbours.{n}") for n in ("settings", "sizes", "values", "scale", "label_sizes", "steps")),
+        drop("neighbours.leaps"),
+        lambda tensors, header: tensors.update({"neighbours.leaps": np.array([[10**6, 1]], np.uint32)}),
+        lambda tensors, header: tensors.update({"neighbours.leaps": np.array([[0, 1]], np.uint32)}),
+        lambda tensors, header: tensors.update({"neighbours.leaps": np.array([[0, 2**31]], np.uint32)}),
+        lambda tensors, header: tensors.update({"neighbours.leaps": np.zeros((1, 3), np.uint32)}),
         put("neighbours.settings", 0, 0),
         put("neighbours.settings", 0, 1.5),
         put("neighbours.settings", 0, np.inf),
@@ -192,6 +205,16 @@ def test_steps_come_back():
     assert np.array_equal(ends, indptr)
     with pytest.raises(ValueError, match="does not exist"):
         decode_steps(sizes, steps, 3_000_000)
+
+
+@pytest.mark.parametrize("steps", [[], [3, 65_535], [65_536, 1, 70_000, 3_000_000_000], [5]])
+def test_leaps_come_back(steps):
+    steps = narrow(np.array(steps, np.int64))
+    small, leaps = split_leaps(steps)
+    assert small.dtype.itemsize <= 2
+    assert np.array_equal(join_leaps(small, leaps), steps)
+    with pytest.raises(ValueError, match="leaps"):
+        join_leaps(small, np.array([[max(1, len(steps)), 1]], np.uint32))
 
 
 def test_integers_are_near_what_they_stand_for():
