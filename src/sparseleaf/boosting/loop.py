@@ -41,11 +41,11 @@ class Booster:
             columns = self.statistics.fill(self.shards, number)
             features = self._tree_features(number)
             node_features = NodeFeatures(len(features), self.colsample_bynode, self.seed, number, NODES)
-            self.grower.search.start_tree(features, columns)
+            self.grower.search.start_tree(self.shards, features, columns)
             n_rows = int(self.shards.sum("plant", self.subsample, self.seed, number, ROWS))
             tree = self.grower.grow(self.shards, n_rows, node_features)
             vectors = self.statistics.leaves(self.shards, tree, number)
-            self.shards.call("add_leaves", tree, vectors)
+            self.shards.add_tree(tree, vectors)
             yield tree, vectors
             number += 1
 

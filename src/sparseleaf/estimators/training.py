@@ -17,14 +17,16 @@ Measure = Callable[["FlatTree", "LeafVectors"], dict[str, float] | None]
 """Called with every new tree; answers metrics by name when a round is complete, None before."""
 
 
+def no_metric(tree: FlatTree, vectors: LeafVectors) -> None:
+    """Measure nothing."""
+
+
 class TrainingRun:
     """Grows trees and keeps what has been trained so far.
 
     Parameters
     ----------
     booster : Booster
-    n_entries : callable
-        Stored scores, for callbacks.
     first : int
         Trees that were there before.
     per_round : int
@@ -37,11 +39,8 @@ class TrainingRun:
         One number a round.
     """
 
-    def __init__(
-        self, booster: Booster, n_entries: Callable[[], int], *, first: int = 0, per_round: int = 1
-    ) -> None:
+    def __init__(self, booster: Booster, *, first: int = 0, per_round: int = 1) -> None:
         self._booster = booster
-        self._n_entries = n_entries
         self._first = first
         self._per_round = per_round
         self.grown: list[tuple[FlatTree, LeafVectors]] = []
@@ -70,12 +69,12 @@ class TrainingRun:
                     before + self.n_rounds,
                     before + n_rounds,
                     len(tree.leaf_nodes),
-                    self._n_entries(),
+                    int(self._booster.shards.sum("n_entries")),
                     time.perf_counter() - began,
                     self.history,
                 )
                 stop = [callback(state) for callback in callbacks]
-                if any(stop) or self.n_rounds >= n_rounds:
+                if self._booster.shards.agree(any(stop)) or self.n_rounds >= n_rounds:
                     break
         except KeyboardInterrupt:
             complete = self.n_rounds
