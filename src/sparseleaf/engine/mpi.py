@@ -14,13 +14,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import scipy.sparse as sp
 
 from sparseleaf.boosting.histograms import best_of
+from sparseleaf.engine.profile import TreeRecord, join_records, size_of
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
-    from sparseleaf.boosting.histograms import CutTask
+    from sparseleaf.boosting.histograms import CutTask, HistogramPool
     from sparseleaf.boosting.tree import FlatTree, LeafVectors
 
 Answer = TypeVar("Answer")
@@ -31,9 +31,18 @@ PATIENCE = 2.0
 SCRATCH = 1 << 26
 """Bytes of histograms that are built before they are added up."""
 
+PACKED = 1 << 18
+"""Bytes of a histogram below which those of several nodes travel together."""
+
 
 class MPIEngine:
-    """Trains in the ranks of an mpi4py communicator, all of them if none is given."""
+    """Trains in the ranks of an mpi4py communicator, all of them if none is given.
+
+    Attributes
+    ----------
+    profile : list of dict
+        For every tree of the last training, what its ranks sent and how long they worked and waited.
+    """
 
     def __init__(self, communicator: Any = None) -> None:
         try:
@@ -44,13 +53,16 @@ class MPIEngine:
                 " the system's."
             ) from None
         self.group = Group(MPI.COMM_WORLD if communicator is None else communicator)
+        self.profile: list[dict[str, Any]] = []
 
     @contextmanager
     def open(self, estimator: Any, rows: dict[str, Any], layout: str) -> Iterator[MPIShards]:
         """See :class:`~sparseleaf.engine.shards.Engine`; ``rows`` are those of this rank."""
         with self.group.all_or_none():
             part = self.group.together(lambda: estimator._part(**rows))
-            yield MPIShards(self.group, part, layout)
+            shards = MPIShards(self.group, part, layout)
+            yield shards
+            self.profile = join_records(self.group.gather(shards.records))
 
 
 class Group:
@@ -107,7 +119,7 @@ class Group:
         """All ranks' answers."""
         with self._counted(0, 0):
             found: list[Any] = self._objects.allgather(answer)
-        sizes = [_size_of(one) for one in found]
+        sizes = [size_of(one) for one in found]
         self.sent += sizes[self.rank] * (self.size - 1)
         self.received += sum(sizes) - sizes[self.rank]
         return found
@@ -116,8 +128,8 @@ class Group:
         """One piece to every rank; those for this one."""
         with self._counted(0, 0):
             found: list[Any] = self._objects.alltoall(pieces)
-        self.sent += sum(_size_of(piece) for to, piece in enumerate(pieces) if to != self.rank)
-        self.received += sum(_size_of(piece) for by, piece in enumerate(found) if by != self.rank)
+        self.sent += sum(size_of(piece) for to, piece in enumerate(pieces) if to != self.rank)
+        self.received += sum(size_of(piece) for by, piece in enumerate(found) if by != self.rank)
         return found
 
     def tell(self, answer: Any) -> Any:
@@ -213,6 +225,8 @@ class MPIShards:
         self._alone = group.size == 1
         self._all_rows = self._alone
         """Whether every shard has all rows."""
+        self.records: list[TreeRecord] = []
+        self._so_far = (group.received, time.perf_counter(), group.waiting)
         shard.take_place(group.rank, group.size)
 
     def call(self, verb: str, *args: Any) -> None:
@@ -254,22 +268,44 @@ class MPIShards:
     def _rows_cuts(self, task: CutTask) -> Array:
         """Own best cuts by rows: histograms are added up a few nodes at a time, each rank getting its features'."""
         shard = self._shard
-        pool = shard.own_pool()
-        n_bins = max(1, shard.n_tree_bins())
-        some = max(1, SCRATCH // (n_bins * (pool.sums.shape[2] + 1) * 4))
+        node_bytes = max(1, shard.n_tree_bins()) * (shard.own_pool().sums.shape[2] + 1) * 4
+        some = max(1, SCRATCH // node_bytes)
         for begin in range(0, len(task.built), some):
             built = shard.build_histograms(task.built[begin : begin + some])
-            sizes = np.diff(shard.piece_borders(built))
-            for i, slot in enumerate(task.built_slots[begin : begin + some].tolist()):
-                own = len(pool.features) > 0
-                for values, into, width in (
-                    (built.sums[i], pool.sums[slot], pool.sums.shape[2]),
-                    (built.counts[i], pool.counts[slot], 1),
-                ):
-                    place = into.reshape(-1) if own else np.empty(0, np.int32)
-                    self.group.add_up_shares(values.reshape(-1), (sizes * width).tolist(), place)
+            slots = task.built_slots[begin : begin + some]
+            add_up = self._add_up_packed if node_bytes < PACKED else self._add_up_nodes
+            add_up(built, np.diff(shard.piece_borders(built)), slots)
         found: Array = shard.find_cuts(task)
         return found
+
+    def _add_up_nodes(self, built: HistogramPool, sizes: Array, slots: Array) -> None:
+        """Large histograms: one at a time, from where they were built to where they are kept."""
+        pool = self._shard.own_pool()
+        own = len(pool.features) > 0
+        for i, slot in enumerate(slots.tolist()):
+            for values, into, width in (
+                (built.sums[i], pool.sums[slot], pool.sums.shape[2]),
+                (built.counts[i], pool.counts[slot], 1),
+            ):
+                place = into.reshape(-1) if own else np.empty(0, np.int32)
+                self.group.add_up_shares(values.reshape(-1), (sizes * width).tolist(), place)
+
+    def _add_up_packed(self, built: HistogramPool, sizes: Array, slots: Array) -> None:
+        """Small histograms: all at once, for it is the number of messages that takes time."""
+        pool = self._shard.own_pool()
+        ends = np.cumsum(sizes)
+        pieces = [
+            part[:, end - size : end].reshape(-1)
+            for size, end in zip(sizes.tolist(), ends.tolist(), strict=True)
+            for part in (built.sums, built.counts)
+        ]
+        width, n = pool.sums.shape[2], len(slots)
+        own = int(sizes[self.group.rank])
+        total = np.empty(n * own * (width + 1), np.int32)
+        self.group.add_up_shares(np.concatenate(pieces), (sizes * n * (width + 1)).tolist(), total)
+        if own:
+            pool.sums[slots] = total[: n * own * width].reshape(n, own, width)
+            pool.counts[slots] = total[n * own * width :].reshape(n, own)
 
     def split(self, nodes: list[int], *cuts: Any) -> None:
         """See :class:`Shards`."""
@@ -283,6 +319,10 @@ class MPIShards:
     def add_tree(self, tree: FlatTree, vectors: LeafVectors) -> None:
         """See :class:`Shards`."""
         self._shard.add_leaves(tree, vectors)
+        now = (self.group.received, time.perf_counter(), self.group.waiting)
+        received, seconds, waiting = (b - a for a, b in zip(self._so_far, now, strict=True))
+        self.records.append(TreeRecord(int(received), seconds - waiting, waiting))
+        self._so_far = now
 
     def spread(self) -> None:
         """See :class:`Shards`."""
@@ -310,16 +350,3 @@ class MPIShards:
     def recover(self, error: Exception) -> bool:
         """A lost rank ends the job; a checkpoint is where the next one goes on from."""
         return False
-
-
-def _size_of(value: Any) -> int:
-    """Bytes of the arrays in an answer, and 8 for anything else."""
-    if hasattr(value, "nbytes"):
-        return int(value.nbytes)
-    if sp.issparse(value):
-        return sum(_size_of(getattr(value, name)) for name in ("data", "indices", "indptr"))
-    if isinstance(value, tuple | list):
-        return sum(map(_size_of, value))
-    if hasattr(value, "__dataclass_fields__"):
-        return sum(_size_of(getattr(value, name)) for name in value.__dataclass_fields__)
-    return 8

@@ -58,11 +58,6 @@ class SparseShard(Shard):
         self._n_labels = targets.shape[1]
         self._columns = np.empty((0, 0), np.float32)
 
-    def label_counts(self) -> Array:
-        """Rows that have each label, int64."""
-        assert self._targets is not None
-        return np.bincount(self._targets.indices, minlength=self._targets.shape[1]).astype(np.int64)
-
     def start(self, rank_of: Array, n_ranked: int) -> None:
         """Make the empty scores; labels are kept by rank (most frequent first), unseen ones (-1) not at all."""
         targets, self._targets = self._targets, None

@@ -69,7 +69,7 @@ class TrainingRun:
                     before + self.n_rounds,
                     before + n_rounds,
                     len(tree.leaf_nodes),
-                    int(self._booster.shards.sum("n_entries")),
+                    self._booster.n_entries(),
                     time.perf_counter() - began,
                     self.history,
                 )
@@ -86,7 +86,7 @@ class TrainingRun:
                 f"interrupted: the model has the {complete} trees grown so far"
                 if self._per_round == 1
                 else f"interrupted: the model has the {complete} rounds grown so far",
-                stacklevel=3,
+                stacklevel=4,
             )
         self.keep(self.n_rounds)
 
