@@ -9,12 +9,13 @@
 //
 // Where padding leaves a column free, it holds 1 in every row (count_column), so that a row's count comes
 // with its sums and costs no memory access of its own.
-#include "common.hpp"
+#include "residual_row.hpp"
 
 namespace sparseleaf {
 namespace {
 
-constexpr int64_t kCacheBytes = 128 * 1024;
+constexpr int64_t kCacheBytes = 512 * 1024;  // of a core's second-level cache
+constexpr int64_t kLine = 64;
 constexpr int64_t kMaxColumns = 1 << 20;
 
 struct Task {
@@ -22,8 +23,8 @@ struct Task {
     int64_t feature_begin, feature_end;
 };
 
-// kColumns > 0 fixes the number of columns at compile time; 0 takes it at run time.
-template <int kColumns>
+// kNext: the features are one after the other, so that their numbers need not be read.
+template <int kColumns, bool kNext>
 [[gnu::always_inline]] inline void add_rows_impl(const uint8_t* bins, int64_t n_features,
                                                  const int16_t* residuals, int64_t columns,
                                                  const int32_t* rows, int64_t n, const int32_t* features,
@@ -34,26 +35,32 @@ template <int kColumns>
     for (int64_t i = 0; i < n; ++i) {
         if (i + kAhead < n) {
             __builtin_prefetch(residuals + rows[i + kAhead] * m);
-            __builtin_prefetch(bins + rows[i + kAhead] * n_features + features[f_begin]);
+            const uint8_t* ahead = bins + rows[i + kAhead] * n_features;
+            __builtin_prefetch(ahead + features[f_begin]);
+            __builtin_prefetch(
+                ahead + std::min(features[f_begin] + kLine, static_cast<int64_t>(features[f_end - 1])));
         }
-        const int16_t* r = residuals + rows[i] * m;
-        const uint8_t* row_bins = bins + rows[i] * n_features;
+        const ResidualRow<kColumns> row(residuals + rows[i] * m, m);
+        const uint8_t* row_bins = bins + rows[i] * n_features + (kNext ? features[f_begin] - f_begin : 0);
         for (int64_t f = f_begin; f < f_end; ++f) {
-            const int64_t bin = offsets[f] + row_bins[features[f]];
+            const int64_t bin = offsets[f] + row_bins[kNext ? f : features[f]];
             if (counts) ++counts[bin];
-            int32_t* sums = hist + bin * m;
-            for (int64_t c = 0; c < m; ++c) sums[c] += r[c];
+            row.add_to(hist + bin * m);
         }
     }
 }
 
-#define SPARSELEAF_ADD_ROWS(name, columns_at_compile_time)                                              \
-    SPARSELEAF_WIDE void name(const uint8_t* bins, int64_t n_features, const int16_t* residuals,        \
-                              int64_t columns, const int32_t* rows, int64_t n, const int32_t* features, \
-                              const int32_t* offsets, int64_t f_begin, int64_t f_end, int32_t* hist,    \
-                              int32_t* counts) {                                                        \
-        add_rows_impl<columns_at_compile_time>(bins, n_features, residuals, columns, rows, n, features, \
-                                               offsets, f_begin, f_end, hist, counts);                  \
+#define SPARSELEAF_ADD_ROWS(name, columns_at_compile_time)                                                  \
+    SPARSELEAF_WIDE void name(const uint8_t* bins, int64_t n_features, const int16_t* residuals,            \
+                              int64_t columns, const int32_t* rows, int64_t n, const int32_t* features,     \
+                              const int32_t* offsets, int64_t f_begin, int64_t f_end, int32_t* hist,        \
+                              int32_t* counts) {                                                            \
+        if (features[f_end - 1] - features[f_begin] == f_end - 1 - f_begin)                                 \
+            add_rows_impl<columns_at_compile_time, true>(bins, n_features, residuals, columns, rows, n,     \
+                                                         features, offsets, f_begin, f_end, hist, counts);  \
+        else                                                                                                \
+            add_rows_impl<columns_at_compile_time, false>(bins, n_features, residuals, columns, rows, n,    \
+                                                          features, offsets, f_begin, f_end, hist, counts); \
     }
 SPARSELEAF_ADD_ROWS(add_rows_4, 4)
 SPARSELEAF_ADD_ROWS(add_rows_8, 8)
@@ -144,15 +151,18 @@ void subtract_histograms(In1<int32_t> slots, In1<int32_t> minus, Out3<int32_t> h
                     minus.data()[k] < n_slots,
                 "slots, minus: beyond hist");
     nb::gil_scoped_release release;
-    const int64_t n_bins = static_cast<int64_t>(hist.shape(1)),
-                  size = n_bins * static_cast<int64_t>(hist.shape(2));
+    const int64_t n_bins = static_cast<int64_t>(hist.shape(1)), m = static_cast<int64_t>(hist.shape(2)),
+                  size = n_bins * m;
     parallel_tasks(static_cast<int64_t>(slots.size()), n_threads, [&](int64_t k, int) {
         int32_t* a = hist.data() + slots.data()[k] * size;
         const int32_t* b = hist.data() + minus.data()[k] * size;
-        for (int64_t i = 0; i < size; ++i) a[i] -= b[i];
         int32_t* ca = counts.data() + slots.data()[k] * n_bins;
         const int32_t* cb = counts.data() + minus.data()[k] * n_bins;
-        for (int64_t i = 0; i < n_bins; ++i) ca[i] -= cb[i];
+        for (int64_t bin = 0; bin < n_bins; ++bin) {
+            if (cb[bin] == 0) continue;  // most bins of a small node: their sums are not even read
+            ca[bin] -= cb[bin];
+            subtract_sums(a + bin * m, b + bin * m, m);
+        }
     });
 }
 

@@ -2,11 +2,11 @@
 //
 // A target of NaN is unknown: gradient and curvature are 0. Weights multiply both; they are one a row, one a
 // pair, or none. All arithmetic belongs to one row, so threads cannot change it.
-#include <bit>
 #include <cmath>
 #include <limits>
 
 #include "common.hpp"
+#include "exp.hpp"
 
 namespace sparseleaf {
 namespace {
@@ -14,19 +14,6 @@ namespace {
 constexpr int64_t kRowChunk = 256;
 
 enum Loss : int { kSquared = 0, kLogistic, kSoftmax, kAbsolute, kHuber, kQuantile, kPoisson };
-
-// e^x to a relative error below 2e-7, in operations that every vector unit has: x = n·ln 2 + r with |r| <= ln
-// 2 / 2, and a polynomial for e^r. Inputs are clamped to where float32 has a normal result.
-[[gnu::always_inline]] inline float exp_of(float x) {
-    x = std::min(std::max(x, -87.0f), 88.0f);
-    const float n = std::nearbyint(x * 1.44269504f);
-    const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
-    const float p =
-        1.0f + r * (1.0f + r * (0.5f + r * (0.166666667f + r * (0.0416666667f +
-                                                                r * (0.00833333333f + r * 0.00138888889f)))));
-    const auto bits = static_cast<uint32_t>((static_cast<int32_t>(n) + 127) << 23);
-    return p * std::bit_cast<float>(bits);
-}
 
 [[gnu::always_inline]] inline float sigmoid(float z) {
     return 1.0f / (1.0f + exp_of(-z));

@@ -32,8 +32,13 @@ void partition(In2<Bin> bins, Out1<int32_t> rows, In1<int64_t> starts, In1<int64
     for (int64_t k = 0; k < n_nodes; ++k)
         for (int64_t begin = starts.data()[k]; begin < ends.data()[k]; begin += kPart)
             parts.push_back({k, begin, std::min(begin + kPart, ends.data()[k]), 0, 0, 0});
-    std::vector<uint8_t> left(rows.size());
-    std::vector<int32_t> old(rows.size());
+    // only as much room as the nodes' rows need, and none of it written twice: most calls are for small nodes
+    const int64_t low = n_nodes ? *std::min_element(starts.data(), starts.data() + n_nodes) : 0;
+    const int64_t high = n_nodes ? *std::max_element(ends.data(), ends.data() + n_nodes) : 0;
+    const std::unique_ptr<uint8_t[]> left_room(new uint8_t[static_cast<size_t>(high - low)]);
+    const std::unique_ptr<int32_t[]> old_room(new int32_t[static_cast<size_t>(high - low)]);
+    uint8_t* left = left_room.get() - low;
+    int32_t* old = old_room.get() - low;
     const auto n_parts = static_cast<int64_t>(parts.size());
     parallel_tasks(n_parts, n_threads, [&](int64_t p, int) {
         Part& part = parts[p];

@@ -1,19 +1,19 @@
 // Histograms of features that have the same bin in most rows, as words do: only the other rows are added, and
 // the common bin is what remains of the node's total. In integers that is exact, so the result is the same as
 // if every row had been added.
-#include "common.hpp"
+#include "residual_row.hpp"
 
 namespace sparseleaf {
 namespace {
 
-// The bins of sparse features that are not their common bin: a CSR of (feature, bin) by rows.
-// common: the common bin of a sparse feature, -1 for the others.
-nb::tuple uncommon_bins(In2<uint8_t> bins, In1<int32_t> common, int n_threads) {
+// The bins of sparse features that are not their common bin, a CSR by rows of places: `first` is the place of
+// every feature's first bin. common: the common bin of a sparse feature, -1 for the others.
+nb::tuple uncommon_bins(In2<uint8_t> bins, In1<int32_t> common, In1<int32_t> first, int n_threads) {
     const int64_t n = static_cast<int64_t>(bins.shape(0)), n_features = static_cast<int64_t>(bins.shape(1));
     require(static_cast<int64_t>(common.size()) == n_features, "common: one number a feature");
+    require(static_cast<int64_t>(first.size()) == n_features + 1, "first: one more than the features");
     std::unique_ptr<int64_t[]> indptr(new int64_t[static_cast<size_t>(n) + 1]);
-    std::unique_ptr<int32_t[]> features;
-    std::unique_ptr<uint8_t[]> values;
+    std::unique_ptr<int32_t[]> places;
     {
         nb::gil_scoped_release release;
         std::vector<int32_t> sparse;
@@ -22,7 +22,7 @@ nb::tuple uncommon_bins(In2<uint8_t> bins, In1<int32_t> common, int n_threads) {
         const auto each_uncommon = [&](int64_t row, auto&& use) {
             const uint8_t* own = bins.data() + row * n_features;
             for (const int32_t f : sparse)
-                if (own[f] != common.data()[f]) use(f, own[f]);
+                if (own[f] != common.data()[f]) use(first.data()[f] + own[f]);
         };
         constexpr int64_t kChunk = 1024;
         const int64_t n_chunks = (n + kChunk - 1) / kChunk;
@@ -30,26 +30,22 @@ nb::tuple uncommon_bins(In2<uint8_t> bins, In1<int32_t> common, int n_threads) {
         parallel_tasks(n_chunks, n_threads, [&](int64_t chunk, int) {
             for (int64_t i = chunk * kChunk; i < std::min(n, (chunk + 1) * kChunk); ++i) {
                 int64_t count = 0;
-                each_uncommon(i, [&](int32_t, uint8_t) { ++count; });
+                each_uncommon(i, [&](int32_t) { ++count; });
                 indptr[i + 1] = count;
             }
         });
         for (int64_t i = 0; i < n; ++i) indptr[i + 1] += indptr[i];
-        features.reset(new int32_t[static_cast<size_t>(indptr[n])]);
-        values.reset(new uint8_t[static_cast<size_t>(indptr[n])]);
+        places.reset(new int32_t[static_cast<size_t>(indptr[n])]);
         parallel_tasks(n_chunks, n_threads, [&](int64_t chunk, int) {
             for (int64_t i = chunk * kChunk; i < std::min(n, (chunk + 1) * kChunk); ++i) {
                 int64_t at = indptr[i];
-                each_uncommon(i, [&](int32_t f, uint8_t bin) {
-                    features[at] = f;
-                    values[at++] = bin;
-                });
+                each_uncommon(i, [&](int32_t place) { places[at++] = place; });
             }
         });
     }
     const auto size = static_cast<size_t>(indptr[n]);
     return nb::make_tuple(to_numpy(std::move(indptr), static_cast<size_t>(n) + 1),
-                          to_numpy(std::move(features), size), to_numpy(std::move(values), size));
+                          to_numpy(std::move(places), size));
 }
 
 SPARSELEAF_WIDE
@@ -57,55 +53,56 @@ void add_residuals(int32_t* sums, const int16_t* r, int64_t m) {
     for (int64_t c = 0; c < m; ++c) sums[c] += r[c];
 }
 
-SPARSELEAF_WIDE
-void subtract_sums(int32_t* sums, const int32_t* other, int64_t m) {
-    for (int64_t c = 0; c < m; ++c) sums[c] -= other[c];
-}
-
 struct Entries {
     const int64_t* indptr;
-    const int32_t* feature;
-    const uint8_t* bin;
+    const int32_t* place;
+    const int32_t* bin_at;  // bin of the histogram for every place, -1 for none; null: they are the same
 };
 
-// Features with first bin base[f] >= 0, for f in [f_begin, f_end): one node's rows. kColumns > 0 fixes the
-// number of columns at compile time; a row's features increase, so its part is found by halving.
-template <int kColumns>
-[[gnu::always_inline]] inline void add_entries_impl(const Entries* entries, const int16_t* residuals,
+// The entries with places in [begin, end) of one node's rows. A row's places increase, so its part is found
+// by halving.
+template <int kColumns, bool kSame>
+[[gnu::always_inline]] inline void add_entries_impl(const Entries& entries, const int16_t* residuals,
                                                     int64_t columns, const int32_t* rows, int64_t n,
-                                                    const int32_t* base, int32_t f_begin, int32_t f_end,
-                                                    int32_t* hist, int32_t* counts) {
+                                                    int32_t begin, int32_t end, int32_t* hist,
+                                                    int32_t* counts) {
     const int64_t m = kColumns > 0 ? kColumns : columns;
     constexpr int64_t kAhead = 8;
     for (int64_t i = 0; i < n; ++i) {
         if (i + kAhead < n) {
             __builtin_prefetch(residuals + rows[i + kAhead] * m);
-            __builtin_prefetch(entries->feature + entries->indptr[rows[i + kAhead]]);
-            __builtin_prefetch(entries->bin + entries->indptr[rows[i + kAhead]]);
+            __builtin_prefetch(entries.place + entries.indptr[rows[i + kAhead]]);
         }
-        const int16_t* r = residuals + rows[i] * m;
-        int64_t e = entries->indptr[rows[i]];
-        const int64_t end = entries->indptr[rows[i] + 1];
-        if (f_begin > 0)
-            e = std::lower_bound(entries->feature + e, entries->feature + end, f_begin) - entries->feature;
-        for (; e < end; ++e) {
-            const int32_t f = entries->feature[e];
-            if (f >= f_end) break;
-            if (base[f] < 0) continue;
-            const int64_t bin = base[f] + entries->bin[e];
+        const ResidualRow<kColumns> row(residuals + rows[i] * m, m);
+        const int32_t* place = entries.place + entries.indptr[rows[i]];
+        const int32_t* last = entries.place + entries.indptr[rows[i] + 1];
+        if (begin > 0) place = std::lower_bound(place, last, begin);
+        for (; place < last && *place < end; ++place) {
+            const int64_t bin = kSame ? *place : entries.bin_at[*place];
+            if (!kSame && bin < 0) continue;
             if (counts) ++counts[bin];
-            int32_t* sums = hist + bin * m;
-            for (int64_t c = 0; c < m; ++c) sums[c] += r[c];
+            row.add_to(hist + bin * m);
         }
     }
 }
 
-#define SPARSELEAF_ADD_ENTRIES(name, columns_at_compile_time)                                          \
-    SPARSELEAF_WIDE void name(const Entries* entries, const int16_t* residuals, int64_t columns,       \
-                              const int32_t* rows, int64_t n, const int32_t* base, int32_t f_begin,    \
-                              int32_t f_end, int32_t* hist, int32_t* counts) {                         \
-        add_entries_impl<columns_at_compile_time>(entries, residuals, columns, rows, n, base, f_begin, \
-                                                  f_end, hist, counts);                                \
+template <int kColumns>
+[[gnu::always_inline]] inline void add_entries_of(const Entries& entries, const int16_t* residuals,
+                                                  int64_t columns, const int32_t* rows, int64_t n,
+                                                  int32_t begin, int32_t end, int32_t* hist,
+                                                  int32_t* counts) {
+    if (entries.bin_at == nullptr)
+        add_entries_impl<kColumns, true>(entries, residuals, columns, rows, n, begin, end, hist, counts);
+    else
+        add_entries_impl<kColumns, false>(entries, residuals, columns, rows, n, begin, end, hist, counts);
+}
+
+#define SPARSELEAF_ADD_ENTRIES(name, columns_at_compile_time)                                            \
+    SPARSELEAF_WIDE void name(const Entries& entries, const int16_t* residuals, int64_t columns,         \
+                              const int32_t* rows, int64_t n, int32_t begin, int32_t end, int32_t* hist, \
+                              int32_t* counts) {                                                         \
+        add_entries_of<columns_at_compile_time>(entries, residuals, columns, rows, n, begin, end, hist,  \
+                                                counts);                                                 \
     }
 SPARSELEAF_ADD_ENTRIES(add_entries_4, 4)
 SPARSELEAF_ADD_ENTRIES(add_entries_8, 8)
@@ -114,18 +111,22 @@ SPARSELEAF_ADD_ENTRIES(add_entries_24, 24)
 SPARSELEAF_ADD_ENTRIES(add_entries_32, 32)
 SPARSELEAF_ADD_ENTRIES(add_entries_any, 0)
 
-void build_sparse_histograms(In1<int64_t> indptr, In1<int32_t> feature, In1<uint8_t> bin, In1<int32_t> common,
+// bin_at: empty where the histogram holds all features, so that places are its bins.
+void build_sparse_histograms(In1<int64_t> indptr, In1<int32_t> place, In1<int32_t> first, In1<int32_t> common,
                              In2<int16_t> residuals, In1<int32_t> rows, In1<int64_t> starts,
                              In1<int64_t> ends, In1<int32_t> slots, In1<int32_t> features,
-                             In1<int32_t> offsets, int64_t count_column, Out3<int32_t> hist,
-                             Out2<int32_t> counts, int n_threads) {
+                             In1<int32_t> offsets, In1<int32_t> bin_at, int64_t count_column,
+                             Out3<int32_t> hist, Out2<int32_t> counts, int n_threads) {
     const int64_t n_nodes = static_cast<int64_t>(slots.size()),
                   n_active = static_cast<int64_t>(features.size());
     const int64_t m = static_cast<int64_t>(residuals.shape(1)), n_bins = static_cast<int64_t>(hist.shape(1));
     const auto n_features = static_cast<int32_t>(common.size());
-    require(feature.size() == bin.size(), "feature, bin: same size");
-    require_indptr(indptr, feature.size());
+    require_indptr(indptr, place.size());
     require(indptr.size() == residuals.shape(0) + 1, "indptr: one more than the rows of residuals");
+    require(first.size() == common.size() + 1, "first: one more than the features");
+    const int32_t n_places = first.data()[n_features];
+    require(bin_at.size() == 0 ? n_places == n_bins : static_cast<int32_t>(bin_at.size()) == n_places,
+            "bin_at: one number a place, or none where places are bins");
     require(static_cast<int64_t>(hist.shape(2)) == m && m % kLanes == 0, "hist: columns of the residuals");
     require(starts.size() == slots.size(), "starts, slots: same size");
     require(count_column < m, "count_column: beyond the columns");
@@ -142,16 +143,11 @@ void build_sparse_histograms(In1<int64_t> indptr, In1<int32_t> feature, In1<uint
         require(features.data()[a] >= 0 && features.data()[a] < n_features, "features: beyond common");
     nb::gil_scoped_release release;
 
-    std::vector<int32_t> base(static_cast<size_t>(n_features), -1);
     std::vector<int64_t> active;  // places of the sparse features among the active ones
-    for (int64_t a = 0; a < n_active; ++a) {
-        const int32_t f = features.data()[a];
-        if (common.data()[f] < 0) continue;
-        base[f] = offsets.data()[a];
-        active.push_back(a);
-    }
+    for (int64_t a = 0; a < n_active; ++a)
+        if (common.data()[features.data()[a]] >= 0) active.push_back(a);
     if (active.empty()) return;
-    const Entries entries{indptr.data(), feature.data(), bin.data()};
+    const Entries entries{indptr.data(), place.data(), bin_at.size() ? bin_at.data() : nullptr};
     auto* add = m == 4    ? add_entries_4
                 : m == 8  ? add_entries_8
                 : m == 16 ? add_entries_16
@@ -167,27 +163,29 @@ void build_sparse_histograms(In1<int64_t> indptr, In1<int32_t> feature, In1<uint
         int32_t* node_hist = hist.data() + slots.data()[k] * n_bins * m;
         int32_t* node_counts = counts.data() + slots.data()[k] * n_bins;
         for (int64_t j = begin; j < end; ++j) {
-            const int64_t first = offsets.data()[active[j]], last = offsets.data()[active[j] + 1];
-            std::fill(node_hist + first * m, node_hist + last * m, 0);
-            std::fill(node_counts + first, node_counts + last, 0);
+            const int64_t low = offsets.data()[active[j]], high = offsets.data()[active[j] + 1];
+            std::fill(node_hist + low * m, node_hist + high * m, 0);
+            std::fill(node_counts + low, node_counts + high, 0);
         }
         const int32_t* own = rows.data() + starts.data()[k];
         const int64_t n = ends.data()[k] - starts.data()[k];
-        const int32_t f_begin = features.data()[active[begin]], f_end = features.data()[active[end - 1]] + 1;
-        add(&entries, residuals.data(), m, own, n, base.data(), f_begin, f_end, node_hist,
+        add(entries, residuals.data(), m, own, n,
+            begin == 0 ? 0 : first.data()[features.data()[active[begin]]],
+            first.data()[features.data()[active[end - 1]] + 1], node_hist,
             count_column < 0 ? node_counts : nullptr);
         std::vector<int32_t> total(static_cast<size_t>(m), 0);
         for (int64_t i = 0; i < n; ++i) add_residuals(total.data(), residuals.data() + own[i] * m, m);
         for (int64_t j = begin; j < end; ++j) {
-            const int64_t first = offsets.data()[active[j]], last = offsets.data()[active[j] + 1];
-            const int64_t rest = first + common.data()[features.data()[active[j]]];
+            const int64_t low = offsets.data()[active[j]], high = offsets.data()[active[j] + 1];
+            const int64_t rest = low + common.data()[features.data()[active[j]]];
             int32_t* sums = node_hist + rest * m;
             std::copy(total.begin(), total.end(), sums);
             int64_t count = n;
-            for (int64_t b = first; b < last; ++b) {
+            for (int64_t b = low; b < high; ++b) {
                 if (b == rest) continue;
-                subtract_sums(sums, node_hist + b * m, m);
                 if (count_column >= 0) node_counts[b] = node_hist[b * m + count_column];
+                if (node_counts[b] == 0) continue;
+                subtract_sums(sums, node_hist + b * m, m);
                 count -= node_counts[b];
             }
             node_counts[rest] = static_cast<int32_t>(count);
@@ -200,9 +198,11 @@ void build_sparse_histograms(In1<int64_t> indptr, In1<int32_t> feature, In1<uint
 
 void bind_sparse_histogram(nb::module_& m) {
     using namespace sparseleaf;
-    m.def("uncommon_bins", &uncommon_bins, nb::arg("bins"), nb::arg("common"), nb::arg("n_threads"));
-    m.def("build_sparse_histograms", &build_sparse_histograms, nb::arg("indptr"), nb::arg("feature"),
-          nb::arg("bin"), nb::arg("common"), nb::arg("residuals"), nb::arg("rows"), nb::arg("starts"),
-          nb::arg("ends"), nb::arg("slots"), nb::arg("features"), nb::arg("offsets"), nb::arg("count_column"),
-          nb::arg("hist").noconvert(), nb::arg("counts").noconvert(), nb::arg("n_threads"));
+    m.def("uncommon_bins", &uncommon_bins, nb::arg("bins"), nb::arg("common"), nb::arg("first"),
+          nb::arg("n_threads"));
+    m.def("build_sparse_histograms", &build_sparse_histograms, nb::arg("indptr"), nb::arg("place"),
+          nb::arg("first"), nb::arg("common"), nb::arg("residuals"), nb::arg("rows"), nb::arg("starts"),
+          nb::arg("ends"), nb::arg("slots"), nb::arg("features"), nb::arg("offsets"), nb::arg("bin_at"),
+          nb::arg("count_column"), nb::arg("hist").noconvert(), nb::arg("counts").noconvert(),
+          nb::arg("n_threads"));
 }

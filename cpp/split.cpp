@@ -291,6 +291,47 @@ void scan(const Bins& bins, const Scoring& scoring, const Constraint& limits, co
     }
 }
 
+// The same for one output, in numbers instead of vectors: a bin then costs no more than its two divisions.
+void scan_one(const Bins& bins, const Scoring& scoring, const int32_t* total, int64_t n, double parent,
+              int32_t feature, bool missing_left, Cut* best) {
+    const int64_t m = scoring.columns;
+    const bool count = scoring.curvature == kCount, diagonal = scoring.curvature == kDiagonal;
+    const double weight = scoring.weight[0], lambda = count ? scoring.l2 : scoring.lambda[0];
+    const double unit = weight / (scoring.step[0] * scoring.step[0]);  // of a curvature
+    const double total_g = total[0], total_h = count ? static_cast<double>(n) : total[1];
+    int64_t g = 0, h = 0, n_left = 0;
+    const auto add = [&](int64_t b) {
+        g += bins.hist[b * m];
+        n_left += bins.counts[b];
+        h += count ? bins.counts[b] : bins.hist[b * m + 1];
+    };
+    if (missing_left) add(bins.n);
+    const int64_t end = !missing_left && bins.n_missing > 0 ? bins.n : bins.n - 1;
+    for (int64_t i = 0; i < end; ++i) {
+        const int64_t b = bins.order ? bins.order[i] : i;
+        if (bins.counts[b] == 0) continue;
+        add(b);
+        if (n_left < scoring.min_samples) continue;
+        if (n - n_left < scoring.min_samples) break;
+        const double left_g = static_cast<double>(g), right_g = total_g - left_g;
+        const double left_h = static_cast<double>(h), right_h = total_h - left_h;
+        if (scoring.min_curvature > 0.0 && !count) {
+            if (left_h * unit < scoring.min_curvature) continue;
+            if (total_h * unit - left_h * unit < scoring.min_curvature) break;
+        }
+        const double below_left = left_h + lambda, below_right = right_h + lambda;
+        const double gain =
+            (diagonal
+                 ? weight * (((left_g * left_g) * below_right + (right_g * right_g) * below_left) /
+                             (below_left * below_right))
+                 : weight * (left_g * left_g) / below_left + weight * (right_g * right_g) / below_right) -
+            parent;
+        if (std::isnan(gain) || (best->feature >= 0 && gain < best->gain)) continue;
+        const Cut cut{gain, feature, static_cast<int32_t>(i), static_cast<int32_t>(n_left), missing_left};
+        if (better(cut, *best)) *best = cut;
+    }
+}
+
 // Categories by the first principal direction of their mean steps: neighbours in that order want similar
 // values. With one output this is the order by mean step: of categories with equal weight some prefix is then
 // the best set of all; small categories are drawn towards the mean, which may cost a little of that.
@@ -461,6 +502,7 @@ void find_splits(nb::ndarray<const int32_t, nb::ndim<3>, nb::c_contig, nb::devic
         return constrained ? Constraint{directions.data() + f * d, low.data() + k * d, high.data() + k * d}
                            : Constraint{};
     };
+    const bool alone = d == 1 && curvature != kMatrix && !constrained;
     parallel_tasks(n_nodes * parts, n_threads, [&](int64_t task, int thread) {
         const int64_t k = task / parts, part = task % parts;
         Work& work = works[thread];
@@ -476,7 +518,12 @@ void find_splits(nb::ndarray<const int32_t, nb::ndim<3>, nb::c_contig, nb::devic
                 bins.order = work.order.data();
             }
             for (const bool missing_left : {false, true})
-                if (!missing_left || bins.n_missing > 0)
+                if (missing_left && bins.n_missing == 0)
+                    continue;
+                else if (alone)
+                    scan_one(bins, scoring, total, n, parent, static_cast<int32_t>(f), missing_left,
+                             &best[task]);
+                else
                     scan(bins, scoring, limits_of(k, f), total, n, parent, static_cast<int32_t>(f),
                          missing_left, left, work, &best[task]);
         }

@@ -421,11 +421,11 @@ def csr_times_dense(
 def dense_times_dense(X: _F32, W: _F32 | _U16, out: _F32, n_threads: int) -> None: ...
 
 # sparse_histogram.cpp
-def uncommon_bins(bins: _U8, common: _I32, n_threads: int) -> tuple[_I64, _I32, _U8]: ...
+def uncommon_bins(bins: _U8, common: _I32, first: _I32, n_threads: int) -> tuple[_I64, _I32]: ...
 def build_sparse_histograms(
     indptr: _I64,
-    feature: _I32,
-    bin: _U8,
+    place: _I32,
+    first: _I32,
     common: _I32,
     residuals: _I16,
     rows: _I32,
@@ -434,6 +434,7 @@ def build_sparse_histograms(
     slots: _I32,
     features: _I32,
     offsets: _I32,
+    bin_at: _I32,
     count_column: int,
     hist: _I32,
     counts: _I32,

@@ -24,7 +24,7 @@ MAX_BINS = 255
 EXACT_BINS = 2**31 - 2
 """'One bin per distinct value', for the exact split search."""
 
-COMMON_SHARE = 0.5
+COMMON_SHARE = 0.3
 """A feature whose most frequent bin has this share of the rows is kept sparse: see :func:`common_bins`."""
 
 COMMON_SAMPLE = 4_096

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from sparseleaf.boosting.columns import padded_width
+from sparseleaf.boosting.histograms import MIN_SLOTS, MORE_SLOTS
 
 GIB = 2.0**30
 
@@ -114,7 +115,7 @@ def estimate_dense(
 def _histograms(n_features: int, max_bins: int, columns: int, max_leaves: int, budget: int) -> int:
     """Of the pool: no more slots are written than nodes wait to be split, with some to spare."""
     slot = n_features * (max_bins + 1) * (columns + 1) * 4
-    return max(4 * slot, min(budget, (max_leaves + 4) * slot))
+    return max(MIN_SLOTS * slot, min(budget, (max_leaves + MORE_SLOTS) * slot))
 
 
 def available_memory() -> int | None:

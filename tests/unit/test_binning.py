@@ -44,9 +44,8 @@ def test_parts_lie_side_by_side():
 
 def test_common_bins():
     bins = np.zeros((100, 4), np.uint8)
-    bins[:50, 0] = 1  # half have bin 0
-    bins[:51, 1] = 1
-    bins[:2, 1] = 3  # 49 % have bin 0, 49 % bin 1
+    bins[:70, 0] = np.arange(70) % 7 + 1  # 30 % have bin 0
+    bins[:71, 1] = np.arange(71) % 7 + 1  # 29 % have
     bins[5:, 2] = 7
     assert common_bins(bins).tolist() == [0, -1, 7, 0]
     assert common_bins(bins.astype(np.uint32)).tolist() == [-1] * 4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -12,44 +13,101 @@ if TYPE_CHECKING:
 class Frontier(Protocol):
     """Nodes that could be split."""
 
-    def push(self, node: Node) -> None:
+    def push(self, node: Node, parent: Node | None) -> None:
         """Add a node that has a cut worth making."""
 
-    def pop(self, most: int) -> list[Node]:
-        """Up to ``most`` nodes to split now, all independent of each other; none when growth is over."""
+    def pop(self) -> list[Node]:
+        """Nodes to split now, all independent of each other; none when growth is over."""
+
+    def early(self) -> list[Node]:
+        """Nodes that were split ahead of their turn, which then did not come."""
 
 
 class DepthWise:
     """A level at a time; where ``max_leaves`` allows only some of a level, those of highest gain."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_leaves: int | None) -> None:
+        self._left = _splits(max_leaves)
         self._level: list[Node] = []
 
-    def push(self, node: Node) -> None:
+    def push(self, node: Node, parent: Node | None) -> None:
         """See :class:`Frontier`."""
         self._level.append(node)
 
-    def pop(self, most: int) -> list[Node]:
+    def pop(self) -> list[Node]:
         """See :class:`Frontier`."""
         level, self._level = self._level, []
-        if len(level) > most:
-            level = sorted(sorted(level, key=_priority)[:most], key=lambda node: node.id)
+        if len(level) > self._left:
+            level = sorted(sorted(level, key=_priority)[: int(self._left)], key=lambda node: node.id)
+        self._left -= len(level)
         return level
+
+    def early(self) -> list[Node]:
+        """See :class:`Frontier`."""
+        return []
 
 
 class BestFirst:
-    """The node of highest gain, one at a time."""
+    """The node of highest gain, and with it the next few small ones, whose turn will probably come.
 
-    def __init__(self) -> None:
+    A small node costs more to ask for than to work on, so several are split at once. The tree is that of one at a
+    time: a node split early waits for its turn, its children wait behind it, and it is a leaf again if its turn
+    does not come.
+    """
+
+    def __init__(self, max_leaves: int | None) -> None:
+        self._left = _splits(max_leaves)
         self._heap: list[tuple[tuple[float, int], Node]] = []
+        self._early: dict[int, Node] = {}
+        self._behind: dict[int, list[Node]] = {}
 
-    def push(self, node: Node) -> None:
+    def push(self, node: Node, parent: Node | None) -> None:
         """See :class:`Frontier`."""
+        if parent is None:
+            self._wait(node)
+        else:
+            self._behind[parent.id].append(node)
+
+    def pop(self) -> list[Node]:
+        """See :class:`Frontier`."""
+        while self._heap and self._left > 0 and self._heap[0][1].id in self._early:
+            node = heapq.heappop(self._heap)[1]
+            self._left -= 1
+            del self._early[node.id]
+            for child in self._behind.pop(node.id):
+                self._wait(child)
+        if self._left <= 0:
+            return []
+        batch: list[Node] = []
+        rows = 0
+        for _, node in heapq.nsmallest(int(min(self._left, MOST_AT_ONCE)), self._heap):
+            if node.id in self._early:
+                continue
+            rows += node.count
+            if batch and rows > ROWS_AT_ONCE:
+                break
+            batch.append(node)
+            self._early[node.id] = node
+            self._behind[node.id] = []
+        return batch
+
+    def early(self) -> list[Node]:
+        """See :class:`Frontier`."""
+        return list(self._early.values())
+
+    def _wait(self, node: Node) -> None:
         heapq.heappush(self._heap, (_priority(node), node))
 
-    def pop(self, most: int) -> list[Node]:
-        """See :class:`Frontier`."""
-        return [heapq.heappop(self._heap)[1]] if self._heap and most > 0 else []
+
+MOST_AT_ONCE = 8
+"""The next nodes of best-first growth, of which those that are not split yet are split at once."""
+
+ROWS_AT_ONCE = 8192
+"""Rows in them; larger nodes are worth a call of their own."""
+
+
+def _splits(max_leaves: int | None) -> float:
+    return math.inf if max_leaves is None else max_leaves - 1
 
 
 def _priority(node: Node) -> tuple[float, int]:

@@ -24,23 +24,22 @@ class Grower:
     """Grows one tree after the other on the residuals that the shards hold."""
 
     search: SplitSearch
-    make_frontier: Callable[[], Frontier]
+    make_frontier: Callable[[int | None], Frontier]
     max_leaves: int | None
     cuts: Cuts
 
     def grow(self, shards: Shards, n_rows: int, node_features: NodeFeatures) -> FlatTree:
         """Grow a tree; the shards' rows are in its root, and afterwards in its leaves."""
         tree = GrowingTree()
-        frontier = self.make_frontier()
+        frontier = self.make_frontier(self.max_leaves)
         self._look_into(shards, [Family(None, (tree.plant(n_rows),))], node_features, frontier)
-        while batch := frontier.pop(self._leaves_left(tree)):
+        while batch := frontier.pop():
             self._apply(shards, batch)
             families = [Family(node, tree.split(node)) for node in batch]
             self._look_into(shards, families, node_features, frontier)
+        for node in frontier.early():
+            node.child = -1  # a leaf: its rows are parted already, but they are still its own
         return tree.flatten(self.cuts)
-
-    def _leaves_left(self, tree: GrowingTree) -> int:
-        return len(tree.nodes) + 1 if self.max_leaves is None else self.max_leaves - tree.n_leaves
 
     def _look_into(
         self, shards: Shards, families: list[Family], node_features: NodeFeatures, frontier: Frontier
@@ -49,7 +48,7 @@ class Grower:
         for family in families:
             for child in family.children:
                 if child.split is not None:
-                    frontier.push(child)
+                    frontier.push(child, family.parent)
 
     def _apply(self, shards: Shards, nodes: list[Node]) -> None:
         splits = [node.split for node in nodes if node.split is not None]

@@ -15,6 +15,7 @@ import numpy as np
 from sparseleaf import _kernels
 from sparseleaf._arrays import empty_aligned
 from sparseleaf.boosting.columns import padded_width
+from sparseleaf.boosting.frontier import MOST_AT_ONCE
 from sparseleaf.boosting.tree import SET_BYTES, Bounds, Node, Split
 
 if TYPE_CHECKING:
@@ -25,30 +26,68 @@ if TYPE_CHECKING:
 
 
 class HistogramPool:
-    """Room for a fixed number of histograms, outputs innermost.
+    """Room for a number of histograms, outputs innermost. Memory is kept from one tree to the next.
+
+    Parameters
+    ----------
+    n_bins : int array
+        Bins of the features that could have a histogram.
+    width : int
+        Columns of a histogram.
+    first_feature : int
+        The first of those features; places are counted from it.
 
     Attributes
     ----------
     sums : int32 array, shape (n_slots, n_bins, n_columns)
     counts : int32 array, shape (n_slots, n_bins)
-    features : int32 array
-        The features that have a histogram.
+    features : int array
+        The features that have a histogram; ``places`` are theirs.
     offsets : int32 array, shape (n_features + 1,)
         First bin of each of them.
+    first : int32 array
+        The same if every feature had a histogram; ``bin_at`` leads from there to the bins of this one, -1 for
+        none, and is empty where every feature has.
     """
 
-    def __init__(self, features: Array, n_bins: Array, width: int, n_slots: int) -> None:
-        self.features = features.astype(np.int32)
-        self.offsets = np.concatenate(([0], np.cumsum(n_bins[features]))).astype(np.int32)
-        columns = padded_width(width)
-        size = max(1, int(self.offsets[-1]))
-        # pages are taken from the system only when a slot is first written
-        self.sums = empty_aligned((n_slots, size, columns), np.int32)
-        self.counts = np.empty((n_slots, size), np.int32)
+    def __init__(self, n_bins: Array, width: int, first_feature: int = 0) -> None:
+        self._n_bins = n_bins
+        self._columns = padded_width(width)
+        self._first_feature = first_feature
+        self.first = np.concatenate(([0], np.cumsum(n_bins))).astype(np.int32)
+        self._sums = self._counts = np.empty(0, np.int32)
+        self._lay_out(np.empty(0, np.int64))
+
+    def use(self, features: Array, n_slots: int) -> None:
+        """Start over, with room for so many histograms of the given features."""
+        if not np.array_equal(features, self.features):
+            self._lay_out(features)
+        size, columns = max(1, int(self.offsets[-1])), self._columns
+        if len(self._counts) < n_slots * size:
+            # pages are taken from the system only when a slot is first written
+            self._sums = empty_aligned((n_slots * size * columns,), np.int32)
+            self._counts = np.empty(n_slots * size, np.int32)
+        self.sums = self._sums[: n_slots * size * columns].reshape(n_slots, size, columns)
+        self.counts = self._counts[: n_slots * size].reshape(n_slots, size)
+
+    def _lay_out(self, features: Array) -> None:
+        n_bins = self._n_bins
+        self.features = features
+        self.places = (features - self._first_feature).astype(np.int32)
+        self.offsets = np.concatenate(([0], np.cumsum(n_bins[self.places]))).astype(np.int32)
+        self.bin_at = np.empty(0, np.int32)
+        if len(features) < len(n_bins):
+            self.bin_at = np.full(self.first[-1], -1, np.int32)
+            self.bin_at[np.isin(np.repeat(np.arange(len(n_bins)), n_bins), self.places)] = np.arange(
+                self.offsets[-1]
+            )
 
 
 MIN_SLOTS = 4
 """A parent without a slot needs two for its children; below that nothing can be searched."""
+
+MORE_SLOTS = 2 * MOST_AT_ONCE
+"""For the children of nodes that are split ahead of their turn."""
 
 
 @dataclass(frozen=True)
@@ -125,15 +164,13 @@ class CutFinder:
         self._n_jobs = n_jobs
         self._columns: Columns | None = None
         self._places = slice(0, 0)
-        self.pool: HistogramPool | None = None
+        self.pool = HistogramPool(rules.n_bins[slice(*own)], rules.width, own[0])
 
     def start_tree(self, features: Array, columns: Columns | None, n_slots: int) -> None:
         """Prepare for a tree that may use the given features, on histograms of the given columns."""
         self._columns = columns
         self._places = slice(*np.searchsorted(features, self._own).tolist())
-        own = features[self._places]
-        if self.pool is None or len(self.pool.sums) != n_slots or not np.array_equal(self.pool.features, own):
-            self.pool = HistogramPool(own, self.rules.n_bins, self.rules.width, n_slots)
+        self.pool.use(features[self._places], n_slots)
 
     def find(self, task: CutTask) -> Array:
         """The best cut of every node of the task among the own features (see :func:`cut_type`).
@@ -141,7 +178,6 @@ class CutFinder:
         The histograms of the built nodes are in their slots already.
         """
         pool, columns = self.pool, self._columns
-        assert pool is not None
         if len(task.remaining):
             _kernels.subtract_histograms(task.remaining, task.minus, pool.sums, pool.counts, self._n_jobs)
         n, d = len(task.nodes), 1 if columns is None else len(columns.weight)
@@ -254,7 +290,7 @@ class HistogramSearch:
         """See :class:`~sparseleaf.boosting.splits.SplitSearch`."""
         size = max(1, int(self._rules.n_bins[features].sum()))
         slot_bytes = size * (padded_width(self._rules.width) + 1) * 4
-        self._n_slots = max(MIN_SLOTS, min(self._budget // slot_bytes, self._max_nodes + MIN_SLOTS))
+        self._n_slots = max(MIN_SLOTS, min(self._budget // slot_bytes, self._max_nodes + MORE_SLOTS))
         self._free = list(range(self._n_slots - 1, -1, -1))
         self._waiting.clear()
         self._columns = columns
@@ -323,25 +359,24 @@ class HistogramSearch:
 
     def _adopt(self, nodes: list[Node], found: Array, low: Array, high: Array) -> None:
         rules, columns = self._rules, self._columns
-        for i, node in enumerate(nodes):
-            cut = found[i]
-            f = int(cut["feature"])
-            if f < 0 or not cut["gain"] > self._limits.min_gain:
+        names = ("feature", "bin", "gain", "missing_left", "left")
+        cuts = zip(nodes, *(found[name].tolist() for name in names), strict=True)
+        for i, (node, f, bin_, gain, missing_left, left) in enumerate(cuts):
+            if f < 0 or gain <= self._limits.min_gain:
                 continue
-            left = int(cut["left"])
             bounds = None
             if rules.directions is not None:
                 assert columns is not None
                 outputs = slice(columns.first, columns.first + low.shape[1])
-                bounds = _child_bounds(rules.directions[f, outputs], low[i], high[i], cut["middle"])
+                bounds = _child_bounds(rules.directions[f, outputs], low[i], high[i], found["middle"][i])
             node.split = Split(
                 f,
-                int(cut["bin"]),
-                float(cut["gain"]),
+                bin_,
+                gain,
                 # no missing value was seen: should one come later, it goes the way of most rows
-                bool(cut["missing_left"]) if rules.has_missing[f] else 2 * left > node.count,
+                bool(missing_left) if rules.has_missing[f] else 2 * left > node.count,
                 left,
-                cut["set"].copy() if rules.categorical[f] else None,
+                found["set"][i].copy() if rules.categorical[f] else None,
                 bounds,
             )
 

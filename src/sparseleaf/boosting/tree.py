@@ -114,7 +114,6 @@ class GrowingTree:
     """Nodes so far."""
 
     nodes: list[Node] = field(default_factory=list)
-    n_leaves: int = 1
 
     def plant(self, count: int) -> Node:
         """Make the root."""
@@ -130,7 +129,6 @@ class GrowingTree:
         if node.split.bounds is not None:
             left.bounds, right.bounds = node.split.bounds
         self.nodes += (left, right)
-        self.n_leaves += 1
         return left, right
 
     def flatten(self, cuts: Cuts) -> FlatTree:

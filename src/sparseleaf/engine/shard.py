@@ -66,16 +66,17 @@ class Shard:
         self._count_column = -1
         self._rows, self._aside = _RowsByNode.of(np.empty(0, np.int32)), _RowsByNode.of(np.empty(0, np.int32))
         self._finder: CutFinder | None = None
+        self._scratch: HistogramPool | None = None
         self._tree_features = np.empty(0, np.int64)
         self._searched: list[tuple[int, int]] = []
 
     def _adopt_bins(self, bins: Array) -> None:
         self.bins = bins
         self.n_rows: int = bins.shape[0]
-        # features with one common bin are also kept as the rows that have another
+        # features with one common bin are also kept as the rows that have another, once histograms are wanted
         self._common = common_bins(bins)
-        if bins.dtype == np.uint8:
-            self._uncommon = _kernels.uncommon_bins(bins, self._common, self._n_jobs)
+        self._uncommon: tuple[Array, Array] | None = None
+        self._sparse: tuple[Array, Array] = np.empty(0, np.int32), np.empty(0, np.uint8)
 
     def take_place(self, place: int, n_shards: int) -> None:
         """Which of how many shards this is."""
@@ -130,10 +131,8 @@ class Shard:
 
     def histogram_cuts(self, task: CutTask) -> Array:
         """The best cuts among the features searched here, from histograms of the rows that are here."""
-        assert self._finder is not None
-        assert self._finder.pool is not None
-        self._build(task.built, task.built_slots, self._finder.pool)
-        return self._finder.find(task)
+        self._build(task.built, task.built_slots, self.own_pool())
+        return self.find_cuts(task)
 
     def histogram_cuts_give(self, task: CutTask) -> list[tuple[Array, Array]]:
         """Histograms of the task's nodes, parted by the shards that search the features."""
@@ -158,10 +157,11 @@ class Shard:
     def build_histograms(self, nodes: Array) -> HistogramPool:
         """Histograms of some nodes' rows here, of all features of the tree, one slot each."""
         assert self._finder is not None
-        rules = self._finder.rules
-        pool = HistogramPool(self._tree_features, rules.n_bins, rules.width, len(nodes))
-        self._build(nodes, np.arange(len(nodes), dtype=np.int32), pool)
-        return pool
+        if self._scratch is None:
+            self._scratch = HistogramPool(self._finder.rules.n_bins, self._finder.rules.width)
+        self._scratch.use(self._tree_features, len(nodes))
+        self._build(nodes, np.arange(len(nodes), dtype=np.int32), self._scratch)
+        return self._scratch
 
     def piece_borders(self, built: HistogramPool) -> list[int]:
         """Where, among the bins of all features of the tree, every shard's share begins, and the last one's ends."""
@@ -176,7 +176,6 @@ class Shard:
     def own_pool(self) -> HistogramPool:
         """The kept histograms of the features searched here."""
         assert self._finder is not None
-        assert self._finder.pool is not None
         return self._finder.pool
 
     def find_cuts(self, task: CutTask) -> Array:
@@ -188,8 +187,12 @@ class Shard:
         """Fill the pool's slots with the histograms of the given nodes."""
         if not len(nodes) or not len(pool.features):
             return
+        if self._uncommon is None:
+            self._uncommon = _kernels.uncommon_bins(self.bins, self._common, pool.first, self._n_jobs)
+        if self._sparse[0] is not pool.places:
+            self._sparse = pool.places, (self._common[pool.places] >= 0).astype(np.uint8)
+        indptr, uncommon = self._uncommon
         starts, ends = self._rows.ranges(nodes.tolist())
-        features = pool.features - np.int32(self._held[self._place if self._all_rows else 0][0])
         _kernels.build_histograms(
             self.bins,
             self._residuals,
@@ -197,24 +200,27 @@ class Shard:
             starts,
             ends,
             slots,
-            features,
+            pool.places,
             pool.offsets,
-            (self._common[features] >= 0).astype(np.uint8),
+            self._sparse[1],
             self._count_column,
             pool.sums,
             pool.counts,
             self._n_jobs,
         )
         _kernels.build_sparse_histograms(
-            *self._uncommon,
+            indptr,
+            uncommon,
+            pool.first,
             self._common,
             self._residuals,
             self._rows.rows,
             starts,
             ends,
             slots,
-            features,
+            pool.places,
             pool.offsets,
+            pool.bin_at,
             self._count_column,
             pool.sums,
             pool.counts,

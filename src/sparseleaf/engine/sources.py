@@ -163,7 +163,7 @@ class _Arrays:
         self.n_shards = max(1, min(n_workers, n_rows))
         self._borders = [first for first, _ in even_ranges(np.ones(n_rows), self.n_shards)] + [n_rows]
         if rows.get("qid") is not None:
-            self._borders = _between_queries(np.asarray(rows["qid"]), self._borders)
+            self._borders = between_queries(np.asarray(rows["qid"]), self._borders)
             self.n_shards = len(self._borders) - 1
 
     def pieces(self, place: int, address: str) -> list[Any]:
@@ -179,7 +179,7 @@ class _Arrays:
         return join_rows
 
 
-def _between_queries(qid: Any, borders: list[int]) -> list[int]:
+def between_queries(qid: Any, borders: list[int]) -> list[int]:
     """Borders moved on to where a query ends."""
     moved = [0]
     for border in borders[1:-1]:

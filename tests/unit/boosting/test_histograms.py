@@ -15,19 +15,19 @@ from sparseleaf.engine.shards import LocalShards
 
 @pytest.fixture
 def counted_pools(monkeypatch):
-    """Pools as they are made, and how often a waiting node gave up its slot."""
+    """Slots of the pool for every tree, and how often a waiting node gave up its slot."""
     pools, evictions = [], []
 
-    def make(self, *args):
-        plain_init(self, *args)
-        pools.append(self)
+    def use(self, features, n_slots):
+        plain_use(self, features, n_slots)
+        pools.append(len(self.sums))
 
     def evict(self, keep):
         evictions.append(keep)
         plain_evict(self, keep)
 
-    plain_init, plain_evict = HistogramPool.__init__, HistogramSearch._evict
-    monkeypatch.setattr(HistogramPool, "__init__", make)
+    plain_use, plain_evict = HistogramPool.use, HistogramSearch._evict
+    monkeypatch.setattr(HistogramPool, "use", use)
     monkeypatch.setattr(HistogramSearch, "_evict", evict)
     return pools, evictions
 
@@ -45,7 +45,7 @@ def test_a_pool_of_few_slots_gives_the_same_model(parameters, counted_pools, mon
     X, Y = make_set(900, 6, 10, seed=1, missing=0.1)
     parameters = {"n_trees": 4, "min_samples_leaf": 2, "max_depth": None, **parameters}
     large = saved_bytes(SparseGBDTClassifier(**parameters).fit(X, Y), tmp_path)
-    assert all(len(pool.sums) > histograms.MIN_SLOTS for pool in pools)
+    assert all(n_slots > histograms.MIN_SLOTS for n_slots in pools)
     assert not evictions
     plain = HistogramSearch.__init__
     monkeypatch.setattr(
@@ -55,7 +55,7 @@ def test_a_pool_of_few_slots_gives_the_same_model(parameters, counted_pools, mon
     )
     pools.clear()
     small = saved_bytes(SparseGBDTClassifier(**parameters).fit(X, Y), tmp_path)
-    assert all(len(pool.sums) == histograms.MIN_SLOTS for pool in pools)
+    assert all(n_slots == histograms.MIN_SLOTS for n_slots in pools)
     assert evictions, "the case must make slots scarce"
     assert small == large
 
@@ -81,7 +81,7 @@ def test_trees_do_not_depend_on_the_trees_before_them(tmp_path, monkeypatch):
     found = saved_bytes(SparseGBDTClassifier(**parameters).fit(X, Y), tmp_path)
 
     def start_afresh(self, *args):
-        self.pool = None
+        self.pool = HistogramPool(self.rules.n_bins, self.rules.width)
         plain(self, *args)
 
     plain = CutFinder.start_tree

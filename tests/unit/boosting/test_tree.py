@@ -13,7 +13,6 @@ def test_a_lone_root_is_a_leaf():
     assert flat.feature.tolist() == [-1]
     assert flat.child.tolist() == [0]
     assert flat.leaf_nodes.tolist() == [0]
-    assert tree.n_leaves == 1
 
 
 def test_flat_form():
@@ -26,7 +25,6 @@ def test_flat_form():
     right.split = Split(0, 2, 1.5, False, 3)  # a cut above all values: only missing rows go right
     tree.split(right)
     left.split = Split(2, 0, 1.0, False, 3)  # found but never made, as with max_leaves
-    assert tree.n_leaves == 3
     flat = tree.flatten(CUTS)
     assert flat.feature.tolist() == [2, -1, 0, -1, -1]
     assert flat.bin.tolist() == [1, 0, 2, 0, 0]

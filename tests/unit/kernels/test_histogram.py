@@ -102,7 +102,8 @@ def test_arguments_that_do_not_fit_are_refused(change, match):
 @pytest.mark.parametrize("columns", [4, 16, 24, 48])
 @pytest.mark.parametrize("n_threads", [1, 3])
 @pytest.mark.parametrize("counted", [False, True])
-def test_sparse_features_have_the_same_histograms(columns, n_threads, counted):
+@pytest.mark.parametrize("whole", [False, True])
+def test_sparse_features_have_the_same_histograms(columns, n_threads, counted, whole):
     """Features with a common bin come from the rows that have another, whatever the mixture."""
     rng = np.random.default_rng(5)
     bins, residuals, rows = make(n_features=8, columns=columns)
@@ -113,23 +114,33 @@ def test_sparse_features_have_the_same_histograms(columns, n_threads, counted):
     for f in np.flatnonzero(common >= 0):
         bins[rng.random(len(bins)) < 0.9, f] = common[f]
     bins[:, 7] = 2  # no row has another
-    indptr, feature, value = _kernels.uncommon_bins(bins, common, n_threads)
+    first = (np.arange(9) * 9).astype(np.int32)
+    indptr, place = _kernels.uncommon_bins(bins, common, first, n_threads)
     assert indptr[-1] == sum((bins[:, f] != common[f]).sum() for f in np.flatnonzero(common >= 0))
     for i in (0, 17, 299):
         own = slice(indptr[i], indptr[i + 1])
-        wanted = [(f, bins[i, f]) for f in range(8) if common[f] >= 0 and bins[i, f] != common[f]]
-        assert list(zip(feature[own].tolist(), value[own].tolist(), strict=True)) == wanted
+        wanted = [9 * f + bins[i, f] for f in range(8) if common[f] >= 0 and bins[i, f] != common[f]]
+        assert place[own].tolist() == wanted
 
-    features = np.array([0, 1, 3, 5, 6, 7], np.int32)  # some of both kinds
-    offsets = (np.arange(7) * 9).astype(np.int32)
+    # all features, or some of both kinds
+    features = np.arange(8, dtype=np.int32) if whole else np.array([0, 1, 3, 5, 6, 7], np.int32)
+    offsets = (np.arange(len(features) + 1) * 9).astype(np.int32)
+    bin_at = np.empty(0, np.int32)
+    if not whole:
+        bin_at = np.concatenate(
+            [
+                features.tolist().index(f) * 9 + np.arange(9) if f in features else np.full(9, -1)
+                for f in range(8)
+            ]
+        ).astype(np.int32)
     starts, ends, slots = np.array([0, 100, 100]), np.array([100, 100, 300]), np.array([2, 0, 3], np.int32)
-    hist, counts = pool(4, 54, columns)
+    hist, counts = pool(4, 9 * len(features), columns)
     sparse = (common[features] >= 0).astype(np.uint8)
     where = rows, starts, ends, slots, features, offsets
     _kernels.build_histograms(bins, residuals, *where, sparse, count, hist, counts, n_threads)
-    assert (counts[2, 9:27] == -77).all(), "sparse features are left to the other kernel"
+    assert (counts[2, 9:18] == -77).all(), "sparse features are left to the other kernel"
     _kernels.build_sparse_histograms(
-        indptr, feature, value, common, residuals, *where, count, hist, counts, n_threads
+        indptr, place, first, common, residuals, *where, bin_at, count, hist, counts, n_threads
     )
     for start, end, slot in zip(starts, ends, slots, strict=True):
         for f, number in enumerate(features):
