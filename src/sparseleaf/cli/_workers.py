@@ -96,11 +96,11 @@ def _agreed_width(rows: Rows, paths: Sequence[Path], forms: list[tuple[Any, ...]
             raise ValueError(
                 f"{path}: found other columns than in {first_path}; files to train on must agree."
             )
-    return max(form[1] for form in forms) if names is None else n_features
+    return int(max(form[1] for form in forms)) if names is None else int(n_features)
 
 
 def _share(rows: Rows, group: Group) -> Rows:
-    """This rank's share of rows that all have read; queries stay whole."""
+    """Of rows that all ranks have read, the share of this one; queries stay whole."""
     n_rows = rows.X.shape[0]
     borders = [first for first, _ in even_ranges(np.ones(n_rows), group.size)] + [n_rows]
     if rows.qid is not None:
@@ -141,7 +141,8 @@ def dask(
     sample = read_rows(probe, paths[:1], how)
     watched = read_rows(probe, [valid], how, Columns.of_rows(sample.X)) if valid is not None else None
     files = PartFiles(
-        [str(Path(path).absolute()) for path in paths], partial(_read_part, probe, replace(how))
+        [str(Path(path).absolute()) for path in paths],
+        partial(_read_part, probe, replace(how, n_jobs=how.n_jobs or 1)),
     )
     rows = Rows(files, None, None)
     return Workers(

@@ -30,6 +30,9 @@ Answer = TypeVar("Answer")
 LOOK_AROUND = 1.0
 """Seconds after which a client that waits asks whether all workers are still there."""
 
+PATIENCE = 60
+"""Seconds to wait for a worker where all are gone."""
+
 LARGE = 1 << 20
 """Bytes of arguments that are sent apart from a task."""
 
@@ -41,6 +44,8 @@ class DaskEngine:
     ----------
     client : distributed.Client or str, optional
         A client, or the address of a scheduler.
+    n_shards : int, optional
+        Parts to make of the rows, each on a worker of its own; as many as there are workers if not given.
 
     Attributes
     ----------
@@ -48,12 +53,13 @@ class DaskEngine:
         For every tree of the last training, what its workers sent and how long they worked.
     """
 
-    def __init__(self, client: Any = None) -> None:
+    def __init__(self, client: Any = None, n_shards: int | None = None) -> None:
         try:
             import distributed  # noqa: F401
         except ImportError:
             raise ImportError("engine='dask' wants Dask: pip install sparseleaf[dask].") from None
         self._given = client
+        self._n_shards = n_shards
         self.profile: list[dict[str, Any]] = []
 
     @contextmanager
@@ -63,7 +69,7 @@ class DaskEngine:
         ``rows`` are Dask collections, part files, or arrays of this process, which are then sent to the workers.
         """
         with self._client() as client:
-            addresses = list(client.nthreads())
+            addresses = list(client.nthreads())[: self._n_shards]
             if not addresses:
                 raise ValueError("engine: found a Dask cluster without workers; wanted at least one.")
             source = make_source(client, rows, len(addresses))
@@ -313,9 +319,8 @@ class DaskShards:
             return False
         self._pending = []
         self._settle()
+        self._client.wait_for_workers(1, timeout=PATIENCE)
         there = list(self._client.nthreads())
-        if not there:
-            return False
         lost = [place for place in range(self.n_shards) if not self._is_held(place, there)]
         if self.layout == "features" and self.n_shards > 1:
             lost = list(range(self.n_shards))  # the others have no rows to make columns of
@@ -427,15 +432,15 @@ class DaskShards:
         """Answers; an error where a worker is gone."""
         from distributed import wait
 
-        while True:
-            try:
-                wait(futures, timeout=LOOK_AROUND)
-                break
-            except TimeoutError:
-                there = self._client.nthreads()
-                if any(address not in there for address in self._addresses):
-                    raise WorkerLostError("a worker is gone") from None
         try:
+            while True:
+                try:
+                    wait(futures, timeout=LOOK_AROUND)
+                    break
+                except TimeoutError:
+                    there = self._client.nthreads()
+                    if any(address not in there for address in self._addresses):
+                        raise WorkerLostError("a worker is gone") from None
             found: list[Any] = self._client.gather(futures)
         except _lost_errors() as error:
             raise WorkerLostError(str(error)) from None
