@@ -39,6 +39,8 @@ class Booster:
 
     def trees(self, first: int = 0) -> Iterator[tuple[FlatTree, LeafVectors]]:
         """Train without end, counting trees from ``first``; the caller stops."""
+        self.shards.spread()
+        self.grower.search.prepare(self.shards)
         number = first
         while True:
             yield self._lasting(partial(self._grow, number))

@@ -172,6 +172,12 @@ def _add_tree(previous: Any, key: str, number: int, tree: FlatTree, vectors: Lea
         held.received, held.working = 0, 0.0
 
 
+def _follow_tree(previous: Any, key: str, tree: FlatTree, vectors: LeafVectors) -> None:
+    held = _held(key)
+    held.part.follow(tree, vectors)
+    held.n_trees += 1
+
+
 def _catch_up(previous: Any, key: str, trees: list[Any]) -> int:
     held = _held(key)
     for tree, vectors in trees[held.n_trees :]:
@@ -290,6 +296,13 @@ class DaskShards:
         self._trees.append((tree, vectors))
         for place in range(self.n_shards):
             self._submit(place, _add_tree, self._keys[place], number, tree, vectors)
+
+    def follow_tree(self, tree: FlatTree, vectors: LeafVectors) -> None:
+        """See :class:`Shards`."""
+        self._flush()
+        self._trees.append((tree, vectors))
+        for place in range(self.n_shards):
+            self._submit(place, _follow_tree, self._keys[place], tree, vectors)
 
     def spread(self) -> None:
         """See :class:`Shards`."""

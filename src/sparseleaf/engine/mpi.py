@@ -324,6 +324,10 @@ class MPIShards:
         self.records.append(TreeRecord(int(received), seconds - waiting, waiting))
         self._so_far = now
 
+    def follow_tree(self, tree: FlatTree, vectors: LeafVectors) -> None:
+        """See :class:`Shards`."""
+        self._shard.follow(tree, vectors)
+
     def spread(self) -> None:
         """See :class:`Shards`."""
         if self.layout == "features" and not self._alone:

@@ -17,12 +17,14 @@ from sparseleaf.data.rows import RowsInfo, join_info
 from sparseleaf.data.targets import Targets, relabelled
 from sparseleaf.engine.shard import even_ranges
 from sparseleaf.engine.sparse import SparseShard
+from sparseleaf.fingerprint import fingerprint
 from sparseleaf.projection import Projection, fit_projection
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
     from sparseleaf.engine.shard import Shard
     from sparseleaf.engine.shards import Shards
+    from sparseleaf.fingerprint import Prints
 
 
 class Part:
@@ -167,6 +169,14 @@ class SparsePart(Part):
         """Rows that have each label, int64."""
         matrix = self.targets.matrix
         return np.bincount(matrix.indices, minlength=matrix.shape[1]).astype(np.int64)
+
+    def fingerprints(self) -> Prints:
+        """Fingerprints of the rows, by argument."""
+        Y = self.targets.matrix
+        return {
+            "X": (self.features.shape, fingerprint(self.features, self.first_row)),
+            "y": (Y.shape, fingerprint(Y, self.first_row)),
+        }
 
     # --- projection
 

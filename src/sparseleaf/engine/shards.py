@@ -53,6 +53,9 @@ class Shards(Protocol):
     def add_tree(self, tree: Any, vectors: Any) -> None:
         """A tree is done: give every row its leaf's vector."""
 
+    def follow_tree(self, tree: Any, vectors: Any) -> None:
+        """A tree of a checkpoint, before the layout is that of training: give every row its leaf's vector."""
+
     def spread(self) -> None:
         """Go over to the layout that was asked for."""
 
@@ -106,6 +109,10 @@ class LocalShards:
     def add_tree(self, tree: Any, vectors: Any) -> None:
         """See :class:`Shards`."""
         self._shard.add_leaves(tree, vectors)
+
+    def follow_tree(self, tree: Any, vectors: Any) -> None:
+        """See :class:`Shards`."""
+        self._shard.follow(tree, vectors)
 
     def spread(self) -> None:
         """See :class:`Shards`."""

@@ -22,6 +22,7 @@ from sparseleaf.engine.dense import DenseShard
 from sparseleaf.engine.part import Part
 from sparseleaf.engine.shard import even_ranges
 from sparseleaf.estimators.multi_targets import KnownTargets, with_labels
+from sparseleaf.fingerprint import fingerprint
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from sparseleaf.boosting.ranking_losses import Queries
     from sparseleaf.data.categories import Categories
     from sparseleaf.engine.shards import Shards
+    from sparseleaf.fingerprint import Prints
     from sparseleaf.model import Model
 
 
@@ -85,6 +87,7 @@ class DensePart(Part):
         self._known = known
         self.targets = targets
         self.queries = queries
+        self.first_query = 0
 
     def describe_targets(self) -> DenseInfo:
         """What there is to fit."""
@@ -108,6 +111,26 @@ class DensePart(Part):
         """Take the classes or labels that all parts have together."""
         self.targets = with_labels(self.targets, self._known, known, unknown)
         self._known = known
+
+    def fingerprints(self) -> Prints:
+        """Fingerprints of the rows, by argument."""
+        targets = self.targets
+        y = targets.values if len(targets.values) else targets.classes
+        found = {"X": self.features, "y": y}
+        if len(targets.weights):
+            found["sample_weight"] = targets.weights
+        prints = {name: (rows.shape, fingerprint(rows, self.first_row)) for name, rows in found.items()}
+        if self.queries is not None:
+            of_rows = self.queries.of_rows() + self.first_query
+            prints["qid"] = of_rows.shape, fingerprint(of_rows, self.first_row)
+            weights = self.queries.weights
+            if len(weights):
+                prints["sample_weight"] = weights.shape, fingerprint(weights, self.first_query)
+        return prints
+
+    def number_queries(self, sizes: list[int]) -> None:
+        """Queries are numbered on from those of the parts before."""
+        self.first_query = sum(sizes[: self.place])
 
     def largest_targets(self) -> Array:
         """See :func:`~sparseleaf.boosting.dense_losses.largest_targets`."""
@@ -141,20 +164,17 @@ class DensePart(Part):
         matrix: bool,
         base_score: Array,
         before: Model | None,
-        n_queries: list[int] | None,
+        draw_queries: bool,
     ) -> None:
-        """Make bins of the features, and scores to start from.
-
-        ``n_queries`` are the queries of every part, where rows are to be drawn by query.
-        """
+        """Make bins of the features, and scores to start from; rows may be drawn by query."""
         bins = bin_features(self.columns, cuts, np.uint8, self.n_jobs)
         if before is not None:
             scores = before.dense(self.features, None, self.n_jobs)
         else:
             scores = np.repeat(base_score[None, :], bins.shape[0], axis=0)
         draws = None
-        if n_queries is not None and self.queries is not None:
-            draws = self.queries.of_rows() + sum(n_queries[: self.place])
+        if draw_queries and self.queries is not None:
+            draws = self.queries.of_rows() + self.first_query
         self._make(
             DenseShard(
                 bins,
@@ -168,6 +188,18 @@ class DensePart(Part):
                 draws=draws,
             )
         )
+
+
+def count_queries(parts: list[Array | None]) -> list[int]:
+    """Queries of every part, given their ids; all rows of a query must be in one."""
+    seen: dict[Any, int] = {}
+    for number, ids in enumerate(parts):
+        for name in [] if ids is None else ids.tolist():
+            if seen.setdefault(name, number) != number:
+                raise ValueError(
+                    f"qid: found query {name!r} in parts {seen[name]} and {number}; wanted all its rows in one."
+                )
+    return [0 if ids is None else len(ids) for ids in parts]
 
 
 def agree_on_base(shards: Shards, loss: Loss, n_rows: int) -> Array:

@@ -24,7 +24,9 @@ from sparseleaf.estimators.training import TrainingRun
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
     from sparseleaf.boosting.dense_losses import DenseTargets, Loss, TargetForm
+    from sparseleaf.boosting.ranking_losses import Queries
     from sparseleaf.boosting.tree import FlatTree, LeafVectors
+    from sparseleaf.checkpoint import Checkpoint
     from sparseleaf.data.rows import RowsInfo
     from sparseleaf.engine.shards import Shards
     from sparseleaf.estimators.evaluation import Metric
@@ -40,11 +42,12 @@ MOST_MATRIX_OUTPUTS = 32
 
 @dataclass(frozen=True)
 class Watched:
-    """Rows that are measured on after every round."""
+    """Rows that are measured on after every round; ``queries`` are those of a ranking."""
 
     features: Features
     targets: DenseTargets
     metric: Metric
+    queries: Queries | None = None
 
 
 @dataclass(frozen=True)
@@ -61,8 +64,6 @@ class Problem:
     loss : Loss
     watched : Watched or None
         Validation rows, where they are measured on.
-    n_queries : list of int or None
-        Queries of every part, where row sampling keeps their rows together.
     """
 
     rows: RowsInfo
@@ -71,7 +72,6 @@ class Problem:
     form: TargetForm
     loss: Loss
     watched: Watched | None = None
-    n_queries: list[int] | None = None
 
 
 class SearchPlan:
@@ -189,9 +189,10 @@ class MultiTraining:
         problem: Problem,
         base_score: Array,
         before: Model | None,
-        seed: int,
+        checkpoint: Checkpoint,
         n_jobs: int,
     ) -> None:
+        seed = checkpoint.seed
         self._estimator = estimator
         self._shards = shards
         self._plan = plan
@@ -210,13 +211,13 @@ class MultiTraining:
             plan.matrix,
             base_score,
             before,
-            problem.n_queries,
+            getattr(estimator, "subsample_by", "row") == "query",
         )
         has_missing = (shards.sum("missing_features") > 0).astype(np.uint8)
-        shards.spread()
         per_round = problem.form.n_outputs if estimator.tree_per_output else 1
         self.run = TrainingRun(
             self._make_booster(problem, has_missing, seed),
+            checkpoint,
             first=0 if before is None else before.n_trees,
             per_round=per_round,
         )
@@ -226,6 +227,13 @@ class MultiTraining:
         self._watched = (
             None if watched is None else (self._shard(watched.features, watched.targets), watched.metric)
         )
+
+    def replay(self, tree: FlatTree, vectors: LeafVectors) -> None:
+        """Add a tree of a checkpoint to all scores."""
+        self._shards.follow_tree(tree, vectors)
+        self._seen += 1
+        if self._watched is not None:
+            self._watched[0].follow(tree, vectors)
 
     def measure(self, tree: FlatTree, vectors: LeafVectors) -> dict[str, float] | None:
         """The metric on the watched rows, with the new tree, when a round is complete."""
@@ -286,7 +294,6 @@ class MultiTraining:
             plan.shared,
         )
         search = HistogramSearch(rules, params.histogram_mb << 20, params._most_leaves(n_rows))
-        search.prepare(self._shards)
         return Booster(
             shards=self._shards,
             grower=Grower(search, FRONTIERS[params.growth], params.max_leaves, self.cuts),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -20,7 +21,8 @@ from sparseleaf.boosting.losses import SPARSE_LOSSES, sparse_loss
 from sparseleaf.boosting.reducers import REDUCERS, make_reducer
 from sparseleaf.boosting.splits import ExactSearch, SplitLimits, SplitSearch
 from sparseleaf.boosting.statistics import SparseResiduals
-from sparseleaf.callbacks import Callback, EarlyStopping, best_tree
+from sparseleaf.callbacks import Callback, EarlyStopping
+from sparseleaf.checkpoint import EVERY, Checkpoint
 from sparseleaf.data.rows import RowsInfo
 from sparseleaf.data.targets import encode_targets, join_forms
 from sparseleaf.engine.part import SparsePart, agree_on_cuts, agree_on_rows
@@ -29,6 +31,7 @@ from sparseleaf.engine.sparse import SparseShard
 from sparseleaf.estimators.base import ModelClassifier, refuse_nan
 from sparseleaf.estimators.parameters import Parameter, check_parameters
 from sparseleaf.estimators.reranking import RERANK_PARAMETERS, RerankMixin
+from sparseleaf.estimators.resuming import describe_names_of, describe_watched, kept_projection
 from sparseleaf.estimators.training import TrainingRun, no_metric
 from sparseleaf.metrics import ndcg_at_k, precision_at_k
 from sparseleaf.model import Model, concatenate_trees
@@ -284,6 +287,8 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
         *,
         eval_set: tuple[Any, Any] | None = None,
         callbacks: Sequence[Callback] = (),
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_every: int = EVERY,
         engine: Any = "local",
         layout: str = "rows",
     ) -> Self:
@@ -298,6 +303,11 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
             Validation rows: ``eval_metric`` is measured on them after every tree.
         callbacks : sequence of callables
             Called with a :class:`~sparseleaf.callbacks.TrainingState` after every tree; True stops the training.
+        checkpoint : path, optional
+            File that keeps the trees so far: where it is there, training goes on from it, to the same bytes as if it
+            had never stopped. Local, or a URL that fsspec knows.
+        checkpoint_every : int, default=10
+            Trees between two writings.
         engine : {"local", "mpi", "dask"}, mpi4py communicator or Dask client, default="local"
             Where training runs. With MPI every rank calls ``fit`` with rows of its own, and ``eval_set`` is that of
             the first rank. The model is the same, to the byte, as that of all rows in one process.
@@ -313,7 +323,7 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
         if y is None and engine == "local":  # in scikit-learn's words
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         with make_engine(engine).open(self, {"X": X, "y": y}, layout) as shards:
-            return self._train(shards, eval_set, callbacks)
+            return self._train(shards, eval_set, callbacks, (checkpoint, checkpoint_every))
 
     def _part(self, X: Any, y: Any) -> SparsePart:
         """Rows, checked."""
@@ -323,7 +333,13 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
         targets = encode_targets(y, X.shape[0])
         return SparsePart(X, self._feature_names(), targets, effective_n_jobs(self.n_jobs))
 
-    def _train(self, shards: Shards, eval_set: tuple[Any, Any] | None, callbacks: Sequence[Callback]) -> Self:
+    def _train(
+        self,
+        shards: Shards,
+        eval_set: tuple[Any, Any] | None,
+        callbacks: Sequence[Callback],
+        checkpoint: tuple[str | os.PathLike[str] | None, int],
+    ) -> Self:
         n_jobs, seed = effective_n_jobs(self.n_jobs), shards.once(self._seed)
         rows = agree_on_rows(shards)
         self._know_features(rows)
@@ -349,37 +365,48 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
             rows.n_rows // share, rows.n_features, targets.n_labels, n_entries // share, kind, keep_raw
         )
         memory.require(estimated, "Fewer rows, projection_dim or max_bins, or a projection, need less.")
+        keeper = Checkpoint.shared(
+            shards,
+            self,
+            *checkpoint,
+            seed,
+            lambda prints: prints | describe_names_of(targets.names) | describe_watched(watched),
+        )
+        seed = keeper.seed
         sizes = f"{rows.n_rows:,} rows, {rows.n_features:,} features, {targets.n_labels:,} labels"
         seen = (
             "raw features" + " (values are missing)" * rows.nan
             if kind is None
             else kind + " beside raw features" * keep_raw
         )
-        shards.once(lambda: say(f"{sizes}; trees on {seen}; {estimated}", self.verbose))
+        told = self.verbose * shards.leads
+        say(f"{sizes}; trees on {seen}; {estimated}", told)
         label_counts = shards.sum("label_counts")
         reranking = None
         if self.rerank is not None:
             reranking = Reranking.plan(self, *self._all_rows(shards), seed, watched)
             shards.call("keep_rows", *reranking.tree_rows())
-        projection = None
+        projection = None if kind is None else kept_projection(keeper, rows.n_features, keep_raw)
         if kind is not None:
-            fitted = shards.exchange("components", kind, self.projection_dim, keep_raw, seed, self.verbose)
-            projection = fitted[0]
+            if projection is None:
+                fitted = shards.exchange("components", kind, self.projection_dim, keep_raw, seed, told)
+                projection = fitted[0]
+                keeper.keep("projection", {"components": projection.components}, {})
             shards.call("project", projection)
 
-        training = _Training(self, shards, rows, projection, seed, n_jobs)
+        training = _Training(self, shards, rows, projection, keeper, n_jobs)
         if watched is not None:
             training.watch(*watched)
-        stoppers = (
-            []
+        stopper = (
+            None
             if self.early_stopping_rounds is None
-            else [EarlyStopping(f"valid {self.eval_metric}", self.early_stopping_rounds)]
+            else EarlyStopping(f"valid {self.eval_metric}", self.early_stopping_rounds)
         )
         run = training.run
-        with training_progress(self.n_trees, self.verbose * shards.leads) as shown:
-            run.run(self.n_trees, training.measure if watches else no_metric, [*shown, *callbacks, *stoppers])
-        if stoppers:
-            run.keep(best_tree(run.history[stoppers[0].metric]))
+        n_trees = run.take_up(self.n_trees, len(training.label_ids), training.replay, stopper)
+        keeper.tell(len(run.grown), run.n_rounds >= n_trees, told)
+        with training_progress(n_trees, told) as shown:
+            run.run(n_trees, training.measure if watches else no_metric, [*shown, *callbacks], stopper)
         model = Model(
             method=self.method,
             n_features=rows.n_features,
@@ -472,9 +499,10 @@ class _Training:
         shards: Shards,
         rows: RowsInfo,
         projection: Projection | None,
-        seed: int,
+        checkpoint: Checkpoint,
         n_jobs: int,
     ) -> None:
+        seed = checkpoint.seed
         self._estimator = estimator
         self._shards = shards
         self._n_rows = rows.n_rows
@@ -497,9 +525,8 @@ class _Training:
         self._rank_of[self.label_ids] = np.arange(len(self.label_ids))
         shards.call("start", self._rank_of, len(self.label_ids))
         has_missing = (shards.sum("missing_features") > 0).astype(np.uint8)
-        shards.spread()
 
-        self.run = TrainingRun(self._make_booster(exact, seed, has_missing))
+        self.run = TrainingRun(self._make_booster(exact, seed, has_missing), checkpoint)
         self._watched: tuple[SparseShard, sp.csr_matrix] | None = None
 
     def watch(self, X: Features, Y: sp.csr_matrix) -> None:
@@ -507,6 +534,12 @@ class _Training:
         shard = self._shard(self._columns(X), Y)
         shard.start(np.full(Y.shape[1], -1, np.int64), len(self.label_ids))  # scores only, truth is in Y
         self._watched = (shard, Y)
+
+    def replay(self, tree: FlatTree, vectors: LeafVectors) -> None:
+        """Add a tree of a checkpoint to all scores."""
+        self._shards.follow_tree(tree, vectors)
+        if self._watched is not None:
+            self._watched[0].follow(tree, vectors)
 
     def measure(self, tree: FlatTree, vectors: LeafVectors) -> dict[str, float] | None:
         """The metric on the watched rows, with the new tree."""
@@ -547,7 +580,6 @@ class _Training:
                 np.zeros(self.cuts.n_features, np.uint8),
             )
             search = HistogramSearch(rules, params.histogram_mb << 20, params._most_leaves(self._n_rows))
-        search.prepare(self._shards)
         return Booster(
             shards=self._shards,
             grower=Grower(search, FRONTIERS[params.growth], params.max_leaves, self.cuts),
