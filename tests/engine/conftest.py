@@ -29,4 +29,5 @@ def mpiexec():
             words, capture_output=True, text=True, timeout=timeout, check=False, env=env, **options
         )
 
+    run.command = [found]
     return run
