@@ -2,6 +2,7 @@
 #include "common.hpp"
 
 void bind_binning(nb::module_& m);
+void bind_bits(nb::module_& m);
 void bind_dense(nb::module_& m);
 void bind_exact(nb::module_& m);
 void bind_forest(nb::module_& m);
@@ -26,6 +27,7 @@ void bind_xctext(nb::module_& m);
 NB_MODULE(_kernels, m) {
     m.doc() = "Compiled kernels of sparseleaf. Not public: use the estimators.";
     bind_binning(m);
+    bind_bits(m);
     bind_dense(m);
     bind_exact(m);
     bind_forest(m);

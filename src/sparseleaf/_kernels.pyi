@@ -27,6 +27,32 @@ def bin_csr(
     indptr: _I64, indices: _I32, data: _F32, offsets: _I64, cuts: _F32, out: _Bins, n_threads: int
 ) -> None: ...
 
+# bits.cpp
+def left_bits(
+    bins: _Bins,
+    rows: _I32,
+    starts: _I64,
+    ends: _I64,
+    feature: _I32,
+    cut: _I32,
+    missing_bin: _I32,
+    missing_left: _U8,
+    set_of: _I32,
+    sets: _U8,
+    offsets: _I64,
+    bits: _U8,
+    n_threads: int,
+) -> None: ...
+def partition_by_bits(
+    rows: _I32,
+    starts: _I64,
+    ends: _I64,
+    offsets: _I64,
+    bits: _U8,
+    middles: _I64,
+    n_threads: int,
+) -> None: ...
+
 # dense.cpp
 def dense_sketch(g: _F32, key: int, out: _F32, n_threads: int) -> float: ...
 def dense_project(g: _F32, signs: _F32, out: _F32, n_threads: int) -> float: ...
@@ -172,6 +198,17 @@ def leaf_vectors(
     rate: float,
     n_threads: int,
 ) -> _Block: ...
+def leaf_label_sums(
+    blocks: list[_Block],
+    rows: _I32,
+    starts: _I64,
+    ends: _I64,
+    n_labels: int,
+    loss: int,
+    n_threads: int,
+) -> _Block: ...
+
+RESIDUAL_SCALE: float
 
 # losses.cpp
 def gradients(
