@@ -12,7 +12,6 @@ void bind_ldsm(nb::module_& m);
 void bind_leaves(nb::module_& m);
 void bind_linear(nb::module_& m);
 void bind_losses(nb::module_& m);
-void bind_neighbours(nb::module_& m);
 void bind_partition(nb::module_& m);
 void bind_postings(nb::module_& m);
 void bind_predict(nb::module_& m);
@@ -40,7 +39,6 @@ NB_MODULE(_kernels, m) {
     bind_leaves(m);
     bind_linear(m);
     bind_losses(m);
-    bind_neighbours(m);
     bind_partition(m);
     bind_postings(m);
     bind_predict(m);

@@ -226,50 +226,6 @@ def gradients(
 ) -> None: ...
 def softmax_hessians(g: _F32, classes: _I32, weights: _F32, out: _F32, n_threads: int) -> None: ...
 
-# neighbours.cpp
-class NeighbourIndex:
-    def __init__(
-        self,
-        indptr: _I64,
-        indices: _I32,
-        values: NDArray[np.int8],
-        scale: _F32,
-        label_indptr: _I64,
-        labels: _I32,
-        feature_weights: _F32,
-        unit_rows: bool,
-        n_features: int,
-        n_labels: int,
-    ) -> None: ...
-    def topk(
-        self,
-        indptr: _I64,
-        indices: _I32,
-        data: _F32,
-        base_indptr: _I64,
-        base_labels: _I32,
-        base_scores: _F32,
-        n_neighbours: int,
-        power: float,
-        weight: float,
-        labels: _I32,
-        scores: _F32,
-        n_threads: int,
-    ) -> None: ...
-    def scores(
-        self,
-        indptr: _I64,
-        indices: _I32,
-        data: _F32,
-        base_indptr: _I64,
-        base_labels: _I32,
-        base_scores: _F32,
-        n_neighbours: int,
-        power: float,
-        weight: float,
-        n_threads: int,
-    ) -> tuple[_I64, _I32, _F32]: ...
-
 # partition.cpp
 def partition(
     bins: _Bins,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -17,11 +16,9 @@ from sparseleaf.metrics import precision_at_k
 from sparseleaf.model.routed import BEST_ONLY
 from sparseleaf.routed.ensemble import FrozenTree, join_trees
 from sparseleaf.routed.forest import FeatureView, ForestRule, SketchForest, bag
-from sparseleaf.routed.neighbours import DEFAULT_WEIGHT, choose_weight, fit_neighbours
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
-    from sparseleaf.model import Model, RoutedModel
     from sparseleaf.model.routed import RoutedTrees
 
 OOB_BLOCK = 4096
@@ -42,20 +39,6 @@ PARAMETERS: dict[str, Parameter] = {
     ),
     "bootstrap": Parameter(
         "flag", "Grow every tree on rows drawn with replacement; gives out-of-bag scores."
-    ),
-    "n_neighbors": Parameter(
-        "int",
-        "Nearest training rows that vote beside the trees, for sparse features; 0 for none.",
-        low=0,
-        high=65536,
-    ),
-    "neighbor_weight": Parameter(
-        "float",
-        'Share of the trees beside the votes; "auto" is chosen on a tenth of the training rows, at most 4,000, which'
-        " the trees then do not see.",
-        low=0,
-        high=1,
-        choices=("auto",),
     ),
     "leaf_labels": Parameter(
         "int", "Labels a leaf keeps, the most frequent; None keeps all.", low=1, none=True
@@ -100,12 +83,6 @@ class SketchForestClassifier(RoutedClassifier):
         Share of the features that a node's router may use, drawn for every node.
     bootstrap : bool, default=False
         Grow every tree on as many rows, drawn with replacement. Those that a tree has not seen give ``oob_score_``.
-    n_neighbors : int, default=50
-        Nearest training rows, by angle, whose labels vote beside the trees; 0 for none. Of sparse features only. The
-        model then holds the training rows, in 8 bits.
-    neighbor_weight : float or "auto", default="auto"
-        Share of the trees beside the votes. "auto" is chosen as ``rerank_weight`` is, and 1, trees alone, leaves the
-        rows out of the model.
     leaf_labels : int or None, default=100
         Labels a leaf keeps, the most frequent; None keeps all.
     rerank : str or None, default="cosine"
@@ -133,8 +110,6 @@ class SketchForestClassifier(RoutedClassifier):
         P@1 of every row by the trees that have not seen it; with ``bootstrap`` only. NaN where there are none.
     oob_precision_ : tuple of float
         P@1, P@3 and P@5 in the same way.
-    neighbor_weight_ : float
-        Share of the trees beside the votes; 1 where no rows vote.
     rerank_weight_ : float or None
         The weight in use.
     n_features_in_ : int
@@ -156,8 +131,6 @@ class SketchForestClassifier(RoutedClassifier):
         router_weights: int = 300,
         max_features: float = 1.0,
         bootstrap: bool = False,
-        n_neighbors: int = 50,
-        neighbor_weight: float | str = "auto",
         leaf_labels: int | None = 100,
         rerank: str | None = "cosine",
         rerank_weight: float | str = "auto",
@@ -175,8 +148,6 @@ class SketchForestClassifier(RoutedClassifier):
         self.router_weights = router_weights
         self.max_features = max_features
         self.bootstrap = bootstrap
-        self.n_neighbors = n_neighbors
-        self.neighbor_weight = neighbor_weight
         self.leaf_labels = leaf_labels
         self.rerank = rerank
         self.rerank_weight = rerank_weight
@@ -213,43 +184,6 @@ class SketchForestClassifier(RoutedClassifier):
 
     def _prepare(self, X: Features) -> None:
         self._view = FeatureView.of(X)
-
-    def _wants_held(self, X: Features) -> bool:
-        return self._votes(X) and self.neighbor_weight == "auto"
-
-    def _votes(self, X: Features) -> bool:
-        return self.n_neighbors > 0 and sp.issparse(X)
-
-    def _with_votes(
-        self,
-        model: RoutedModel,
-        X: Features,
-        Y: sp.csr_matrix,
-        seen: Array,
-        judges: tuple[Features, sp.csr_matrix],
-        n_jobs: int,
-    ) -> RoutedModel:
-        if not self._votes(X):
-            return model
-        if len(seen) < X.shape[0]:
-            X, Y = X[seen], Y[seen]
-        votes = fit_neighbours(X, Y, self._view.weights, self.n_neighbors, DEFAULT_WEIGHT)
-        weight = self.neighbor_weight
-        if weight == "auto":
-            judge = sp.csr_matrix(judges[0])
-            weight = choose_weight(votes, judge, judges[1], model.tree_scores(judge, None, n_jobs), n_jobs)
-        return replace(model, neighbours=None if weight == 1 else replace(votes, weight=float(weight)))
-
-    def _with_all_votes(self, model: RoutedModel, X: Features, Y: sp.csr_matrix) -> RoutedModel:
-        if model.neighbours is None:
-            return model
-        votes = fit_neighbours(X, Y, self._view.weights, self.n_neighbors, model.neighbours.weight)
-        return replace(model, neighbours=votes)
-
-    def _adopt(self, model: Model) -> None:
-        super()._adopt(model)
-        votes = self.model_.neighbours
-        self.neighbor_weight_ = 1.0 if votes is None else votes.weight
 
     def _join(self, trees: Sequence[FrozenTree]) -> RoutedTrees:
         return join_trees(

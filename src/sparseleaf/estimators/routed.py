@@ -24,7 +24,7 @@ from sparseleaf.estimators.resuming import describe_targets, describe_watched
 from sparseleaf.metrics import precision_at_k
 from sparseleaf.model import Model, RoutedModel
 from sparseleaf.progress import say, training_progress
-from sparseleaf.rerank.fit import Reranking, all_but, held_out_rows
+from sparseleaf.rerank.fit import Reranking, all_but
 from sparseleaf.routed.ensemble import FrozenTree, join_trees, with_more_rows
 from sparseleaf.routed.packing import pack_routed, unpack_routed
 
@@ -107,8 +107,6 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
         say(f"{X.shape[0]:,} rows, {X.shape[1]:,} features, {targets.n_labels:,} labels", self.verbose)
 
         reranking = Reranking.plan(self, X, targets.matrix, seed, watched)
-        if self._wants_held(X) and watched is None and not len(reranking.held):
-            reranking = replace(reranking, held=held_out_rows(X.shape[0], seed))
         held = reranking.held
         watch = None if watched is None else _Watch(*watched, self._joined_model, X.shape[1], targets, n_jobs)
         seen = all_but(X.shape[0], held).astype(np.int32)
@@ -117,13 +115,11 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
             grown = self._grow(X, targets.matrix, seen, keeper, n_jobs, watch, [*shown, *callbacks])
 
         model = self._joined_model(grown, X.shape[1], targets)
-        judges = watched or (X[held], targets.matrix[held])
-        model = self._with_votes(model, X, targets.matrix, seen, judges, n_jobs)
         stage = reranking.finish(model, n_jobs)
         if len(held):  # routers have not seen these rows, leaves shall
             reached, labels = model.leaves(X[held], n_jobs), targets.matrix[held]
             trees = with_more_rows(model.trees, grown, reached, labels, self.leaf_labels)
-            model = self._with_all_votes(replace(model, trees=trees), X, targets.matrix)
+            model = replace(model, trees=trees)
         self._adopt(
             replace(
                 model,
@@ -168,26 +164,6 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
 
     def _join(self, trees: Sequence[FrozenTree]) -> RoutedTrees:
         return join_trees(trees, self.send_above, self.leaf_labels)
-
-    def _wants_held(self, X: Features) -> bool:
-        """Whether rows must be held out for more than the weight of re-ranking."""
-        return False
-
-    def _with_votes(
-        self,
-        model: RoutedModel,
-        X: Features,
-        Y: sp.csr_matrix,
-        seen: Array,
-        judges: tuple[Features, sp.csr_matrix],
-        n_jobs: int,
-    ) -> RoutedModel:
-        """The model with votes of the rows that trees have seen, where there are to be any."""
-        return model
-
-    def _with_all_votes(self, model: RoutedModel, X: Features, Y: sp.csr_matrix) -> RoutedModel:
-        """The same with votes of all rows."""
-        return model
 
     def _prepare(self, X: Features) -> None:
         """Look at the rows before trees grow."""

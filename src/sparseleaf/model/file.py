@@ -23,7 +23,6 @@ from sparseleaf.data.targets import Kind
 from sparseleaf.model.blend import BlendModel, blend_models
 from sparseleaf.model.codec import UNSIGNED, decode_trees, encode_trees, narrow
 from sparseleaf.model.model import Model
-from sparseleaf.model.neighbours import decode_neighbours, encode_neighbours
 from sparseleaf.model.rerank import decode_rerank, encode_rerank
 from sparseleaf.model.routed import RoutedModel, decode_routed, encode_routed
 from sparseleaf.projection import Projection
@@ -120,8 +119,6 @@ def _tensors_of(model: Model, compact: bool) -> dict[str, Array]:
     """All but the label names."""
     if isinstance(model, RoutedModel):
         tensors = _prefixed("routed", encode_routed(model.trees, compact))
-        if model.neighbours is not None:
-            tensors |= _prefixed("neighbours", encode_neighbours(model.neighbours))
     else:
         tensors = _prefixed("trees", encode_trees(model.trees, compact))
     if model.rerank is not None:
@@ -208,12 +205,6 @@ def _model_of(tensors: dict[str, tuple[str, Array]], header: dict[str, Any], nam
         return decode_trees(take, lambda name: f"trees.{name}" in tensors, header["n_labels"])
 
     trees: Any = _decoded("routed", tensors, decode_routed) if routed else _decoded("trees", tensors, boosted)
-    neighbours = None
-    if routed and any(name.startswith("neighbours.") for name in tensors):
-        sizes = header["n_features"], header["n_labels"]
-        neighbours = _decoded(
-            "neighbours", tensors, lambda take: decode_neighbours(take, trees.feature_weights, *sizes)
-        )
     rerank = _rerank(tensors, header)
     projection = None
     if "projection.components" in tensors:
@@ -239,7 +230,7 @@ def _model_of(tensors: dict[str, tuple[str, Array]], header: dict[str, Any], nam
         _require_finite("trees.feature_gain", trees.feature_gain)
         if base_score is None and not len(trees.leaf_labels) and len(trees.leaf_values):
             raise ModelFileError("base_score is missing: leaves with a value for every label need it")
-    model = Model(
+    model = (RoutedModel if routed else Model)(
         header["method"],
         header["n_features"],
         header["n_labels"],
@@ -256,8 +247,6 @@ def _model_of(tensors: dict[str, tuple[str, Array]], header: dict[str, Any], nam
         _categories(header),
         rerank,
     )
-    if routed:
-        model = RoutedModel(**vars(model), neighbours=neighbours)
     try:
         _ = model.predictor
     except ValueError as error:

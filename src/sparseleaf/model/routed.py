@@ -22,7 +22,6 @@ from sparseleaf.model.steps import decode_steps, encode_steps, quantise, restore
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
     from sparseleaf.model.codec import Take
-    from sparseleaf.routed.neighbours import NeighbourVotes
 
 BEST_ONLY = float("inf")
 """The threshold of trees that send a row to one child, that of largest margin."""
@@ -151,16 +150,9 @@ class RoutedTrees:
 
 @dataclass(frozen=True)
 class RoutedModel(Model):
-    """A trained model whose trees route on the raw features.
-
-    Attributes
-    ----------
-    neighbours : NeighbourVotes or None
-        Training rows whose votes are mixed into the trees' scores.
-    """
+    """A trained model whose trees route on the raw features."""
 
     trees: RoutedTrees  # type: ignore[assignment]
-    neighbours: NeighbourVotes | None = None
 
     @property
     def takes_nan(self) -> bool:
@@ -191,25 +183,13 @@ class RoutedModel(Model):
         )
 
     def tree_topk(self, X: Features, k: int, n_trees: int | None, n_jobs: int) -> tuple[Array, Array]:
-        """See :meth:`Model.tree_topk`; votes of neighbours count as the trees'."""
-        if self.neighbours is not None:
-            X = X if sp.issparse(X) else sp.csr_matrix(X)
-            scores = self._shares(X, n_trees, n_jobs)
-            return self.neighbours.topk(X, scores, k, _threads(X.shape[0], n_jobs))
+        """See :meth:`Model.tree_topk`."""
         labels, scores = np.empty((X.shape[0], k), np.int32), np.empty((X.shape[0], k), np.float32)
         self.predictor.topk(*_sparse(X), self._used(n_trees), labels, scores, _threads(X.shape[0], n_jobs))
         return labels, scores
 
     def tree_scores(self, X: Features, n_trees: int | None, n_jobs: int) -> sp.csr_matrix:
-        """See :meth:`Model.tree_scores`; votes of neighbours count as the trees'."""
-        if self.neighbours is not None:
-            X = X if sp.issparse(X) else sp.csr_matrix(X)
-            scores = self._shares(X, n_trees, n_jobs)
-            return self.neighbours.scores(X, scores, _threads(X.shape[0], n_jobs))
-        return self._shares(X, n_trees, n_jobs)
-
-    def _shares(self, X: Features, n_trees: int | None, n_jobs: int) -> sp.csr_matrix:
-        """Scores by the leaves alone."""
+        """See :meth:`Model.tree_scores`."""
         indptr, labels, values = self.predictor.scores(
             *_sparse(X), self._used(n_trees), _threads(X.shape[0], n_jobs)
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import pickle
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -41,15 +40,7 @@ def test_it_learns(rows, dense):
 @pytest.mark.parametrize("dense", [False, True])
 @pytest.mark.parametrize(
     "parameters",
-    [
-        {},
-        {"n_neighbors": 0},
-        {"arity": 3},
-        {"rerank": "log"},
-        {"bootstrap": True},
-        {"max_features": 0.5},
-        {"max_depth": 3},
-    ],
+    [{}, {"arity": 3}, {"rerank": "log"}, {"bootstrap": True}, {"max_features": 0.5}, {"max_depth": 3}],
 )
 def test_same_bytes_for_any_number_of_threads(rows, dense, parameters, tmp_path):
     X, Y = rows[0][:300], rows[1][:300]
@@ -76,14 +67,14 @@ def test_seeds_and_trees_differ(rows, tmp_path):
 
 def test_a_tree_does_not_depend_on_how_many_there_are(rows):
     X, Y = rows[0][:300], rows[1][:300]
-    few, many = (SketchForestClassifier(n_trees=n, n_neighbors=0, rerank=None).fit(X, Y) for n in (3, 9))
+    few, many = (SketchForestClassifier(n_trees=n, rerank=None).fit(X, Y) for n in (3, 9))
     assert (few.decision_function(X) != many.model_.scores(X, 3, 1)).nnz == 0
 
 
 @pytest.mark.parametrize("parameters", [{}, {"arity": 4}, {"min_samples_leaf": 10}, {"max_depth": 2}])
 def test_training_rows_reach_the_leaves_they_were_put_in(rows, parameters):
     X, Y = rows
-    clf = SketchForestClassifier(n_trees=2, leaf_labels=None, n_neighbors=0, rerank=None, **parameters).fit(
+    clf = SketchForestClassifier(n_trees=2, leaf_labels=None, rerank=None, **parameters).fit(
         X, Y
     )
     trees, reached = clf.model_.trees, clf.model_.leaves(X, 2)
@@ -122,7 +113,7 @@ def test_saved_models_predict_the_same(rows, parameters, compact, dense, tmp_pat
 
 def test_out_of_bag_scores(rows):
     X, Y = rows
-    clf = SketchForestClassifier(n_trees=12, bootstrap=True, n_neighbors=0, rerank=None).fit(X, Y)
+    clf = SketchForestClassifier(n_trees=12, bootstrap=True, rerank=None).fit(X, Y)
     total, judged = 0.0, 0
     per_tree = [clf.model_.scores(X, t + 1, 1) * (t + 1) for t in range(12)]
     per_tree = [per_tree[0], *(b - a for a, b in itertools.pairwise(per_tree))]
@@ -146,45 +137,10 @@ def test_out_of_bag_scores_of_few_rows():
 
 def test_held_out_rows_join_the_leaves(rows):
     X, Y = rows
-    clf = SketchForestClassifier(n_trees=2, leaf_labels=None, rerank="log", n_neighbors=0).fit(X, Y)
+    clf = SketchForestClassifier(n_trees=2, leaf_labels=None, rerank="log").fit(X, Y)
     scores = clf.model_.tree_scores(X, 1, 1)
     assert (scores.astype(bool).astype(int) - Y.astype(bool).astype(int)).min() >= 0
     assert scores.max() <= 1 + 1e-6  # rates, with the rows that joined
-
-
-def test_votes_are_mixed_with_the_trees(rows):
-    X, Y = rows
-    clf = SketchForestClassifier(n_trees=3, neighbor_weight=0.25, n_neighbors=7, rerank=None).fit(
-        X[:900], Y[:900]
-    )
-    assert clf.neighbor_weight_ == 0.25
-    trees = replace(clf.model_, neighbours=None).scores(X[900:], None, 1)
-    votes = replace(clf.model_, neighbours=replace(clf.model_.neighbours, weight=0.0)).scores(
-        X[900:], None, 1
-    )
-    found = clf.decision_function(X[900:])
-    assert np.abs(found - (0.25 * trees + 0.75 * votes)).max() < 1e-6
-    ids, scores = clf.predict_topk(X[900:], 3)
-    assert scores == pytest.approx(-np.sort(-found.toarray(), axis=1)[:, :3])
-    assert np.take_along_axis(found.toarray(), ids.astype(np.int64), 1) == pytest.approx(scores)
-
-
-def test_the_weight_of_the_votes_is_chosen(rows):
-    X, Y = rows
-    clf = SketchForestClassifier(n_trees=10, rerank=None).fit(X[:900], Y[:900], eval_set=(X[900:], Y[900:]))
-    mixed = clf.score(X[900:], Y[900:])
-    for weight in (0.0, 1.0):
-        other = SketchForestClassifier(n_trees=10, neighbor_weight=weight, rerank=None).fit(X[:900], Y[:900])
-        assert mixed >= other.score(X[900:], Y[900:]) - 0.03
-    assert other.model_.neighbours is None  # trees alone need no rows
-    assert 0 <= clf.neighbor_weight_ < 1
-
-
-def test_all_rows_vote_in_the_end(rows):
-    X, Y = rows
-    clf = SketchForestClassifier(n_trees=2).fit(X, Y)
-    assert clf.model_.neighbours.rows.shape == X.shape
-    assert SketchForestClassifier(n_trees=2).fit(X.toarray(), Y).model_.neighbours is None
 
 
 def test_label_names_classes_and_lists(rows):
@@ -237,7 +193,7 @@ def test_validation_rows_callbacks_and_interruption(rows):
         if state.tree == 2:
             raise KeyboardInterrupt
 
-    clf = SketchForestClassifier(n_trees=9, n_neighbors=0, rerank=None)
+    clf = SketchForestClassifier(n_trees=9, rerank=None)
     clf.fit(X[:900], Y[:900], eval_set=(X[900:], Y[900:]), callbacks=[lambda state: state.tree == 4])
     wanted = [100 * precision_at_k(Y[900:], ids, 1) for ids, _ in clf.staged_predict_topk(X[900:], 1)]
     assert clf.model_.n_trees == 4
@@ -269,8 +225,6 @@ def test_clone_pickle_and_search(rows):
         {"max_features": 1.5},
         {"bootstrap": "yes"},
         {"max_depth": -1},
-        {"n_neighbors": -1},
-        {"neighbor_weight": 2.0},
         {"rerank": "nearest"},
     ],
 )

@@ -6,7 +6,6 @@ import json
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
@@ -133,10 +132,7 @@ def test_damage_is_refused(edited, change):
 def good_forest(tmp_path_factory):
     path = tmp_path_factory.mktemp("good") / "forest.safetensors"
     X, Y = make_set(150, 6, 8, seed=1)
-    clf = SketchForestClassifier(n_trees=3, neighbor_weight=0.5).fit(
-        sp.csr_matrix((X > 0).astype(np.float32)), Y
-    )
-    clf.save(path)
+    SketchForestClassifier(n_trees=3).fit(X, Y).save(path)
     with safe_open(path, framework="np") as file:
         header = json.loads(file.metadata()["sparseleaf"])
     return load_file(path), header
@@ -147,21 +143,6 @@ def good_forest(tmp_path_factory):
     [
         *(drop(f"routed.{n}") for n in ("router_scale", "feature_weights", "unit_rows")),
         *(cut(f"routed.{n}") for n in ("router_scale", "router_weights", "router_bias", "unit_rows")),
-        *(drop(f"neighbours.{n}") for n in ("settings", "sizes", "values", "scale", "label_steps")),
-        *(cut(f"neighbours.{n}") for n in ("settings", "sizes", "values", "scale", "label_sizes", "steps")),
-        drop("neighbours.leaps"),
-        lambda tensors, header: tensors.update({"neighbours.leaps": np.array([[10**6, 1]], np.uint32)}),
-        lambda tensors, header: tensors.update({"neighbours.leaps": np.array([[0, 1]], np.uint32)}),
-        lambda tensors, header: tensors.update({"neighbours.leaps": np.array([[0, 2**31]], np.uint32)}),
-        lambda tensors, header: tensors.update({"neighbours.leaps": np.zeros((1, 3), np.uint32)}),
-        put("neighbours.settings", 0, 0),
-        put("neighbours.settings", 0, 1.5),
-        put("neighbours.settings", 0, np.inf),
-        put("neighbours.settings", 1, 1.5),
-        put("neighbours.settings", 1, np.nan),
-        put("neighbours.scale", 0, np.nan),
-        wide("neighbours.steps", 2**32 - 1),
-        wide("neighbours.label_steps", 2**32 - 1),
         put("routed.unit_rows", 0, 2),
         put("routed.router_scale", 0, np.inf),
         put("routed.router_bias", 0, np.nan),
