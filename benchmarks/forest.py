@@ -25,7 +25,7 @@ SMALL_ROWS = 2_000
 FOREST = {
     "bibtex": {"n_trees": 100},
     "delicious": {"n_trees": 150, "sketch_dim": 128},
-    "tibkat-gnd": {"n_trees": 40, "arity": 8},
+    "tibkat-gnd": {"n_trees": 30, "arity": 8},
     "made": {"n_trees": 20},
 }
 SEARCH = [
