@@ -23,10 +23,10 @@ MADE = {"n_rows": 129_000, "n_features": 20_000, "n_labels": 60_000, "labels_per
 MADE_TEST = 10_000
 SMALL_ROWS = 2_000
 FOREST = {
-    "bibtex": {"n_trees": 100},
-    "delicious": {"n_trees": 150, "sketch_dim": 128},
-    "tibkat-gnd": {"n_trees": 30, "arity": 8},
-    "made": {"n_trees": 20},
+    "bibtex": {"n_trees": 100, "rerank": "cosine"},
+    "delicious": {"n_trees": 150, "sketch_dim": 128, "rerank": "cosine"},
+    "tibkat-gnd": {"n_trees": 10},
+    "made": {"n_trees": 20, "rerank": "cosine"},
 }
 SEARCH = [
     {},
@@ -41,9 +41,10 @@ SEARCH = [
     {"router_weights": 1000},
     {"max_features": 0.5},
     {"bootstrap": True},
-    {"n_neighbors": 0},
     {"rerank": None},
+    {"rerank": "cosine"},
     {"rerank": "log"},
+    {"rerank": "boosted"},
 ]
 
 
@@ -103,10 +104,9 @@ def forest(data, name, small, settings, validate=False):
         saved.predict_topk(X_test[:1], 5)
         (labels, _), taken = measured(lambda: saved.predict_topk(X_test, 5))
         one = min(measured(lambda i=i: saved.predict_topk(X_test[i : i + 1], 5))[1] for i in range(20))
-    trees = replace(classifier.model_, neighbours=None, rerank=None).topk(X_test, 5, None, THREADS)[0]
+    trees = replace(classifier.model_, rerank=None).topk(X_test, 5, None, THREADS)[0]
     return figures(labels, Y_test, Y, seconds, cpu, taken, size) | {
         "one_row_ms": 1e3 * one,
-        "neighbor_weight": classifier.neighbor_weight_,
         "rerank_weight": classifier.rerank_weight_,
         "trees alone": {f"P@{k}": value for k, value in _precision(evaluate(Y_test, trees)).items()},
     }

@@ -39,8 +39,8 @@ def main():
     other = np.round(rng.normal(size=(12, 6)), 2).astype(np.float32)
     names = [NAMES[np.flatnonzero(row)].tolist() for row in Y]
     flags = sp.csr_matrix((X > 0).astype(np.float32))
-    votes = SketchForestClassifier(n_trees=3, arity=3, n_neighbors=5, neighbor_weight=0.5, rerank_weight=0.5)
-    make("forest-v3", votes, flags, names, other)
+    ranked = SketchForestClassifier(n_trees=3, arity=3, rerank="cosine", rerank_weight=0.5)
+    make("forest-v3", ranked, flags, names, other)
     make(
         "forest-v3-dense", SketchForestClassifier(n_trees=2, arity=2, rerank=None), X, sp.csr_matrix(Y), other
     )

@@ -74,9 +74,7 @@ def test_a_tree_does_not_depend_on_how_many_there_are(rows):
 @pytest.mark.parametrize("parameters", [{}, {"arity": 4}, {"min_samples_leaf": 10}, {"max_depth": 2}])
 def test_training_rows_reach_the_leaves_they_were_put_in(rows, parameters):
     X, Y = rows
-    clf = SketchForestClassifier(n_trees=2, leaf_labels=None, rerank=None, **parameters).fit(
-        X, Y
-    )
+    clf = SketchForestClassifier(n_trees=2, leaf_labels=None, rerank=None, **parameters).fit(X, Y)
     trees, reached = clf.model_.trees, clf.model_.leaves(X, 2)
     sizes = np.asarray(reached.sum(axis=0)).ravel()
     assert sizes.min() >= clf.min_samples_leaf
