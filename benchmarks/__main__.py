@@ -34,14 +34,20 @@ def parse(given: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=Path("results"), help="folder of the records")
     parser.add_argument("--suite", nargs="+", choices=SUITES, default=list(SUITES), metavar="NAME")
     parser.add_argument("--only", nargs="+", choices=SYSTEMS, default=list(SYSTEMS), metavar="SYSTEM")
-    parser.add_argument("--time-limit", type=float, metavar="S", help="of every process, instead of its suite's")
-    parser.add_argument("--memory-limit", type=float, metavar="GB", default=MEMORY_GB, help="of every process")
+    parser.add_argument(
+        "--time-limit", type=float, metavar="S", help="of every process, instead of its suite's"
+    )
+    parser.add_argument(
+        "--memory-limit", type=float, metavar="GB", default=MEMORY_GB, help="of every process"
+    )
     parser.add_argument("--again", action="store_true", help="run also what is done")
     parser.add_argument("--redraw", action="store_true", help="run nothing, draw the page")
     parser.add_argument("--no-page", action="store_true", help="run, and leave the page as it is")
     parser.add_argument("--list", action="store_true", help="say what would be run, and run nothing")
     parser.add_argument("--quick", action="store_true", help="compare speed with the committed baseline")
-    parser.add_argument("--write-baseline", action="store_true", help="with --quick: what is measured is the baseline")
+    parser.add_argument(
+        "--write-baseline", action="store_true", help="with --quick: what is measured is the baseline"
+    )
     arguments = parser.parse_args(given)
     for name in ("time_limit", "memory_limit"):
         value = getattr(arguments, name)
@@ -62,7 +68,9 @@ def wanted(arguments: argparse.Namespace, console: Console) -> list[Job]:
                 console.print(f"{name}: left out, its set is wanted; say where with --data.", markup=False)
                 continue
             if not (Path(arguments.data) / suite.needs).is_dir():
-                console.print(f"{name}: left out, there is no {suite.needs} in {arguments.data}.", markup=False)
+                console.print(
+                    f"{name}: left out, there is no {suite.needs} in {arguments.data}.", markup=False
+                )
                 continue
         jobs += [job for job in suite.jobs() if job.key in arguments.only]
     return jobs
@@ -85,7 +93,9 @@ def in_words(record: Record) -> str:
 def run(arguments: argparse.Namespace, jobs: list[Job], console: Console) -> None:
     limits = Limits(arguments.memory_limit, arguments.time_limit)
     worst = sum(limits.seconds_of(job) for job in jobs) if arguments.time_limit else worst_seconds(jobs)
-    console.print(f"{len(jobs)} processes, {worst / 60:.0f} minutes should each use all of its time; most do not.")
+    console.print(
+        f"{len(jobs)} processes, {worst / 60:.0f} minutes should each use all of its time; most do not."
+    )
     columns = (TextColumn("{task.description:46s}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         bar = progress.add_task("", total=len(jobs))
@@ -97,7 +107,9 @@ def run(arguments: argparse.Namespace, jobs: list[Job], console: Console) -> Non
                 continue
             progress.advance(bar)
             if ran:
-                console.print(f"{job.name}: {in_words(record)}", markup=False, highlight=False, soft_wrap=True)
+                console.print(
+                    f"{job.name}: {in_words(record)}", markup=False, highlight=False, soft_wrap=True
+                )
 
 
 def main() -> int:

@@ -1,7 +1,8 @@
 """The benchmark page, from records: `docs/benchmarks.md`, its pictures, and a block of the README.
 
 In: `docs/results/benchmarks.json`, the records of all jobs. Out: text that depends on nothing else, so that a test can
-tell whether it is up to date; a picture carries a digest of what is drawn in it for the same reason. No number is typed.
+tell whether it is up to date; a picture carries a digest of what is drawn in it, for the same reason. No number of ours
+or of a peer is typed by hand.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +32,12 @@ SHOWN = {
     "numbers": (("RMSE", ("RMSE",), 4), ("aRRMSE", ("aRRMSE",), 4)),
     "ranking": (("NDCG@5", ("NDCG@5",), 4), ("NDCG@10", ("NDCG@10",), 4), ("MAP", ("MAP",), 4)),
 }
-COSTS = (
-    ("train_seconds", "trains", 1.0),
-    ("predict_ms_per_row", "predicts", 1.0),
-    ("model_bytes", "is smaller", 1.0),
-    ("peak_bytes", "takes less memory", 1.0),
-)
+COSTS = {
+    "train_seconds": "with 1/{} of the training time",
+    "predict_ms_per_row": "with 1/{} of the prediction time",
+    "model_bytes": "with a model of 1/{} the size",
+    "peak_bytes": "with 1/{} of the memory",
+}
 
 
 # ---------------------------------------------------------------------------------------------------- what there is
@@ -66,7 +66,11 @@ def update(out: Path) -> None:
     write_results(NUMBERS, {"records": {name: records[name] for name in sorted(records)}})
     PAGE.write_text(page(records))
     README.write_text(readme(records))
-    for name, drawing in pictures(records).items():
+    drawings = pictures(records)
+    for path in (DOCS / "images").glob(picture_name_of("*")):
+        if path.name not in drawings:
+            path.unlink()
+    for name, drawing in drawings.items():
         drawing.save(DOCS / "images" / name)
 
 
@@ -102,11 +106,12 @@ def ranked(found: dict[str, Record], metric: str) -> list[str]:
 
 
 def significant(value: float, digits: int = 3) -> str:
-    """Three digits that count, without an exponent."""
+    """Digits that count, without an exponent."""
     if value == 0:
         return "0"
-    places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
-    return f"{round(value, digits - 1 - math.floor(math.log10(abs(value)))):,.{places}f}"
+    rounded = float(f"{value:.{digits}g}")
+    places = max(0, digits - 1 - math.floor(math.log10(abs(rounded))))
+    return f"{rounded:,.{places}f}"
 
 
 def metric_text(record: Record, names: tuple[str, ...], digits: int) -> str:
@@ -154,7 +159,9 @@ def page(records: Records) -> str:
     parts = [head(records)]
     if records:
         parts += [losses(records)]
-        parts += [section(records, suite) for suite in SUITES.values() if not suite.axis and has(records, suite)]
+        parts += [
+            section(records, suite) for suite in SUITES.values() if not suite.axis and has(records, suite)
+        ]
         sweeps = [sweep(records, suite) for suite in SUITES.values() if suite.axis and has(records, suite)]
         parts += [sweep_head(), *sweeps] if sweeps else []
         parts += [settings(), machines(records)]
@@ -176,10 +183,10 @@ pip install ".[bench]"
 python -m benchmarks --data DIR          # about an hour on two cores; cut off, it goes on where it stopped
 ```
 
-Every system on every set is a process of its own with a limit of time and of memory, on the same two threads. Ours are
-in **bold**. Seconds are those of training alone, with the binning and projecting that belong to it, without reading.
-Prediction is of all test rows at once, the best of up to five turns. The peak is of the whole process, the set included.
-A model's size is that of its file. [How to run it](reproduce.md), [settings](#settings) and
+Every system on every set is a process of its own with a limit of time and of memory, on the same number of threads.
+Ours are in **bold**. Seconds are those of training alone, with the binning and projecting that belong to it, without
+reading. Prediction is of all test rows at once, the best of up to five turns. The peak is of the whole process, the set
+included. A model's size is that of its file. [How to run it](reproduce.md), [settings](#settings) and
 [machine](#machine-and-versions).
 {nothing}"""
 
@@ -213,17 +220,29 @@ def section(records: Records, suite: Suite) -> str:
                     f"{record['peak_bytes'] / 1e9:.2f}",
                 ]
             )
-    note = f"\n† stopped when three quarters of its time had passed: {'; '.join(notes)} rounds.\n" if notes else ""
+    note = (
+        f"\n† stopped when three quarters of its time had passed: {'; '.join(notes)} rounds.\n"
+        if notes
+        else ""
+    )
     figure = ""
-    if suite.figure and figure_points(records, suite):
-        name = picture_name(suite)
-        figure = f"\n![{metric} against prediction time, model size and training time](images/{name})\n"
+    if picture_name(suite) in pictures(records):
+        figure = f"\n![{metric} against prediction time, model size and training time](images/{picture_name(suite)})\n"
     return f"""## {suite.title}
 
-{suite.about} Every process had {suite.seconds:g} s{", one thread" if suite.threads == 1 else ""}.
+{suite.about} {limits(records, suite)}
 
 {table(heads, rows)}
 {note}{figure}"""
+
+
+def limits(records: Records, suite: Suite) -> str:
+    """What every process of a suite had, as it was when it ran."""
+    found = [record for case in suite.cases for record in of_suite(records, suite, case).values()]
+    seconds = sorted({f"{record['limits']['seconds']:g}" for record in found}, key=float)
+    memory = sorted({f"{record['limits']['memory_gb']:g}" for record in found}, key=float)
+    threads = "one thread" if suite.threads == 1 else f"{suite.threads} threads"
+    return f"Every process had {' or '.join(seconds)} s, {' or '.join(memory)} GB and {threads}."
 
 
 def sweep_head() -> str:
@@ -242,9 +261,12 @@ def sweep(records: Records, suite: Suite) -> str:
             rows.append([named(key), *cells])
     heads = [f"training, s, by {suite.axis}", *(f"{int(case):,}" for case in suite.cases)]
     figure = ""
-    if figure_points(records, suite):
+    if picture_name(suite) in pictures(records):
         figure = f"\n![Seconds, milliseconds and memory by {suite.axis}](images/{picture_name(suite)})\n"
-    return f"### {suite.title}\n\n{table(heads, rows)}\n{figure}"
+    had = limits(records, suite)
+    if suite.axis in ("threads", "workers"):
+        had = had.rpartition(" and ")[0] + ", and 100,000 rows."
+    return f"### {suite.title}\n\n{had}\n\n{table(heads, rows)}\n{figure}"
 
 
 def sweep_cell(record: Record | None) -> str:
@@ -275,8 +297,9 @@ def settings() -> str:
     ).replace("---:", "---")
     return f"""## Settings
 
-No system's settings were chosen on test rows for this page; what "turned" means, and what had been seen before, is on
-[the results page](results.md). Peers have their defaults or the suite's settings, which are not turned for anyone.
+Nothing was turned for this page. Ours that are "turned" come from earlier searches on held-out training rows; which
+test results had been seen by then is on [the results page](results.md). Peers have their defaults or the suite's
+settings, which were not turned for anyone: a peer that is turned as long would do better.
 
 {systems}
 
@@ -288,9 +311,9 @@ Besides:
 
 {own}
 
-Boosters and forests stop training after {SOFT_SHARE:.0%} of their process's time and are measured as they are then
-(†). Where there is a model an output and a part of them shows that all would take twice the time there is, it is given
-up, and what all would take is said.
+Boosters and forests stop training after {100 * SOFT_SHARE:.0f} % of their process's time and are measured as they
+are then (†). Where there is a model for every output and a part of them shows that all would take twice the time there
+is, it is given up, and what all would take is said; so are boosters where only cost is asked for.
 """
 
 
@@ -308,10 +331,14 @@ def machines(records: Records) -> str:
     for about, titles in by_machine.items():
         found = json.loads(about)
         versions = ", ".join(
-            f"{name} {value}" for name, value in found.items() if name not in ("cpu", "cores", "system", "python")
+            f"{name} {value}"
+            for name, value in found.items()
+            if name not in ("cpu", "cores", "system", "python")
         )
         suites = "" if len(by_machine) == 1 else f"{', '.join(titles)}: "
-        lines.append(f"- {suites}{found['cpu']}, {found['cores']} cores, Python {found['python']}; {versions}")
+        lines.append(
+            f"- {suites}{found['cpu']}, {found['cores']} cores, Python {found['python']}; {versions}"
+        )
     warning = ""
     if busy:
         warning = f"\nOthers used the machine during {', '.join(sorted(busy))}: times there are too long.\n"
@@ -333,7 +360,7 @@ def losses(records: Records) -> str:
             if text:
                 lines.append(f"- **{suite.title if len(suite.cases) == 1 else case}.** {text}")
     for suite in SUITES.values():
-        if suite.axis and (text := cost_comparison(records, suite)):
+        if suite.axis and suite.figure and (text := cost_comparison(records, suite)):
             lines.append(f"- **{suite.title}.** {text}")
     return "## Where we lose\n\n" + ("\n".join(lines) or "Nothing to compare yet.") + "\n"
 
@@ -347,27 +374,25 @@ def comparison(found: dict[str, Record], metric: str) -> str:
         return ""
     own, peer = ours[0], peers[0]
     gap = lead(found[peer], found[own], metric)
-    values = f"{value_text(found[peer], metric)} against {value_text(found[own], metric)}"
+    values = f"{metric} {value_text(found[peer], metric)} against {value_text(found[own], metric)}"
     noise = noise_of(found[peer], found[own], metric)
     if gap > noise:
-        text = f"{SYSTEMS[peer].name} is ahead of our best, {SYSTEMS[own].name}: {metric} {values}."
+        text = f"Ahead of our best, {SYSTEMS[own].name}: {SYSTEMS[peer].name}, {values}."
     elif gap > -noise:
-        text = f"{SYSTEMS[peer].name} is level with our best, {SYSTEMS[own].name}: {metric} {values}, within the noise."
+        text = f"Level with our best, {SYSTEMS[own].name}: {SYSTEMS[peer].name}, {values}, within the noise."
     else:
-        text = f"No peer reaches {SYSTEMS[own].name}; next is {SYSTEMS[peer].name}: {metric} {values}."
+        text = f"No peer reaches {SYSTEMS[own].name}; next is {SYSTEMS[peer].name}, {values}."
     as_good = [key for key in peers if lead(found[key], found[own], metric) >= -tolerance(metric)]
-    cheaper = []
-    for cost, verb, _ in COSTS:
+    cheaper: dict[str, list[str]] = {}
+    for cost, how in COSTS.items():
         better = [key for key in as_good if found[key][cost] * 1.1 < found[own][cost]]
         if better:
             best = min(better, key=lambda key: found[key][cost])
-            times = found[own][cost] / found[best][cost]
-            how = f"{verb} {significant(times, 2)} times as fast" if verb in ("trains", "predicts") else verb
-            if verb not in ("trains", "predicts"):
-                how = f"{verb} (1/{significant(times, 2)})"
-            cheaper.append(f"{SYSTEMS[best].name} {how}")
+            times = significant(found[own][cost] / found[best][cost], 2)
+            cheaper.setdefault(SYSTEMS[best].name, []).append(how.format(times))
     if cheaper:
-        text += f" Within {tolerance_text(metric)} of it or better, {'; '.join(cheaper)}."
+        told = "; ".join(f"{name} {', '.join(how)}" for name, how in cheaper.items())
+        text += f" As good, to {tolerance_text(metric)}, and cheaper: {told}."
     return text
 
 
@@ -408,13 +433,9 @@ def cost_comparison(records: Records, suite: Suite) -> str:
         own = min(ours, key=lambda key: found[key]["train_seconds"])
         faster = [k for k in peers if found[k]["train_seconds"] * 1.1 < found[own]["train_seconds"]]
         if faster:
-            names = ", ".join(SYSTEMS[key].name for key in faster)
-            verb = "trains" if len(faster) == 1 else "train"
-            texts.append(f"with {int(case):,}, {names} {verb} faster than {SYSTEMS[own].name}")
-    if texts:
-        text = "; ".join(texts) + "."
-        return text[0].upper() + text[1:]
-    return ""
+            names = " and ".join(SYSTEMS[key].name for key in faster)
+            texts.append(f"{int(case):,} {suite.axis} by {names} (ours: {SYSTEMS[own].name})")
+    return f"Trained faster than by our fastest: {'; '.join(texts)}." if texts else ""
 
 
 # ---------------------------------------------------------------------------------------------------- pictures
@@ -474,7 +495,9 @@ class Drawing:
         for point in self.points:
             style = style_of(point["key"])
             for ax, (cost, _, unit) in zip(axes, PANELS, strict=True):
-                ax.plot(point[cost] / unit, point[metric], linestyle="", label=SYSTEMS[point["key"]].name, **style)
+                ax.plot(
+                    point[cost] / unit, point[metric], linestyle="", label=SYSTEMS[point["key"]].name, **style
+                )
         for ax, (_, title, _) in zip(axes, PANELS, strict=True):
             ax.set_xscale("log")
             ax.set_xlabel(title)
@@ -507,7 +530,11 @@ def style_of(key: str) -> dict[str, Any]:
 
 
 def picture_name(suite: Suite) -> str:
-    return f"benchmark-{suite.name}.svg"
+    return picture_name_of(suite.name)
+
+
+def picture_name_of(name: str) -> str:
+    return f"benchmark-{name}.svg"
 
 
 def figure_points(records: Records, suite: Suite) -> list[dict[str, Any]]:
@@ -525,9 +552,10 @@ def figure_points(records: Records, suite: Suite) -> list[dict[str, Any]]:
 
 def pictures(records: Records) -> dict[str, Drawing]:
     """All pictures of the page by file name."""
-    wanted: Iterator[Suite] = (suite for suite in SUITES.values() if suite.figure or suite.axis)
     return {
-        picture_name(suite): Drawing(points, suite) for suite in wanted if (points := figure_points(records, suite))
+        picture_name(suite): Drawing(points, suite)
+        for suite in SUITES.values()
+        if suite.figure and (points := figure_points(records, suite))
     }
 
 
@@ -543,8 +571,9 @@ def readme(records: Records) -> str:
     suite = SUITES[README_SUITE]
     made = ""
     if figure_points(records, suite):
+        about = f"{main_metric(suite)} against prediction time, model size and training time, all systems"
         made = f"""
-![{main_metric(suite)} against prediction time, model size and training time, all systems](docs/images/{picture_name(suite)})
+![{about}](docs/images/{picture_name(suite)})
 
 *{suite.title}: all systems of [the benchmark page](docs/benchmarks.md), made by `python -m benchmarks`.*
 

@@ -183,6 +183,7 @@ def sweep(axis: str, title: str, cases: dict[int, tuple[int, int, int]], **chang
         case_own=given.get("case_own", {}),
         threads=given.get("threads", 2),
         axis=axis,
+        figure=len(cases) > 2,
     )
 
 
@@ -285,14 +286,14 @@ SUITES = {
         sweep(
             "threads",
             "More threads",
-            {n: (100_000, FEATURES, OUTPUTS) for n in (1, 2)},
+            dict.fromkeys((1, 2), (100000, FEATURES, OUTPUTS)),
             systems=("sparse-gbdt", "ldsm", "sketch-forest", "parabel", "plt"),
             seconds=80,
         ),
         sweep(
             "workers",
             "More workers",
-            {n: (100_000, FEATURES, OUTPUTS) for n in (1, 2)},
+            dict.fromkeys((1, 2), (100000, FEATURES, OUTPUTS)),
             systems=("mpi",),
             seconds=80,
             threads=1,

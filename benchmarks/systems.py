@@ -45,6 +45,7 @@ class Pace:
         self.seconds = seconds
         self.may_stop = may_stop
         self.began = time.perf_counter()
+        self.first = 0.0
         self.rounds: int | None = None
         self.wanted: int | None = None
 
@@ -60,10 +61,16 @@ class Pace:
         return time.perf_counter() - self.began > self.seconds
 
     def check(self, done: int, wanted: int, what: str) -> None:
-        """Give up where it is clear from a part that the whole takes twice the time there is."""
+        """Give up where it is clear from a part that the whole takes twice the time there is.
+
+        The first step, with all that is done but once, says nothing of the others.
+        """
         passed = time.perf_counter() - self.began
-        whole = passed / done * wanted
-        if whole > 2 * self.seconds and (done >= 3 or passed > self.seconds / 4) and passed > 1:
+        if done == 1:
+            self.first = passed
+            return
+        whole = self.first + (passed - self.first) / (done - 1) * (wanted - 1)
+        if whole > 2 * self.seconds and (done >= 4 or passed > self.seconds / 2):
             raise TooSlow(whole, done, wanted, what)
 
 
@@ -273,7 +280,10 @@ class LightGBM:
                 rows.set_label(y)
                 found[j] = lightgbm.train(parameters, rows, self.task.n_trees, keep_training_booster=True)
                 found[j].free_dataset()
-                self.task.pace.check(len(found), -(-n_outputs // self.task.threads), "outputs of a thread")
+                if share == 0:
+                    self.task.pace.check(
+                        len(found), -(-n_outputs // self.task.threads), "outputs of a thread"
+                    )
             return found
 
         self.n_outputs = n_outputs
@@ -419,7 +429,9 @@ class HistGradientBoosting(Sklearn):
         if self.task.kind == "classes":
             self.model = HistGradientBoostingClassifier(**parameters).fit(X, split.Y)
             return
-        kind = HistGradientBoostingRegressor if self.task.kind == "numbers" else HistGradientBoostingClassifier
+        kind = (
+            HistGradientBoostingRegressor if self.task.kind == "numbers" else HistGradientBoostingClassifier
+        )
         columns = split.Y.tocsc() if sp.issparse(split.Y) else split.Y
         self.model = {}
         for j in range(columns.shape[1]):
@@ -634,7 +646,7 @@ SYSTEMS = {
         True,
     ),
     "sparse-gbdt-turned": System(
-        "SparseGBDT, turned",
+        "SparseGBDT (turned)",
         "sparseleaf",
         ("labels",),
         sparse_gbdt,
@@ -649,7 +661,7 @@ SYSTEMS = {
         "SketchForest", "sparseleaf:SketchForestClassifier", ("labels",), sketch_forest, "its defaults", True
     ),
     "sketch-forest-reranked": System(
-        "SketchForest, re-ranked",
+        "SketchForest (re-ranked)",
         "sparseleaf:SketchForestClassifier",
         ("labels",),
         sketch_forest,
@@ -657,21 +669,21 @@ SYSTEMS = {
         True,
     ),
     "lambdamart": System(
-        "GBDTRanker, LambdaMART", "sparseleaf", ("ranking",), ranker, "the suite's settings", True
+        "GBDTRanker (LambdaMART)", "sparseleaf", ("ranking",), ranker, "the suite's settings", True
     ),
-    "gbrank": System("GBDTRanker, GBRank", "sparseleaf", ("ranking",), ranker, "rate 0.3", True),
+    "gbrank": System("GBDTRanker (GBRank)", "sparseleaf", ("ranking",), ranker, "rate 0.3", True),
     "smoothdcg": System(
-        "GBDTRanker, SmoothDCG", "sparseleaf", ("ranking",), ranker, "the suite's settings", True
+        "GBDTRanker (SmoothDCG)", "sparseleaf", ("ranking",), ranker, "the suite's settings", True
     ),
     "xgboost-vector": System(
-        "XGBoost, vector leaves",
+        "XGBoost (vector leaves)",
         "xgboost",
         ALL,
         lambda task: XGBoost(task, vector=True),
         "the suite's settings; `multi_output_tree`, hist, dense targets",
     ),
     "xgboost": System(
-        "XGBoost, a tree an output",
+        "XGBoost (one per output)",
         "xgboost",
         (*ALL, "ranking"),
         lambda task: XGBoost(task, vector=False),
@@ -740,12 +752,22 @@ SYSTEMS = {
         f"labels: {NEIGHBOURS}, votes by cosine; else 5, features standardised (not MNIST's)",
     ),
     "centroids": System(
-        "label centroids", "sklearn", ("labels", "classes"), LabelCentroids, "labels: by cosine to the mean row"
+        "label centroids",
+        "sklearn",
+        ("labels", "classes"),
+        LabelCentroids,
+        "labels: by cosine to the mean row",
     ),
-    "mpi": System("SparseGBDT over MPI", "sparseleaf.engine.mpi mpi4py !mpiexec", ("labels",), OverMPI, "a thread a worker", True),
+    "mpi": System(
+        "SparseGBDT over MPI",
+        "sparseleaf.engine.mpi mpi4py !mpiexec",
+        ("labels",),
+        OverMPI,
+        "a thread a worker",
+        True,
+    ),
 }
 
 
 def folder_bytes(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-

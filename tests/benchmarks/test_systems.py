@@ -7,8 +7,9 @@ import warnings
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
-from benchmarks import suites, systems, worker
+from benchmarks import worker
 from benchmarks.sets import Split, read_arff
 from benchmarks.suites import SUITES, Job
 from benchmarks.systems import SYSTEMS, Pace, Task, TooSlow, folder_bytes, top
@@ -54,7 +55,12 @@ def tiny(kind):
 
 
 PAIRS = [(key, kind) for key, system in SYSTEMS.items() for kind in system.kinds if key != "mpi"]
-CHANCE = {"labels": ("P@1", 20), "classes": ("accuracy", 60), "numbers": ("aRRMSE", 0.9), "ranking": ("NDCG@5", 0.7)}
+CHANCE = {
+    "labels": ("P@1", 20),
+    "classes": ("accuracy", 60),
+    "numbers": ("aRRMSE", 0.9),
+    "ranking": ("NDCG@5", 0.7),
+}
 
 
 @pytest.mark.parametrize(("key", "kind"), PAIRS)
@@ -68,7 +74,7 @@ def test_system_learns_something(key, kind, tmp_path):
         settings |= {"subsample": 0.8, "colsample_bytree": 0.8}
     model = system.make(Task(kind, settings, OWN.get(key, {}), 2, pace))
     split = tiny(kind)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore")  # of the peers
         if hasattr(model, "prepare"):
             (tmp_path / "work").mkdir()
@@ -103,22 +109,25 @@ def test_a_training_that_may_not_stop_is_given_up_early_and_says_what_it_would_t
     now = [0.0]
     monkeypatch.setattr(time, "perf_counter", lambda: now[0])
     pace = Pace(10, may_stop=False)
-    now[0] = 2.0
-    assert not pace.after(2, 100)  # two rounds say too little
-    now[0] = 3.0
-    with pytest.raises(TooSlow, match="3 of 100 rounds; all would take about 100 s") as caught:
-        pace.after(3, 100)
-    assert caught.value.seconds == 100
-    pace.begin()
-    now[0] = 3.5
-    assert not pace.after(3, 100)  # begun anew
+    now[0] = 4.0
+    assert not pace.after(1, 101)  # the first may have had more to do
+    now[0] = 4.5
+    assert not pace.after(2, 101)
+    now[0] = 5.0
+    assert not pace.after(3, 101)  # few rounds say little
+    now[0] = 5.5
+    with pytest.raises(TooSlow, match="4 of 101 rounds; all would take about 54 s") as caught:
+        pace.after(4, 101)
+    assert caught.value.seconds == 54
+    now[0] = 4.03
+    assert not pace.after(4, 101)  # 5 s in all
+    assert pace.rounds == 4
 
 
 def test_suites_name_systems_of_their_kind_and_jobs_have_names_of_their_own():
     jobs = [job for suite in SUITES.values() for job in suite.jobs()]
     assert all(job.suite.kind in job.system.kinds for job in jobs)
     assert len({job.name for job in jobs}) == len(jobs)
-    assert suites.worst_seconds(jobs) < 4 * 3600
 
 
 def test_a_sweep_of_threads_runs_with_them():
@@ -131,7 +140,9 @@ def test_arff(tmp_path):
 
     path = tmp_path / "a.arff.gz"
     with gzip.open(path, "wt") as file:
-        file.write("% c\n@relation r\n@attribute a numeric\n@attribute b numeric\n@DATA\n 1.5, ?,\n\n% c\n2,3\n")
+        file.write(
+            "% c\n@relation r\n@attribute a numeric\n@attribute b numeric\n@DATA\n 1.5, ?,\n\n% c\n2,3\n"
+        )
     np.testing.assert_array_equal(read_arff(path), [[1.5, np.nan], [2, 3]])
 
 
