@@ -11,8 +11,10 @@ Records go to --out, a file for every process; started again, it goes on where i
 from __future__ import annotations
 
 import argparse
+import runpy
 import signal
 import sys
+import time
 from pathlib import Path
 
 from rich.console import Console
@@ -40,6 +42,7 @@ def parse(given: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--memory-limit", type=float, metavar="GB", default=MEMORY_GB, help="of every process"
     )
+    parser.add_argument("--minutes", type=float, metavar="M", help="start no process after so many")
     parser.add_argument("--again", action="store_true", help="run also what is done")
     parser.add_argument("--redraw", action="store_true", help="run nothing, draw the page")
     parser.add_argument("--no-page", action="store_true", help="run, and leave the page as it is")
@@ -49,7 +52,7 @@ def parse(given: list[str] | None = None) -> argparse.Namespace:
         "--write-baseline", action="store_true", help="with --quick: what is measured is the baseline"
     )
     arguments = parser.parse_args(given)
-    for name in ("time_limit", "memory_limit"):
+    for name in ("time_limit", "memory_limit", "minutes"):
         value = getattr(arguments, name)
         if value is not None and value <= 0:
             parser.error(f"--{name.replace('_', '-')} {value:g}: must be above 0")
@@ -97,12 +100,18 @@ def run(arguments: argparse.Namespace, jobs: list[Job], console: Console) -> Non
         f"{len(jobs)} processes, {worst / 60:.0f} minutes should each use all of its time; most do not."
     )
     columns = (TextColumn("{task.description:46s}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    began = time.monotonic()
     with Progress(*columns, console=console, transient=True) as progress:
         bar = progress.add_task("", total=len(jobs))
         for job, record, ran in run_all(
             jobs, arguments.data or "", arguments.out, limits, again=arguments.again
         ):
             if record is None:
+                if arguments.minutes and time.monotonic() - began > 60 * arguments.minutes:
+                    console.print(
+                        f"{arguments.minutes:g} minutes are over; the same command goes on from here."
+                    )
+                    break
                 progress.update(bar, description=job.name)
                 continue
             progress.advance(bar)
@@ -118,14 +127,14 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that a process that runs is ended, too
     if arguments.quick:
         return quick.main(console, write=arguments.write_baseline)
-    jobs = wanted(arguments, console)
-    if arguments.list:
-        for job in jobs:
-            console.print(f"{job.name}  {job.suite.seconds:g} s", markup=False, highlight=False)
-        console.print(f"{len(jobs)} processes, {worst_seconds(jobs) / 60:.0f} minutes at most")
-        return 0
     code = 0
     if not arguments.redraw:
+        jobs = wanted(arguments, console)
+        if arguments.list:
+            for job in jobs:
+                console.print(f"{job.name}  {job.suite.seconds:g} s", markup=False, highlight=False)
+            console.print(f"{len(jobs)} processes, {worst_seconds(jobs) / 60:.0f} minutes at most")
+            return 0
         try:
             run(arguments, jobs, console)
         except KeyboardInterrupt:
@@ -133,6 +142,7 @@ def main() -> int:
             code = 130
     if not arguments.no_page:
         page.update(arguments.out)
+        runpy.run_path(str(page.DOCS / "make_results.py"), run_name="__main__")  # it quotes these numbers
         console.print(f"Written: {page.PAGE} and {page.NUMBERS}", soft_wrap=True)
     return code
 
