@@ -60,6 +60,17 @@ class EarlyStopping:
         values = state.history[self.metric]
         return len(values) - best_tree(values, higher_is_better=self.higher_is_better) >= self.rounds
 
+    def stops_at(self, values: Sequence[float]) -> int | None:
+        """After how many of these values it stopped; None if it did not."""
+        sign = 1 if self.higher_is_better else -1
+        best = 0
+        for i, value in enumerate(values):
+            if sign * value > sign * values[best]:
+                best = i
+            if i - best >= self.rounds:
+                return i + 1
+        return None
+
 
 def best_tree(values: Sequence[float], *, higher_is_better: bool = True) -> int:
     """The smallest number of trees that reached the best value."""

@@ -9,12 +9,11 @@ from __future__ import annotations
 import json
 import os
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from sparseleaf._files import replacing
+from sparseleaf._files import as_path, replacing
 from sparseleaf.boosting.tree import SET_BYTES
 from sparseleaf.model import Model
 from sparseleaf.model.leaves import leaf_vectors
@@ -105,7 +104,7 @@ def to_onnx(estimator: Any, path: str | os.PathLike[str] | None = None) -> Any:
     helper.set_model_props(proto, {"sparseleaf": json.dumps(_names(model))})
     onnx.checker.check_model(proto)
     if path is not None:
-        with replacing(Path(path)) as file:
+        with replacing(as_path(path)) as file:
             file.write(proto.SerializeToString(deterministic=True))
     return proto
 
@@ -144,7 +143,7 @@ def to_treelite(estimator: Any, path: str | os.PathLike[str] | None = None) -> A
     parts = _imported("treelite.model_builder", "to_treelite")
     found = _treelite_builder(model, meaning, parts).commit()
     if path is not None:
-        with replacing(Path(path)) as file:
+        with replacing(as_path(path)) as file:
             file.write(found.serialize_bytes())
     return found
 

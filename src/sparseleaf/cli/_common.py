@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sparseleaf._files import AnyPath, as_path, expand
+from sparseleaf._remote import RemotePath
+
 if TYPE_CHECKING:
     from scipy import sparse
 
@@ -28,12 +31,17 @@ class Format(StrEnum):
     SVMLIGHT = "svmlight"
 
 
-Model = Annotated[Path, typer.Argument(help="Model file, as [bold]train[/bold] wrote it.", metavar="MODEL")]
+# URLs of fsspec are paths too: see sparseleaf._files.as_path
+Model = Annotated[
+    Path,
+    typer.Argument(help="Model file, as [bold]train[/bold] wrote it.", metavar="MODEL", parser=as_path),
+]
 Data = Annotated[
     list[Path],
     typer.Argument(
         help="XC text, CSV, Parquet or svmlight; several files are one set, - is standard input.",
         metavar="DATA",
+        parser=as_path,
     ),
 ]
 DataFormat = Annotated[
@@ -113,7 +121,7 @@ class Columns:
 
 def read_rows(
     estimator: Any,
-    paths: Sequence[Path],
+    paths: Sequence[AnyPath],
     how: Reading,
     columns: Columns | None = None,
     *,
@@ -127,7 +135,7 @@ def read_rows(
     """
     if sum(str(path) == "-" for path in paths) > 1:
         raise ValueError("-: standard input is given twice; wanted once.")
-    paths = [STDIN if str(path) == "-" else path for path in paths]
+    paths = [STDIN if str(path) == "-" else path for path in expand(paths)]
     formats = [_format_of(path, how) for path in paths]
     for path, found in zip(paths, formats, strict=True):
         if found != formats[0]:
@@ -146,13 +154,13 @@ def read_rows(
     return _read_table(estimator, paths, formats[0], how, columns, labelled)
 
 
-def _format_of(path: Path, how: Reading) -> Format:
+def _format_of(path: AnyPath, how: Reading) -> Format:
     from sparseleaf.data.tables import guess_format
 
     return Format(guess_format(path) or Format.XC) if how.format is Format.AUTO else how.format
 
 
-def _read_xc(paths: Sequence[Path], how: Reading, columns: Columns | None) -> tuple[Any, Any]:
+def _read_xc(paths: Sequence[AnyPath], how: Reading, columns: Columns | None) -> tuple[Any, Any]:
     """X as wide as ``columns``, Y as wide as the widest file; without ``columns`` the files must agree."""
     from scipy import sparse
 
@@ -193,7 +201,7 @@ def _read_xc(paths: Sequence[Path], how: Reading, columns: Columns | None) -> tu
 
 def _read_table(
     estimator: Any,
-    paths: Sequence[Path],
+    paths: Sequence[AnyPath],
     format_: Format,
     how: Reading,
     columns: Columns | None,
@@ -278,14 +286,20 @@ def topk_ids(estimator: Any, X: Any, k: int, n_jobs: int | None) -> tuple[Any, A
     return estimator._topk_ids(X, k, None)  # type: ignore[no-any-return]
 
 
-def check_output(path: Path, option: str, inputs: Iterable[Path] = ()) -> None:
+def check_output(path: AnyPath, option: str, inputs: Iterable[AnyPath] = ()) -> None:
     """Refuse, before the work, a place where its result could not be written."""
+    inputs = list(inputs)
+    if path in inputs:
+        raise ValueError(f"{option} {path}: is read too, and would be overwritten.")
+    if isinstance(path, RemotePath):
+        path.check_writable()
+        return
     folder = path.parent
     if not folder.is_dir():
         raise ValueError(f"{option} {path}: there is no folder {folder}.")
     if path.exists() and not path.is_file():
         raise ValueError(f"{option} {path}: exists and is not a file.")
-    if any(path.exists() and one.exists() and path.samefile(one) for one in inputs):
+    if any(path.exists() and one.exists() and path.samefile(one) for one in inputs if isinstance(one, Path)):
         raise ValueError(f"{option} {path}: is read too, and would be overwritten.")
     check_folder(folder, option)
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from sparseleaf._files import as_path
 from sparseleaf.cli._common import Model, check_output, readable_bytes
 
 FORMATS = {".onnx": "to_onnx", ".treelite": "to_treelite", ".tl": "to_treelite"}
@@ -16,7 +17,12 @@ def export(
     model: Model,
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", help="File to write: .onnx, or .treelite (.tl) for treelite's own."),
+        typer.Option(
+            "--output",
+            "-o",
+            help="File to write: .onnx, or .treelite (.tl) for treelite's own.",
+            parser=as_path,
+        ),
     ],
 ) -> None:
     """Write a model for ONNX or treelite, whichever the name of the file says."""

@@ -11,9 +11,8 @@ import typer
 from sparseleaf.cli._common import AsJson, Model, readable_bytes
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from sparseleaf._arrays import Array
+    from sparseleaf._files import AnyPath
     from sparseleaf.model import Model as TrainedModel
     from sparseleaf.model import Trees
 
@@ -40,11 +39,12 @@ def inspect(model: Model, as_json: AsJson = False) -> None:
         _show(model, found)
 
 
-def describe(path: Path) -> dict[str, Any]:
+def describe(path: AnyPath) -> dict[str, Any]:
     """All that ``--json`` prints."""
     from safetensors import safe_open
 
     import sparseleaf
+    from sparseleaf._files import local_copy
     from sparseleaf.model import RoutedTrees
 
     estimator = sparseleaf.load(path)
@@ -55,7 +55,7 @@ def describe(path: Path) -> dict[str, Any]:
     size = path.stat().st_size
     importances = estimator.feature_importances_.tolist()
     best = sorted(range(len(importances)), key=lambda i: (-importances[i], i))[:TOP_FEATURES]
-    with safe_open(path, framework="np") as file:
+    with local_copy(path) as here, safe_open(here, framework="np") as file:
         parts = Counter[str]()
         for name in file.keys():  # noqa: SIM118
             parts[PARTS.get(name, name.partition(".")[0])] += file.get_tensor(name).nbytes
@@ -123,7 +123,7 @@ def tree_depths(trees: Trees) -> Array:
     return deepest
 
 
-def _show(path: Path, found: dict[str, Any]) -> None:
+def _show(path: AnyPath, found: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table

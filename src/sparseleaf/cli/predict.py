@@ -13,6 +13,7 @@ from typing import IO, Annotated, Any
 
 import typer
 
+from sparseleaf._files import AnyPath, as_path, replacing
 from sparseleaf.cli._common import (
     Columns,
     Data,
@@ -38,7 +39,9 @@ def predict(
     k: Annotated[int, typer.Option("-k", "--top", min=1, help="Labels a row.")] = 5,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="File to write, gzipped for .gz; - is stdout, the default."),
+        typer.Option(
+            "--output", "-o", help="File to write, gzipped for .gz; - is stdout, the default.", parser=as_path
+        ),
     ] = None,
     target: Target = None,
     format_: DataFormat = Format.AUTO,
@@ -132,9 +135,7 @@ def _quoted(label: object) -> str:
 
 
 @contextmanager
-def _opened(path: Path | None) -> Iterator[IO[bytes]]:
-    from sparseleaf._files import replacing
-
+def _opened(path: AnyPath | None) -> Iterator[IO[bytes]]:
     if path is not None:
         with replacing(path) as file:
             yield file

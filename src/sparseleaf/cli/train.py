@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
+from sparseleaf._files import AnyPath, as_path
 from sparseleaf.cli._common import (
     Columns,
     Data,
@@ -42,7 +43,7 @@ class Task(StrEnum):
 
 def train(
     data: Data,
-    model: Annotated[Path, typer.Option("--model", "-m", help="Model file to write.")],
+    model: Annotated[Path, typer.Option("--model", "-m", help="Model file to write.", parser=as_path)],
     method: Annotated[
         str, typer.Option(help="Which system trains: gbdt-sparse, gbdt-mo, ldsm or rank.")
     ] = "gbdt-sparse",
@@ -58,13 +59,32 @@ def train(
     target: Target = None,
     format_: DataFormat = Format.AUTO,
     qid: Qid = None,
-    valid: Annotated[Path | None, typer.Option(help="Rows to measure on after every tree.")] = None,
+    valid: Annotated[
+        Path | None, typer.Option(help="Rows to measure on after every tree.", parser=as_path)
+    ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Keep the trees so far in this file; the same command goes on from it.",
+            parser=as_path,
+        ),
+    ] = None,
+    checkpoint_every: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Trees between two checkpoints, 10 by default.")
+    ] = None,
     jobs: Jobs = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of all random draws.")] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="A line a tree.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
 ) -> None:
-    """Train a model. Ctrl-C keeps the trees grown so far."""
+    """Train a model. Ctrl-C keeps the trees grown so far.
+
+    With --checkpoint, the same command goes on where it was cut short. Files may be elsewhere: s3://…, hdfs://… and
+    what else fsspec knows, with the extra "remote".
+    """
+    if checkpoint_every is not None and checkpoint is None:
+        raise ValueError(f"--checkpoint-every {checkpoint_every}: wanted --checkpoint FILE with it.")
     if verbose and quiet:
         raise ValueError("--verbose and --quiet exclude each other.")
     given = {"n_jobs": jobs, "random_state": seed, "verbose": 2 if verbose else 0 if quiet else None}
@@ -73,14 +93,23 @@ def train(
     rounds = getattr(any_estimator, "early_stopping_rounds", None)
     if rounds is not None and valid is None:
         raise ValueError(f"early_stopping_rounds={rounds} needs --valid FILE to measure on.")
-    check_output(model, "--model", [*data, *([valid] if valid else [])])
+    inputs = [*data, *([valid] if valid else [])]
+    check_output(model, "--model", inputs)
+    keeping: dict[str, Any] = {}
+    if checkpoint is not None:
+        if checkpoint == model:
+            raise ValueError(f"--checkpoint {checkpoint}: is the model file too; wanted another.")
+        check_output(checkpoint, "--checkpoint", inputs)
+        keeping["checkpoint"] = checkpoint
+        if checkpoint_every is not None:
+            keeping["checkpoint_every"] = checkpoint_every
 
     how = Reading.of(format_, target, jobs, qid)
     rows = read_rows(any_estimator, data, how)
     watched = read_rows(any_estimator, [valid], how, Columns.of_rows(rows.X)) if valid else None
     estimator = _fitting(candidates, rows.Y)
     began = time.perf_counter()
-    interrupted = _fit(estimator, rows, watched)
+    interrupted = _fit(estimator, rows, watched, keeping)
     seconds = time.perf_counter() - began
     estimator.save(model)
     if interrupted or not quiet:
@@ -141,7 +170,7 @@ def _fitting(candidates: dict[str, ModelEstimator], Y: Any) -> Any:
     return candidates["regression" if numbers else "classification"]
 
 
-def summary(estimator: Any, seconds: float, path: Path) -> str:
+def summary(estimator: Any, seconds: float, path: AnyPath) -> str:
     """What came out, in one line."""
     text = (
         f"wrote {path}: {estimator.model_.n_trees} trees in {seconds:.1f} s,"
@@ -154,7 +183,7 @@ def summary(estimator: Any, seconds: float, path: Path) -> str:
     return text
 
 
-def _fit(estimator: Any, rows: Rows, watched: Rows | None) -> bool:
+def _fit(estimator: Any, rows: Rows, watched: Rows | None, more: dict[str, Any]) -> bool:
     """Train; whether Ctrl-C ended it early. ``fit`` then keeps its trees and warns."""
     interrupted = False
     show = warnings.showwarning
@@ -171,12 +200,11 @@ def _fit(estimator: Any, rows: Rows, watched: Rows | None) -> bool:
         interrupted |= str(message).startswith("interrupted")
         show(message, category, filename, lineno, file, line)
 
-    more: dict[str, Any] = {}
     eval_set: tuple[Any, ...] | None = None if watched is None else (watched.X, watched.Y)
     if hasattr(estimator, "rank"):
         if rows.qid is None or (watched is not None and watched.qid is None):
             raise ValueError("rank: found rows without queries; wanted svmlight with qid:, or --qid COLUMN.")
-        more = {"qid": rows.qid}
+        more = {**more, "qid": rows.qid}
         eval_set = None if watched is None else (watched.X, watched.Y, watched.qid)
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)  # whatever the environment says: a model may hang on it

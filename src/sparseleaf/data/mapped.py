@@ -22,7 +22,7 @@ from scipy import sparse
 
 from sparseleaf import _kernels
 from sparseleaf._arrays import effective_n_jobs
-from sparseleaf._files import GZIP_MAGIC, drafting
+from sparseleaf._files import GZIP_MAGIC, AnyPath, as_path, drafting, local_copy
 from sparseleaf.data.targets import encode_targets
 from sparseleaf.data.xc import PathLike, _features
 
@@ -61,17 +61,17 @@ def map_xc(path: PathLike, folder: PathLike, *, n_jobs: int | None = None) -> No
     The text is read a block of lines at a time: a file may be larger than memory. Errors are those of
     :func:`~sparseleaf.data.load_xc`; their line numbers count from the named line.
     """
-    path = Path(path)
-    threads = effective_n_jobs(n_jobs)
-    with path.open("rb") as raw:
+    source, threads = as_path(path), effective_n_jobs(n_jobs)
+    with local_copy(source) as here, here.open("rb") as raw:
         packed = raw.read(2) == GZIP_MAGIC
-    with gzip.open(path, "rb") if packed else path.open("rb") as file:
+        raw.seek(0)
+        file = gzip.GzipFile(fileobj=raw) if packed else raw
         head = file.readline()
         try:
             n_rows, n_features, n_labels = (int(word) for word in head.split())
         except ValueError:
-            raise ValueError(f"{path}: line 1: found {head[:60]!r}; wanted three numbers, N D L") from None
-        blocks = _parsed(path, file, n_features, n_labels, threads)
+            raise ValueError(f"{source}: line 1: found {head[:60]!r}; wanted three numbers, N D L") from None
+        blocks = _parsed(source, file, n_features, n_labels, threads)
         _write(Path(folder), n_features, n_labels, blocks, n_rows)
 
 
@@ -127,7 +127,7 @@ Block = tuple[sparse.csr_matrix, sparse.csr_matrix]
 
 
 def _parsed(
-    path: Path, file: Iterable[bytes], n_features: int, n_labels: int, threads: int
+    path: AnyPath, file: Iterable[bytes], n_features: int, n_labels: int, threads: int
 ) -> Iterator[Block]:
     line, rows = 1, iter(file)
     while True:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
-from sparseleaf._files import read_bytes
+from sparseleaf._files import AnyPath, read_bytes
 
 __all__ = ["load_svmlight"]
 
@@ -33,7 +32,7 @@ _REASONS = {
 """What the reader's errors mean, by what is in them."""
 
 
-def load_svmlight(paths: Sequence[Path]) -> tuple[sparse.csr_matrix, Any, NDArray[np.int64] | None]:
+def load_svmlight(paths: Sequence[AnyPath]) -> tuple[sparse.csr_matrix, Any, NDArray[np.int64] | None]:
     """Read files as one set.
 
     Feature ids are columns, as they stand: files may count from 0 or from 1, and in the latter column 0 is
@@ -81,7 +80,7 @@ def _parse(text: bytes, several: bool) -> tuple[sparse.csr_matrix, Any]:
     return X, y
 
 
-def _parse_or_explain(path: Path, text: bytes) -> tuple[sparse.csr_matrix, Any]:
+def _parse_or_explain(path: AnyPath, text: bytes) -> tuple[sparse.csr_matrix, Any]:
     try:
         return _parse(text, True)
     except (ValueError, OverflowError):
@@ -104,7 +103,7 @@ def _parse_or_explain(path: Path, text: bytes) -> tuple[sparse.csr_matrix, Any]:
     )
 
 
-def _check(path: Path, X: sparse.csr_matrix, y: Any) -> None:
+def _check(path: AnyPath, X: sparse.csr_matrix, y: Any) -> None:
     if X.shape[0] == 0:
         raise ValueError(f"{path}: found no rows, wanted at least one")
     infinite = np.flatnonzero(np.isinf(X.data))
@@ -119,7 +118,7 @@ def _check(path: Path, X: sparse.csr_matrix, y: Any) -> None:
         raise ValueError(f"{path}: row {int(np.isinf(y).argmax()) + 1}: found an infinite label")
 
 
-def _queries(path: Path, text: bytes, n_rows: int) -> NDArray[np.int64] | None:
+def _queries(path: AnyPath, text: bytes, n_rows: int) -> NDArray[np.int64] | None:
     found = _QUERY.findall(text)
     if not found:
         return None
@@ -132,7 +131,7 @@ def _queries(path: Path, text: bytes, n_rows: int) -> NDArray[np.int64] | None:
 
 
 def _joined_queries(
-    paths: Sequence[Path], queries: list[NDArray[np.int64] | None]
+    paths: Sequence[AnyPath], queries: list[NDArray[np.int64] | None]
 ) -> NDArray[np.int64] | None:
     known = [query for query in queries if query is not None]
     if known and len(known) < len(queries):

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sparseleaf._files import read_bytes
+from sparseleaf._files import AnyPath, as_path, read_bytes
 from sparseleaf.data.categories import MAX_CATEGORIES
 from sparseleaf.data.svmlight import load_svmlight
 from sparseleaf.data.xc import load_xc
@@ -89,7 +89,7 @@ def load_table(
     ----------
     path_or_paths : path, or iterable of paths
         Files to read as one set, in the order given; their columns must be the same, in the same order. CSV and
-        svmlight may be gzipped, which is known by content.
+        svmlight may be gzipped, which is known by content; ``s3://…`` and the like are read through fsspec.
     target : str or sequence of str, optional
         Columns to predict, for CSV and Parquet; all others are features. The sparse formats hold their labels.
     format : {"auto", "csv", "parquet", "svmlight", "xc"}
@@ -118,7 +118,7 @@ def load_table(
     """
     if isinstance(path_or_paths, str | os.PathLike):
         path_or_paths = [path_or_paths]
-    paths = [Path(path) for path in path_or_paths]
+    paths = [as_path(path) for path in path_or_paths]
     if not paths:
         raise ValueError("path_or_paths: found no file, wanted at least one")
     targets, texts = _names("target", target), _names("categorical", categorical)
@@ -171,7 +171,7 @@ def _names(argument: str, given: str | Sequence[str] | None) -> list[str]:
     return names
 
 
-def _common_format(paths: list[Path], given: str) -> str:
+def _common_format(paths: list[AnyPath], given: str) -> str:
     if given not in FORMATS:
         raise ValueError(f"format: found {given!r}, wanted one of {', '.join(FORMATS)}")
     if given != "auto":
@@ -220,11 +220,11 @@ def _did_you_mean(name: str, known: list[str]) -> str:
 class _Part(NamedTuple):
     """A file and its columns."""
 
-    path: Path
+    path: AnyPath
     columns: Any  # pyarrow.Table
 
 
-def _read_csv(path: Path, texts: list[str]) -> Any:
+def _read_csv(path: AnyPath, texts: list[str]) -> Any:
     pa, csv = _needed("pyarrow"), _needed("pyarrow.csv")
     text = read_bytes(path)
     begin = _INK.search(text)
@@ -273,7 +273,7 @@ def _sniff(header: bytes) -> bytes:
     return max(counts, key=lambda pair: pair[0])[1]
 
 
-def _check_header(path: Path, names: list[str]) -> None:
+def _check_header(path: AnyPath, names: list[str]) -> None:
     if "" in names:
         raise ValueError(
             f"{path}: column {names.index('') + 1} has no name, wanted one for each (row numbers that pandas"
@@ -281,7 +281,7 @@ def _check_header(path: Path, names: list[str]) -> None:
         )
 
 
-def _read_parquet(path: Path) -> Any:
+def _read_parquet(path: AnyPath) -> Any:
     pa, parquet = _needed("pyarrow"), _needed("pyarrow.parquet")
     with path.open("rb") as file:
         source = file if file.seekable() else io.BytesIO(file.read())
@@ -395,7 +395,7 @@ def _queries(parts: list[_Part], name: str) -> NDArray[Any]:
 
 def _common_kind(parts: list[_Part], name: str) -> str:
     """Whether it is a "number" or "text"; a file where all values are missing goes with the others."""
-    known: tuple[str, Path] | None = None
+    known: tuple[str, AnyPath] | None = None
     for part in parts:
         kind = _kind(part, name)
         if kind is None:

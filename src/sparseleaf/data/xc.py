@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from scipy import sparse
 from sklearn.utils import check_array
 
 from sparseleaf import _kernels
-from sparseleaf._files import read_bytes, replacing
+from sparseleaf._files import AnyPath, as_path, read_bytes, replacing
 from sparseleaf.data.targets import encode_targets
 
 __all__ = ["load_xc", "save_xc"]
@@ -41,7 +40,7 @@ def load_xc(
     ----------
     path_or_paths : path, or iterable of paths
         Files to read as one set, in the order given. Gzipped files are known by their content, not by their
-        names.
+        names; ``s3://…`` and the like are read through fsspec.
     n_features, n_labels : int, optional
         Widths of X and Y, at least those of the headers. By default all files must have the same widths;
         with a width given, they may differ up to it.
@@ -64,7 +63,7 @@ def load_xc(
     """
     if isinstance(path_or_paths, str | os.PathLike):
         path_or_paths = [path_or_paths]
-    paths = [Path(path) for path in path_or_paths]
+    paths = [as_path(path) for path in path_or_paths]
     if not paths:
         raise ValueError("path_or_paths: found no file, wanted at least one")
     n_threads = _n_threads(n_jobs)
@@ -99,7 +98,7 @@ def save_xc(path: PathLike, X: Any, Y: Any) -> None:
         Targets, as a classifier of this library takes them. The format has no place for label names: ids
         are written.
     """
-    path = Path(path)
+    target = as_path(path)
     X = _features(X)
     Y = encode_targets(Y, n_rows=X.shape[0]).matrix
     n_rows = X.shape[0]
@@ -112,7 +111,7 @@ def save_xc(path: PathLike, X: Any, Y: Any) -> None:
     )
     n_threads = _n_threads(None)
     step = max(1, _ENTRIES_PER_BLOCK * n_rows // (n_rows + X.nnz + Y.nnz + 1))
-    with replacing(path) as file:
+    with replacing(target) as file:
         file.write(f"{n_rows} {X.shape[1]} {Y.shape[1]}\n".encode())
         for begin in range(0, n_rows, step):
             file.write(_kernels.xc_format(*arrays, begin, min(begin + step, n_rows), n_threads).data)
@@ -123,7 +122,7 @@ def _n_threads(n_jobs: int | None) -> int:
     return int(effective_n_jobs(-1 if n_jobs is None else n_jobs))
 
 
-def _load_one(path: Path, n_threads: int) -> tuple[sparse.csr_matrix, sparse.csr_matrix]:
+def _load_one(path: AnyPath, n_threads: int) -> tuple[sparse.csr_matrix, sparse.csr_matrix]:
     text = read_bytes(path)
     try:
         n, d, k, label_indptr, labels, indptr, features, values = _kernels.xc_parse(text, n_threads)
@@ -144,7 +143,7 @@ def _canonical(matrix: sparse.csr_matrix) -> sparse.csr_matrix:
 def _common_width(
     name: str,
     given: int | None,
-    paths: list[Path],
+    paths: list[AnyPath],
     parts: list[tuple[sparse.csr_matrix, sparse.csr_matrix]],
     side: int,
 ) -> int:

@@ -178,10 +178,11 @@ class Shard:
         self._route(self._unsampled, tree, leaf_of_row)
         self._add(vectors, leaf_of_row)
 
-    # --- rows that are only watched (a validation set)
-
     def follow(self, tree: FlatTree, vectors: LeafVectors) -> None:
-        """Send all rows down a tree that others have grown, and give them its leaves' vectors."""
+        """Send all rows down a tree that is there, and give them its leaves' vectors, to the bit as when it grew.
+
+        For rows that are only watched (a validation set), and for trees of a checkpoint.
+        """
         leaf_of_row = np.empty(self.n_rows, np.int32)
         self._route(np.arange(self.n_rows, dtype=np.int32), tree, leaf_of_row)
         self._add(vectors, leaf_of_row)

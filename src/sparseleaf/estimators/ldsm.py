@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -13,9 +14,11 @@ import scipy.sparse as sp
 
 from sparseleaf._arrays import effective_n_jobs
 from sparseleaf.callbacks import Callback, TrainingState
+from sparseleaf.checkpoint import EVERY, Checkpoint
 from sparseleaf.data.targets import encode_targets
 from sparseleaf.estimators.parameters import Parameter, check_parameters
 from sparseleaf.estimators.reranking import RERANK_PARAMETERS
+from sparseleaf.estimators.resuming import describe_targets, describe_watched
 from sparseleaf.estimators.routed import RoutedClassifier
 from sparseleaf.metrics import precision_at_k
 from sparseleaf.model import RoutedModel
@@ -31,6 +34,7 @@ from sparseleaf.routed.ensemble import (
 )
 from sparseleaf.routed.growth import Histogram, grow_trees, shuffled_rows
 from sparseleaf.routed.ldsm import SEND_ABOVE, LdsmRule, LdsmSplitter, label_histogram
+from sparseleaf.routed.packing import pack_routed, unpack_routed
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
@@ -175,6 +179,8 @@ class LdSMClassifier(RoutedClassifier):
         *,
         eval_set: tuple[Any, Any] | None = None,
         callbacks: Sequence[Callback] = (),
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_every: int = EVERY,
     ) -> Self:
         """Train.
 
@@ -187,6 +193,11 @@ class LdSMClassifier(RoutedClassifier):
             Validation rows: P@1 is measured on them after every tree.
         callbacks : sequence of callables
             Called with a :class:`~sparseleaf.callbacks.TrainingState` after every tree; True stops the training.
+        checkpoint : path, optional
+            File that keeps the trees so far: where it is there, training goes on from it, to the same bytes as if it
+            had never stopped. Local, or a URL that fsspec knows.
+        checkpoint_every : int, default=10
+            Trees between two writings.
 
         Returns
         -------
@@ -200,13 +211,21 @@ class LdSMClassifier(RoutedClassifier):
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         targets = encode_targets(y, X.shape[0])
         watched = None if eval_set is None else self._eval_rows(eval_set, targets)
+        keeper = Checkpoint.open(
+            self,
+            checkpoint,
+            checkpoint_every,
+            seed,
+            lambda: describe_targets(X, targets) | describe_watched(watched),
+        )
+        seed = keeper.seed
         say(f"{X.shape[0]:,} rows, {X.shape[1]:,} features, {targets.n_labels:,} labels", self.verbose)
 
         reranking = Reranking.plan(self, X, targets.matrix, seed, watched)
         held = reranking.held
         watch = None if watched is None else _Watch(*watched, self._joined_model, X.shape[1], targets, n_jobs)
         with training_progress(self.n_trees, self.verbose) as shown:
-            grown = self._grow(X, targets.matrix, held, seed, n_jobs, watch, [*shown, *callbacks])
+            grown = self._grow(X, targets.matrix, held, keeper, n_jobs, watch, [*shown, *callbacks])
 
         model = self._joined_model(grown, X.shape[1], targets)
         stage = reranking.finish(model, n_jobs)
@@ -235,16 +254,29 @@ class LdSMClassifier(RoutedClassifier):
         X: Features,
         Y: sp.csr_matrix,
         held: Array,
-        seed: int,
+        checkpoint: Checkpoint,
         n_jobs: int,
         watch: _Watch | None,
         callbacks: Sequence[Callback],
     ) -> list[FrozenTree]:
-        """Grow the trees; Ctrl-C keeps those that are complete."""
+        """Grow the trees, on from those of the checkpoint; Ctrl-C keeps those that are complete."""
         began = time.perf_counter()
-        trees: list[FrozenTree] = []
+        with checkpoint.refusing():
+            kept = unpack_routed(checkpoint.part("trees"), self.arity, X.shape[1], Y.shape[1])
+        trees = kept[: self.n_trees]
+        checkpoint.tell(len(trees), len(trees) >= self.n_trees, self.verbose)
+        written = len(kept)
+
+        def write() -> None:
+            nonlocal written
+            if len(trees) > written and checkpoint.keep("trees", pack_routed(trees), {}):
+                written = len(trees)
+
+        if watch is not None:
+            for tree in trees:
+                watch.add(tree)
         try:
-            for tree in self._trees(X, Y, held, seed, n_jobs):
+            for tree in self._trees(X, Y, held, checkpoint.seed, n_jobs, len(trees)):
                 if watch is not None:
                     watch.add(tree)
                 trees.append(tree)
@@ -259,16 +291,19 @@ class LdSMClassifier(RoutedClassifier):
                 stop = [callback(state) for callback in callbacks]  # all are called
                 if any(stop):
                     break
+                if len(trees) % checkpoint.every == 0:
+                    write()
         except KeyboardInterrupt:
             if not trees:
                 raise
             if watch is not None:
                 del watch.values[len(trees) :]
             warnings.warn(f"interrupted: the model has the {len(trees)} trees grown so far", stacklevel=3)
+        write()
         return trees
 
     def _trees(
-        self, X: Features, Y: sp.csr_matrix, held: Array, seed: int, n_jobs: int
+        self, X: Features, Y: sp.csr_matrix, held: Array, seed: int, n_jobs: int, first: int
     ) -> Iterator[FrozenTree]:
         rule = LdsmRule(
             self.arity,
@@ -287,7 +322,7 @@ class LdSMClassifier(RoutedClassifier):
         def root(tree: int) -> tuple[Array, Histogram]:
             return seen[shuffled_rows(len(seen), seed, tree)], histogram
 
-        for tree in grow_trees(splitter, root, self.n_trees, self.max_nodes, seed, n_jobs):
+        for tree in grow_trees(splitter, root, self.n_trees, self.max_nodes, seed, n_jobs, first):
             yield freeze_tree(tree, Y.shape[1])
 
     def _joined_model(self, trees: Sequence[FrozenTree], n_features: int, targets: Targets) -> RoutedModel:

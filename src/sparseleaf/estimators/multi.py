@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -18,7 +19,8 @@ from sparseleaf.binning import MAX_BINS
 from sparseleaf.boosting.dense_losses import CLASSIFICATION_LOSSES, REGRESSION_LOSSES, dense_loss
 from sparseleaf.boosting.frontier import FRONTIERS
 from sparseleaf.boosting.reducers import REDUCERS
-from sparseleaf.callbacks import Callback, EarlyStopping, best_tree
+from sparseleaf.callbacks import Callback, EarlyStopping
+from sparseleaf.checkpoint import EVERY, Checkpoint
 from sparseleaf.data.categories import encode_categories, find_categories
 from sparseleaf.data.targets import decode
 from sparseleaf.estimators.base import CUSTOM, ONE_CLASS_A_ROW, ModelEstimator, encode_known, saved
@@ -31,8 +33,9 @@ from sparseleaf.estimators.multi_targets import (
     weighted,
 )
 from sparseleaf.estimators.multi_training import MultiTraining, Problem, SearchPlan, Watched
-from sparseleaf.estimators.parameters import Parameter, check_parameters
+from sparseleaf.estimators.parameters import Parameter, check_parameters, documented
 from sparseleaf.estimators.reranking import RerankMixin
+from sparseleaf.estimators.resuming import describe_problem
 from sparseleaf.metrics import precision_at_k
 from sparseleaf.model import Model, concatenate_trees, join_trees, with_float_values
 from sparseleaf.model.explain import MEMORY_MB
@@ -67,13 +70,17 @@ COMMON: dict[str, Parameter] = {
         "name", "The node of highest gain next, or a level at a time.", choices=tuple(FRONTIERS)
     ),
     "min_samples_leaf": Parameter("int", "Rows a leaf must have.", low=1),
-    "min_curvature_leaf": Parameter("float", "Σ of the curvatures H that a leaf must have.", low=0),
+    "min_curvature_leaf": Parameter(
+        "float", "Σ of the curvatures H, over rows and outputs, that a leaf must have.", low=0
+    ),
     "l2": Parameter("float", "Leaf value is -G/(H + l2).", low=0, symbol="λ"),
-    "min_gain": Parameter("float", "A cut must raise Σ G²/(H + l2) by more than this.", low=0, symbol="γ"),
+    "min_gain": Parameter(
+        "float", "A cut must raise Σ G²/(H + l2), over all outputs, by more than this.", low=0, symbol="γ"
+    ),
     "max_bins": Parameter("int", "Bins of a feature.", low=2, high=MAX_BINS, symbol="b"),
     "hessian": Parameter(
         "name",
-        "Curvatures of each output alone (eq. 15), or their full matrix (eq. 13; up to 32 outputs).",
+        "Curvatures of each output alone (eq. 15), or their full matrix (eq. 13; softmax of up to 32 classes).",
         choices=("diagonal", "exact"),
     ),
     "split": Parameter(
@@ -89,7 +96,8 @@ COMMON: dict[str, Parameter] = {
     "tree_per_output": Parameter("flag", "A tree for each output in every round (GBDT-SO)."),
     "categorical_features": Parameter(
         "list",
-        'Columns without order: names, numbers or a mask; "auto": those of a DataFrame that have no numbers.',
+        'Columns without order: names, numbers or a mask; "auto": those of a DataFrame that have no numbers. At most '
+        "255 categories each; unknown ones are treated as missing.",
     ),
     "monotone_constraints": Parameter(
         "list",
@@ -108,7 +116,7 @@ COMMON: dict[str, Parameter] = {
         "int", "Stop when eval_metric on eval_set has not become better for so many trees.", low=1, none=True
     ),
     "eval_metric": Parameter("name", ""),
-    "warm_start": Parameter("flag", "Go on from the trees of the last fit."),
+    "warm_start": Parameter("flag", "Go on from the trees of the last fit, up to n_trees of them."),
     "histogram_mb": Parameter("int", "Memory for histograms, in MiB; past it they are rebuilt.", low=1),
     "n_jobs": Parameter(
         "int", "Threads; None or -1 for all cores. The model does not depend on it.", none=True
@@ -118,11 +126,11 @@ COMMON: dict[str, Parameter] = {
 }
 
 
-def _parameters(losses: tuple[str, ...], metrics: tuple[str, ...]) -> dict[str, Parameter]:
+def _parameters(losses: tuple[str, ...], about: str, metrics: tuple[str, ...]) -> dict[str, Parameter]:
     return COMMON | {
         "loss": Parameter(
             "name",
-            "What is lowered: a name, or a function of targets and scores that answers gradient and curvature.",
+            f"What is lowered: {about}; or a function of targets and scores that answers gradient and curvature.",
             choices=losses,
             with_number=("huber", "quantile"),
             function=True,
@@ -226,6 +234,8 @@ class MultiGBDT(ModelEstimator):
         eval_set: tuple[Any, Any] | None = None,
         callbacks: Sequence[Callback] = (),
         init_model: ModelEstimator | Model | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_every: int = EVERY,
     ) -> Self:
         """Train.
 
@@ -243,6 +253,11 @@ class MultiGBDT(ModelEstimator):
             Called with a :class:`~sparseleaf.callbacks.TrainingState` after every tree; True stops the training.
         init_model : fitted estimator or Model, optional
             Go on from its trees with ``n_trees`` more, on these rows.
+        checkpoint : path, optional
+            File that keeps the trees so far: where it is there, training goes on from it, to the same bytes as if it
+            had never stopped. Local, or a URL that fsspec knows.
+        checkpoint_every : int, default=10
+            Trees between two writings.
 
         Returns
         -------
@@ -264,10 +279,18 @@ class MultiGBDT(ModelEstimator):
         problem = Problem(features, categories, known, targets, loss)
         if eval_set is not None:
             problem = replace(problem, watched=self._eval_rows(eval_set, problem))
-        return self._train(problem, callbacks, before, counts_before=init_model is None)
+        return self._train(
+            problem, callbacks, before, (checkpoint, checkpoint_every), counts_before=init_model is None
+        )
 
     def _train(
-        self, problem: Problem, callbacks: Sequence[Callback], before: Model | None, *, counts_before: bool
+        self,
+        problem: Problem,
+        callbacks: Sequence[Callback],
+        before: Model | None,
+        checkpoint: tuple[str | os.PathLike[str] | None, int],
+        *,
+        counts_before: bool,
     ) -> Self:
         """Grow the trees; ``counts_before``: those that are there are among the ``n_trees``."""
         features, targets, loss, known = problem.features, problem.targets, problem.loss, problem.known
@@ -278,6 +301,8 @@ class MultiGBDT(ModelEstimator):
         plan = SearchPlan(self, loss, targets, directions)
         estimated = self._estimate(features, targets.n_outputs, plan)
         memory.require(estimated, "Fewer rows or outputs, or less max_bins, need less.")
+        keeper = Checkpoint.open(self, *checkpoint, seed, lambda: describe_problem(problem, before))
+        seed = keeper.seed
         say(
             f"{features.shape[0]:,} rows, {features.shape[1]:,} features, {targets.n_outputs:,} outputs;"
             f" loss {loss.name}, split {plan.split}; {estimated}",
@@ -285,18 +310,16 @@ class MultiGBDT(ModelEstimator):
         )
         start = loss.base_score(targets) if before is None else before.base_score
         assert start is not None
-        training = MultiTraining(self, plan, problem, start, before, seed, n_jobs)
+        training = MultiTraining(self, plan, problem, start, before, keeper, n_jobs)
         metric = None if problem.watched is None else problem.watched.metric
-        stoppers = (
-            []
+        stopper = (
+            None
             if self.early_stopping_rounds is None or metric is None
-            else [
-                EarlyStopping(
-                    f"valid {metric.name}",
-                    self.early_stopping_rounds,
-                    higher_is_better=metric.higher_is_better,
-                )
-            ]
+            else EarlyStopping(
+                f"valid {metric.name}",
+                self.early_stopping_rounds,
+                higher_is_better=metric.higher_is_better,
+            )
         )
         per_round = targets.n_outputs if self.tree_per_output else 1
         n_rounds = self.n_trees
@@ -308,12 +331,10 @@ class MultiGBDT(ModelEstimator):
                     f" {before.n_trees // per_round} that are there."
                 )
         run = training.run
+        n_rounds = run.take_up(n_rounds, targets.n_outputs, training.replay, stopper)
+        keeper.tell(len(run.grown), run.n_rounds >= n_rounds, self.verbose)
         with training_progress(self.n_trees, self.verbose) as shown:
-            run.run(n_rounds, training.measure, [*shown, *callbacks, *stoppers])
-        if stoppers:
-            run.keep(
-                best_tree(run.history[stoppers[0].metric], higher_is_better=stoppers[0].higher_is_better)
-            )
+            run.run(n_rounds, training.measure, [*shown, *callbacks], stopper)
         trees = concatenate_trees(
             run.grown,
             np.arange(targets.n_outputs),
@@ -559,76 +580,13 @@ class MultiGBDT(ModelEstimator):
         return min(by_rows, by_depth, self.max_leaves or by_rows)
 
 
+@documented
 class MultiGBDTRegressor(RegressorMixin, MultiGBDT):  # type: ignore[misc]
     """Gradient boosted trees for several numbers at once: one tree, whose leaves hold a value for every output.
 
     Parameters
     ----------
-    n_trees : int, default=100
-        Number of trees; rounds of trees with ``tree_per_output``.
-    learning_rate : float, default=0.1
-        Every leaf is multiplied by it.
-    loss : str or callable, default="auto"
-        "mse" (which "auto" is), "absolute", "huber", "quantile" or "poisson"; "huber:2" and "quantile:0.9" say where
-        Huber's loss turns linear, and which share is to lie below. Or a function of targets and scores that answers
-        gradient and curvature.
-    leaf_outputs : int or None, default=None
-        Outputs that a leaf keeps (k), those of largest G²/(H + l2); None keeps all.
-    leaf_min_gain : float, default=0.0
-        Keeps a leaf's entry only if it lowers the loss by this, G²/(H + l2).
-    max_depth : int or None, default=None
-        Levels of a tree below its root.
-    max_leaves : int or None, default=31
-        Leaves of a tree.
-    growth : {"best-first", "depth-wise"}, default="best-first"
-        Always the node of highest gain, or a level at a time.
-    min_samples_leaf : int, default=20
-        Rows a leaf must have.
-    min_curvature_leaf : float, default=0.0
-        Curvature Σ H, over rows and outputs, that a leaf must have.
-    l2 : float, default=1.0
-        Regularisation λ: a leaf's value is -G/(H + l2).
-    min_gain : float, default=0.0
-        A cut must raise Σ G²/(H + l2), over all outputs, by more than this.
-    max_bins : int, default=255
-        Bins of a feature, at most 255.
-    hessian : {"diagonal", "exact"}, default="diagonal"
-        Curvatures of each output alone, or the full matrix (softmax, at most 32 classes).
-    split : {"auto", "full", "topk", "topk-shared", "reduced"}, default="auto"
-        Where cuts are searched: on all outputs, on the ``leaf_outputs`` best of each side, on those best for both, or
-        on reduced gradients. "auto" reduces more than 32 outputs; else it is "topk-shared" with ``leaf_outputs``,
-        "full" without.
-    reducer : str, default="random-projection"
-        How ``split="reduced"`` makes few columns: also "count-sketch", "top-outputs", "sampling".
-    sketch_dim : int, default=32
-        Columns of the reduced gradients.
-    tree_per_output : bool, default=False
-        Grows a tree for each output in every round, as other libraries do.
-    categorical_features : "auto", sequence or None, default="auto"
-        Features whose values have no order: column names, positions or a mask; "auto" takes the categorical and text
-        columns of a DataFrame. At most 255 categories each; unknown ones are treated as missing.
-    monotone_constraints : array-like or dict, optional
-        1 where an output may only rise with a feature, -1 where it may only fall: (n_features,), or (n_features,
-        n_outputs), or by feature name or position.
-    subsample : float, default=1.0
-        Share of the rows that a tree is grown on.
-    colsample_bytree, colsample_bynode : float, default=1.0
-        Share of the features that a tree, and every node of it, may use.
-    early_stopping_rounds : int or None, default=None
-        Stops when ``eval_metric`` on the validation set has not become better for so many trees.
-    eval_metric : str or callable, default="loss"
-        "loss", "rmse", "mae" or "r2", or a function of targets and predictions that answers (name, value, whether
-        higher is better).
-    warm_start : bool, default=False
-        Goes on from the trees of the last fit, up to ``n_trees`` of them.
-    histogram_mb : int, default=512
-        Memory for histograms, in MiB.
-    n_jobs : int or None, default=None
-        Threads; None for all cores. The model is the same, to the byte, for any number.
-    random_state : int, RandomState or None, default=0
-        Seed of all random draws.
-    verbose : int, default=0
-        0 is silent, 1 shows a progress bar on a terminal, 2 prints a line a tree.
+    {parameters}
 
     Attributes
     ----------
@@ -644,7 +602,10 @@ class MultiGBDTRegressor(RegressorMixin, MultiGBDT):  # type: ignore[misc]
 
     method: ClassVar[str] = "gbdt-mo"
     parameter_table: ClassVar[dict[str, Parameter]] = _parameters(
-        ("auto", *REGRESSION_LOSSES), REGRESSION_METRICS
+        ("auto", *REGRESSION_LOSSES),
+        '"auto" is "mse"; "huber:2" and "quantile:0.9" say where Huber\'s loss turns linear, and which share is to lie '
+        "below",
+        REGRESSION_METRICS,
     )
 
     def predict(self, X: Any) -> Array:
@@ -704,6 +665,7 @@ class MultiGBDTRegressor(RegressorMixin, MultiGBDT):  # type: ignore[misc]
         return encode_numbers(y, n_rows, known)
 
 
+@documented
 class MultiGBDTClassifier(RerankMixin, ClassifierMixin, MultiGBDT):  # type: ignore[misc]
     """Gradient boosted trees for classes or labels: one tree, whose leaves hold a value for every one of them.
 
@@ -711,70 +673,7 @@ class MultiGBDTClassifier(RerankMixin, ClassifierMixin, MultiGBDT):  # type: ign
 
     Parameters
     ----------
-    n_trees : int, default=100
-        Number of trees; rounds of trees with ``tree_per_output``.
-    learning_rate : float, default=0.1
-        Every leaf is multiplied by it.
-    loss : str or callable, default="auto"
-        "softmax" for one class a row, "logistic" for several labels; "auto" chooses from y. Or a function of targets
-        and scores that answers gradient and curvature.
-    leaf_outputs : int or None, default=None
-        Outputs that a leaf keeps (k), those of largest G²/(H + l2); None keeps all.
-    leaf_min_gain : float, default=0.0
-        Keeps a leaf's entry only if it lowers the loss by this, G²/(H + l2).
-    max_depth : int or None, default=None
-        Levels of a tree below its root.
-    max_leaves : int or None, default=31
-        Leaves of a tree.
-    growth : {"best-first", "depth-wise"}, default="best-first"
-        Always the node of highest gain, or a level at a time.
-    min_samples_leaf : int, default=20
-        Rows a leaf must have.
-    min_curvature_leaf : float, default=0.0
-        Curvature Σ H, over rows and outputs, that a leaf must have.
-    l2 : float, default=1.0
-        Regularisation λ: a leaf's value is -G/(H + l2).
-    min_gain : float, default=0.0
-        A cut must raise Σ G²/(H + l2), over all outputs, by more than this.
-    max_bins : int, default=255
-        Bins of a feature, at most 255.
-    hessian : {"diagonal", "exact"}, default="diagonal"
-        Curvatures of each output alone, or the full matrix (softmax, at most 32 classes).
-    split : {"auto", "full", "topk", "topk-shared", "reduced"}, default="auto"
-        Where cuts are searched: on all outputs, on the ``leaf_outputs`` best of each side, on those best for both, or
-        on reduced gradients. "auto" reduces more than 32 outputs; else it is "topk-shared" with ``leaf_outputs``,
-        "full" without.
-    reducer : str, default="random-projection"
-        How ``split="reduced"`` makes few columns: also "count-sketch", "top-outputs", "sampling".
-    sketch_dim : int, default=32
-        Columns of the reduced gradients.
-    tree_per_output : bool, default=False
-        Grows a tree for each output in every round, as other libraries do.
-    categorical_features : "auto", sequence or None, default="auto"
-        Features whose values have no order: column names, positions or a mask; "auto" takes the categorical and text
-        columns of a DataFrame. At most 255 categories each; unknown ones are treated as missing.
-    monotone_constraints : array-like or dict, optional
-        1 where an output may only rise with a feature, -1 where it may only fall: (n_features,), or (n_features,
-        n_outputs), or by feature name or position.
-    subsample : float, default=1.0
-        Share of the rows that a tree is grown on.
-    colsample_bytree, colsample_bynode : float, default=1.0
-        Share of the features that a tree, and every node of it, may use.
-    early_stopping_rounds : int or None, default=None
-        Stops when ``eval_metric`` on the validation set has not become better for so many trees.
-    eval_metric : str or callable, default="loss"
-        "loss", "accuracy", "P@k" or "nDCG@k" (k of 1, 3, 5), or a function of targets and predictions that answers
-        (name, value, whether higher is better).
-    warm_start : bool, default=False
-        Goes on from the trees of the last fit, up to ``n_trees`` of them.
-    histogram_mb : int, default=512
-        Memory for histograms, in MiB.
-    n_jobs : int or None, default=None
-        Threads; None for all cores. The model is the same, to the byte, for any number.
-    random_state : int, RandomState or None, default=0
-        Seed of all random draws.
-    verbose : int, default=0
-        0 is silent, 1 shows a progress bar on a terminal, 2 prints a line a tree.
+    {parameters}
 
     Attributes
     ----------
@@ -790,7 +689,9 @@ class MultiGBDTClassifier(RerankMixin, ClassifierMixin, MultiGBDT):  # type: ign
 
     method: ClassVar[str] = "gbdt-mo"
     parameter_table: ClassVar[dict[str, Parameter]] = _parameters(
-        ("auto", *CLASSIFICATION_LOSSES), CLASSIFICATION_METRICS
+        ("auto", *CLASSIFICATION_LOSSES),
+        '"softmax" for one class a row, "logistic" for several labels; "auto" chooses from y',
+        CLASSIFICATION_METRICS,
     )
 
     def __sklearn_tags__(self) -> Any:

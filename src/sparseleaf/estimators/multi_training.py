@@ -24,7 +24,9 @@ from sparseleaf.estimators.training import TrainingRun
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
     from sparseleaf.boosting.dense_losses import DenseTargets, Loss
+    from sparseleaf.boosting.ranking_losses import Queries
     from sparseleaf.boosting.tree import FlatTree, LeafVectors
+    from sparseleaf.checkpoint import Checkpoint
     from sparseleaf.estimators.evaluation import Metric
     from sparseleaf.estimators.multi import MultiGBDT
     from sparseleaf.estimators.multi_targets import KnownTargets
@@ -38,11 +40,12 @@ MOST_MATRIX_OUTPUTS = 32
 
 @dataclass(frozen=True)
 class Watched:
-    """Rows that are measured on after every round."""
+    """Rows that are measured on after every round; ``queries`` are those of a ranking."""
 
     features: Features
     targets: DenseTargets
     metric: Metric
+    queries: Queries | None = None
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,8 @@ class Problem:
         Validation rows.
     draws : int64 array, shape (n_rows,), or None
         What row sampling draws by, in place of the row's number: rows with the same one stay together.
+    queries : Queries or None
+        Those of a ranking.
     """
 
     features: Features
@@ -70,6 +75,7 @@ class Problem:
     loss: Loss
     watched: Watched | None = None
     draws: Array | None = None
+    queries: Queries | None = None
 
 
 class SearchPlan:
@@ -186,9 +192,10 @@ class MultiTraining:
         problem: Problem,
         base_score: Array,
         before: Model | None,
-        seed: int,
+        checkpoint: Checkpoint,
         n_jobs: int,
     ) -> None:
+        seed = checkpoint.seed
         self._estimator = estimator
         self._plan = plan
         self._base_score = base_score
@@ -199,10 +206,11 @@ class MultiTraining:
         self.categorical = np.zeros(X.shape[1], np.uint8)
         self.categorical[list(categories)] = 1
         shard = self._shard(X, targets, problem.draws)
-        shards = LocalShards(shard)
+        self._shards = shards = LocalShards(shard)
         per_round = targets.n_outputs if estimator.tree_per_output else 1
         self.run = TrainingRun(
             self._make_booster(shards, targets, seed),
+            checkpoint,
             shard.n_entries,
             first=0 if before is None else before.n_trees,
             per_round=per_round,
@@ -213,6 +221,13 @@ class MultiTraining:
         self._watched = (
             None if watched is None else (self._shard(watched.features, watched.targets), watched.metric)
         )
+
+    def replay(self, tree: FlatTree, vectors: LeafVectors) -> None:
+        """Add a tree of a checkpoint to all scores."""
+        self._shards.call("follow", tree, vectors)
+        self._seen += 1
+        if self._watched is not None:
+            self._watched[0].follow(tree, vectors)
 
     def measure(self, tree: FlatTree, vectors: LeafVectors) -> dict[str, float] | None:
         """The metric on the watched rows, with the new tree, when a round is complete."""

@@ -1,18 +1,23 @@
 """One definition of every parameter: what it may be, and what it means.
 
-It feeds the checks of the estimators, ``--set`` of the command line, and the table in the documentation.
+It feeds the checks of the estimators, ``--set`` of the command line, the estimators' docstrings, and the table in the
+documentation.
 """
 
 from __future__ import annotations
 
 import difflib
+import inspect
 import math
 import numbers
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+
+Estimator = TypeVar("Estimator", bound=type)
 
 
 @dataclass(frozen=True)
@@ -152,6 +157,24 @@ def _parse_list(text: str) -> Any:
     if all(":" in word for word in words):
         return {name: value(number) for name, _, number in (word.rpartition(":") for word in words)}
     return [value(word) for word in words]
+
+
+def documented(estimator: Estimator) -> Estimator:
+    """Write the parameters of a class's ``parameter_table`` where its docstring says ``{parameters}``."""
+    if estimator.__doc__ is None:  # python -OO
+        return estimator
+    defaults = inspect.signature(estimator).parameters
+    table: Mapping[str, Parameter] = estimator.parameter_table  # type: ignore[attr-defined]
+    entries = [
+        f"{name} : {parameter.wanted}, default={defaults[name].default!r}\n"
+        + textwrap.fill(
+            parameter.doc, 108, initial_indent=" " * 4, subsequent_indent=" " * 4, break_on_hyphens=False
+        )
+        for name, parameter in table.items()
+    ]
+    text = "\n".join(entries)
+    estimator.__doc__ = inspect.cleandoc(estimator.__doc__).replace("{parameters}", text)
+    return estimator
 
 
 def check_parameters(estimator: str, values: Mapping[str, Any], table: Mapping[str, Parameter]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -10,11 +11,12 @@ import numpy as np
 from sparseleaf.boosting.dense_losses import NO_CLASSES, NO_VALUES, DenseTargets
 from sparseleaf.boosting.ranking_losses import CHANGES, RANKING_LOSSES, RankingLoss
 from sparseleaf.callbacks import Callback
+from sparseleaf.checkpoint import EVERY
 from sparseleaf.estimators.evaluation import Metric
 from sparseleaf.estimators.multi import COMMON, MultiGBDT
 from sparseleaf.estimators.multi_targets import KnownTargets
 from sparseleaf.estimators.multi_training import Problem, Watched
-from sparseleaf.estimators.parameters import Parameter
+from sparseleaf.estimators.parameters import Parameter, documented
 from sparseleaf.model.explain import MEMORY_MB
 from sparseleaf.ranking import (
     average_precision,
@@ -37,7 +39,12 @@ METRICS = (*(f"ndcg@{k}" for k in (1, 3, 5, 10)), "map", "mrr", "pairwise")
 PARAMETERS: dict[str, Parameter] = {
     "n_trees": Parameter("int", "Number of trees.", low=1),
     "learning_rate": COMMON["learning_rate"],
-    "loss": Parameter("name", "What is lowered.", choices=RANKING_LOSSES),
+    "loss": Parameter(
+        "name",
+        "LambdaMART weighs pairs by what exchanging them changes; GBRank is the squared hinge of pairs with a margin; "
+        "SmoothDCG is a smoothed DCG.",
+        choices=RANKING_LOSSES,
+    ),
     "metric": Parameter("name", "LambdaMART: what exchanging two documents is weighed by.", choices=CHANGES),
     "places": Parameter(
         "int", "LambdaMART: pairs count whose better-ranked document is among so many.", low=1
@@ -46,10 +53,16 @@ PARAMETERS: dict[str, Parameter] = {
         "flag", "LambdaMART: divide by how far scores are apart, and bound what a query weighs."
     ),
     "margin": Parameter(
-        "float", "GBRank: τ, how far apart two documents should be.", low=0, high=1e6, symbol="τ"
+        "float",
+        "GBRank: τ, how far apart two documents should be; with no l2 only a scale.",
+        low=0,
+        high=1e6,
+        symbol="τ",
     ),
     "averaged": Parameter(
-        "flag", "GBRank: its averaged update; false: trees are steps down the squared hinge, which add up."
+        "flag",
+        "GBRank: its averaged update, in which every tree fits whole scores and f is their mean; false: trees are "
+        "steps down the squared hinge that add up, which learns more from many small trees.",
     ),
     "sigma": Parameter(
         "float",
@@ -60,7 +73,11 @@ PARAMETERS: dict[str, Parameter] = {
         none=True,
         symbol="σ",
     ),
-    "start_rounds": Parameter("int", "SmoothDCG: rounds that first fit the gains themselves.", low=1),
+    "start_rounds": Parameter(
+        "int",
+        "SmoothDCG: rounds that first fit the gains themselves: where all scores are equal it has no slope.",
+        low=1,
+    ),
     **{
         name: COMMON[name]
         for name in (
@@ -84,73 +101,13 @@ PARAMETERS: dict[str, Parameter] = {
 }
 
 
+@documented
 class GBDTRanker(MultiGBDT):
     """Gradient boosted trees whose scores put the documents of a query in order.
 
     Parameters
     ----------
-    n_trees : int, default=100
-        Number of trees.
-    learning_rate : float, default=0.1
-        Every leaf is multiplied by it.
-    loss : {"lambdamart", "gbrank", "smoothdcg"}, default="lambdamart"
-        LambdaMART weighs pairs by what exchanging them changes; GBRank is the squared hinge of pairs with a margin and
-        the averaged update; SmoothDCG is a smoothed DCG.
-    metric : {"ndcg", "map", "pairwise"}, default="ndcg"
-        LambdaMART: what exchanging two documents is weighed by.
-    places : int, default=30
-        LambdaMART: only pairs count whose better-ranked document is among so many.
-    normalise : bool, default=True
-        LambdaMART: divides a pair's weight by how far its scores are apart, and bounds what a query weighs.
-    margin : float, default=1.0
-        GBRank: τ, how far apart the scores of two documents should be; with no l2 it only sets their scale.
-    averaged : bool, default=True
-        GBRank: its averaged update, in which every tree fits whole scores and f is their mean. False makes trees steps
-        down the squared hinge that add up, which learns more from many small trees.
-    sigma : float or None, default=None
-        LambdaMART: steepness of the logistic function; SmoothDCG: width of the smoothing. None is 1 and 0.3.
-    start_rounds : int, default=30
-        SmoothDCG: rounds that first fit the gains themselves, for where all scores are equal it has no slope.
-    max_depth : int or None, default=None
-        Levels of a tree below its root.
-    max_leaves : int or None, default=31
-        Leaves of a tree.
-    growth : {"best-first", "depth-wise"}, default="best-first"
-        Always the node of highest gain, or a level at a time.
-    min_samples_leaf : int, default=20
-        Rows a leaf must have.
-    min_curvature_leaf : float, default=0.001
-        Curvature Σ H that a leaf must have.
-    l2 : float, default=1.0
-        A leaf's value is -G/(H + l2).
-    min_gain : float, default=0.0
-        A cut must raise G²/(H + l2) by more than this.
-    max_bins : int, default=255
-        Bins of a feature, at most 255.
-    categorical_features : "auto", sequence or None, default="auto"
-        Features whose values have no order.
-    monotone_constraints : array-like or dict, optional
-        1 where the score may only rise with a feature, -1 where it may only fall.
-    subsample : float, default=1.0
-        Share of the rows (or queries) that a tree is grown on: stochastic boosting.
-    subsample_by : {"row", "query"}, default="row"
-        Sample rows, or queries whole.
-    colsample_bytree, colsample_bynode : float, default=1.0
-        Share of the features that a tree, and every node of it, may use.
-    early_stopping_rounds : int or None, default=None
-        Stops when ``eval_metric`` on the validation set has not become better for so many trees.
-    eval_metric : str, default="ndcg@5"
-        "ndcg@k" for k of 1, 3, 5 or 10, "map", "mrr" or "pairwise".
-    warm_start : bool, default=False
-        Goes on from the trees of the last fit, up to ``n_trees`` of them.
-    histogram_mb : int, default=512
-        Memory for histograms, in MiB.
-    n_jobs : int or None, default=None
-        Threads; None for all cores. The model is the same, to the byte, for any number.
-    random_state : int, RandomState or None, default=0
-        Seed of all random draws.
-    verbose : int, default=0
-        0 is silent, 1 shows a progress bar on a terminal, 2 prints a line a tree.
+    {parameters}
 
     Attributes
     ----------
@@ -258,6 +215,8 @@ class GBDTRanker(MultiGBDT):
         eval_set: tuple[Any, ...] | None = None,
         callbacks: Sequence[Callback] = (),
         init_model: ModelEstimator | Model | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_every: int = EVERY,
     ) -> Self:
         """Train.
 
@@ -279,6 +238,11 @@ class GBDTRanker(MultiGBDT):
             Called with a :class:`~sparseleaf.callbacks.TrainingState` after every tree; True stops the training.
         init_model : fitted ranker or Model, optional
             Go on from its trees with ``n_trees`` more, on these rows.
+        checkpoint : path, optional
+            File that keeps the trees so far: where it is there, training goes on from it, to the same bytes as if it
+            had never stopped. Local, or a URL that fsspec knows.
+        checkpoint_every : int, default=10
+            Trees between two writings.
 
         Returns
         -------
@@ -305,8 +269,11 @@ class GBDTRanker(MultiGBDT):
             self._ranking_loss(queries),
             watched,
             queries.of_rows() if self.subsample_by == "query" else None,
+            queries,
         )
-        return self._train(problem, callbacks, before, counts_before=init_model is None)
+        return self._train(
+            problem, callbacks, before, (checkpoint, checkpoint_every), counts_before=init_model is None
+        )
 
     def predict(self, X: Any) -> Array:
         """Scores, float32 (n_rows,): within a query, the higher the better."""
@@ -374,7 +341,8 @@ class GBDTRanker(MultiGBDT):
         try:
             X = self._eval_features(eval_set[0], categories)
             _, targets = self._encode(eval_set[1], X.shape[0], None)
-            metric = _metric(self.eval_metric, make_queries(X.shape[0], eval_set[2]).of_rows())
+            queries = make_queries(X.shape[0], eval_set[2])
+            metric = _metric(self.eval_metric, queries.of_rows())
             if np.isnan(metric.measure(targets, targets.values)):
                 raise ValueError(
                     f"found no query that eval_metric={self.eval_metric!r} can tell a good ranking of; wanted one with"
@@ -382,7 +350,7 @@ class GBDTRanker(MultiGBDT):
                 )
         except ValueError as error:
             raise ValueError(f"eval_set: {error}") from error
-        return Watched(X, targets, metric)
+        return Watched(X, targets, metric, queries)
 
 
 def _metric(name: str, qid: Array) -> Metric:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -20,13 +21,15 @@ from sparseleaf.boosting.losses import SPARSE_LOSSES, sparse_loss
 from sparseleaf.boosting.reducers import REDUCERS, make_reducer
 from sparseleaf.boosting.splits import ExactSearch, SplitLimits, SplitSearch
 from sparseleaf.boosting.statistics import SparseResiduals
-from sparseleaf.callbacks import Callback, EarlyStopping, best_tree
+from sparseleaf.callbacks import Callback, EarlyStopping
+from sparseleaf.checkpoint import EVERY, Checkpoint
 from sparseleaf.data.targets import encode_targets
 from sparseleaf.engine.shards import LocalShards
 from sparseleaf.engine.sparse import SparseShard
 from sparseleaf.estimators.base import ModelClassifier, refuse_nan
 from sparseleaf.estimators.parameters import Parameter, check_parameters
 from sparseleaf.estimators.reranking import RERANK_PARAMETERS, RerankMixin
+from sparseleaf.estimators.resuming import describe_targets, describe_watched, kept_projection
 from sparseleaf.estimators.training import TrainingRun
 from sparseleaf.metrics import ndcg_at_k, precision_at_k
 from sparseleaf.model import Model, concatenate_trees
@@ -282,6 +285,8 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
         *,
         eval_set: tuple[Any, Any] | None = None,
         callbacks: Sequence[Callback] = (),
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_every: int = EVERY,
     ) -> Self:
         """Train.
 
@@ -294,6 +299,11 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
             Validation rows: ``eval_metric`` is measured on them after every tree.
         callbacks : sequence of callables
             Called with a :class:`~sparseleaf.callbacks.TrainingState` after every tree; True stops the training.
+        checkpoint : path, optional
+            File that keeps the trees so far: where it is there, training goes on from it, to the same bytes as if it
+            had never stopped. Local, or a URL that fsspec knows.
+        checkpoint_every : int, default=10
+            Trees between two writings.
 
         Returns
         -------
@@ -319,6 +329,14 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
                 refuse_nan(watched[0], "eval_set")
         estimated = self._estimate(X, targets, kind, keep_raw)
         memory.require(estimated, "Fewer rows, projection_dim or max_bins, or a projection, need less.")
+        keeper = Checkpoint.open(
+            self,
+            checkpoint,
+            checkpoint_every,
+            seed,
+            lambda: describe_targets(X, targets) | describe_watched(watched),
+        )
+        seed = keeper.seed
         sizes = f"{X.shape[0]:,} rows, {X.shape[1]:,} features, {targets.n_labels:,} labels"
         seen = (
             "raw features" + " (values are missing)" * has_nan(X)
@@ -328,8 +346,8 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
         say(f"{sizes}; trees on {seen}; {estimated}", self.verbose)
         reranking = Reranking.plan(self, X, targets.matrix, seed, watched)
         X_trees, Y_trees = reranking.tree_rows()
-        projection = None
-        if kind is not None:
+        projection = None if kind is None else kept_projection(keeper, X.shape[1], keep_raw)
+        if kind is not None and projection is None:
             projection = fit_projection(
                 kind,
                 X_trees,
@@ -340,20 +358,21 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
                 n_jobs=n_jobs,
                 verbose=self.verbose,
             )
+            keeper.keep("projection", {"components": projection.components}, {})
 
-        training = _Training(self, X_trees, replace(targets, matrix=Y_trees), projection, seed, n_jobs)
+        training = _Training(self, X_trees, replace(targets, matrix=Y_trees), projection, keeper, n_jobs)
         if watched is not None:
             training.watch(*watched)
-        stoppers = (
-            []
+        stopper = (
+            None
             if self.early_stopping_rounds is None
-            else [EarlyStopping(f"valid {self.eval_metric}", self.early_stopping_rounds)]
+            else EarlyStopping(f"valid {self.eval_metric}", self.early_stopping_rounds)
         )
         run = training.run
-        with training_progress(self.n_trees, self.verbose) as shown:
-            run.run(self.n_trees, training.measure, [*shown, *callbacks, *stoppers])
-        if stoppers:
-            run.keep(best_tree(run.history[stoppers[0].metric]))
+        n_trees = run.take_up(self.n_trees, len(training.label_ids), training.replay, stopper)
+        keeper.tell(len(run.grown), run.n_rounds >= n_trees, self.verbose)
+        with training_progress(n_trees, self.verbose) as shown:
+            run.run(n_trees, training.measure, [*shown, *callbacks], stopper)
         model = Model(
             method=self.method,
             n_features=X.shape[1],
@@ -425,9 +444,10 @@ class _Training:
         X: Features,
         targets: Targets,
         projection: Projection | None,
-        seed: int,
+        checkpoint: Checkpoint,
         n_jobs: int,
     ) -> None:
+        seed = checkpoint.seed
         self._estimator = estimator
         self._n_rows = X.shape[0]
         self._projection = projection
@@ -449,7 +469,7 @@ class _Training:
         self._rank_of[self.label_ids] = np.arange(len(self.label_ids))
         self._shards.call("start", self._rank_of, len(self.label_ids))
 
-        self.run = TrainingRun(self._make_booster(exact, seed), shard.n_entries)
+        self.run = TrainingRun(self._make_booster(exact, seed), checkpoint, shard.n_entries)
         self._watched: tuple[SparseShard, sp.csr_matrix] | None = None
 
     def watch(self, X: Features, Y: sp.csr_matrix) -> None:
@@ -457,6 +477,12 @@ class _Training:
         shard = self._shard(self._columns(X), Y)
         shard.start(np.full(Y.shape[1], -1, np.int64), len(self.label_ids))  # scores only, truth is in Y
         self._watched = (shard, Y)
+
+    def replay(self, tree: FlatTree, vectors: LeafVectors) -> None:
+        """Add a tree of a checkpoint to all scores."""
+        self._shards.call("follow", tree, vectors)
+        if self._watched is not None:
+            self._watched[0].follow(tree, vectors)
 
     def measure(self, tree: FlatTree, vectors: LeafVectors) -> dict[str, float] | None:
         """The metric on the watched rows, with the new tree."""

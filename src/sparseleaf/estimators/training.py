@@ -1,4 +1,4 @@
-"""A run of training: trees as they come, what is measured after each, callbacks, and Ctrl-C."""
+"""A run of training: trees as they come, what is measured after each, callbacks, checkpoints, and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from sparseleaf.callbacks import Callback, TrainingState
+from sparseleaf.boosting.packing import pack_trees, unpack_trees
+from sparseleaf.callbacks import Callback, EarlyStopping, TrainingState, best_tree
 
 if TYPE_CHECKING:
     from sparseleaf.boosting.loop import Booster
     from sparseleaf.boosting.tree import FlatTree, LeafVectors
+    from sparseleaf.checkpoint import Checkpoint
 
 Measure = Callable[["FlatTree", "LeafVectors"], dict[str, float] | None]
 """Called with every new tree; answers metrics by name when a round is complete, None before."""
+
+Replay = Callable[["FlatTree", "LeafVectors"], None]
+"""Called with every tree of a checkpoint: adds it to the scores of all rows."""
 
 
 class TrainingRun:
@@ -23,6 +28,8 @@ class TrainingRun:
     Parameters
     ----------
     booster : Booster
+    checkpoint : Checkpoint
+        Where rounds are kept, and taken up from.
     n_entries : callable
         Stored scores, for callbacks.
     first : int
@@ -38,9 +45,17 @@ class TrainingRun:
     """
 
     def __init__(
-        self, booster: Booster, n_entries: Callable[[], int], *, first: int = 0, per_round: int = 1
+        self,
+        booster: Booster,
+        checkpoint: Checkpoint,
+        n_entries: Callable[[], int],
+        *,
+        first: int = 0,
+        per_round: int = 1,
     ) -> None:
         self._booster = booster
+        self._checkpoint = checkpoint
+        self._kept = 0
         self._n_entries = n_entries
         self._first = first
         self._per_round = per_round
@@ -52,19 +67,58 @@ class TrainingRun:
         """Rounds that are complete."""
         return len(self.grown) // self._per_round
 
-    def run(self, n_rounds: int, measure: Measure, callbacks: Sequence[Callback]) -> None:
-        """Grow up to ``n_rounds``; Ctrl-C keeps the rounds that are complete."""
-        if n_rounds < 1:
-            return
+    def take_up(self, n_rounds: int, n_labels: int, replay: Replay, stopper: EarlyStopping | None) -> int:
+        """Go on from the rounds of the checkpoint; how many there shall be in the end.
+
+        That is ``n_rounds``, or fewer where the checkpoint's history says that ``stopper`` ended the training.
+        """
+        checkpoint = self._checkpoint
+        tensors = checkpoint.part("trees")
+        if not tensors:
+            return n_rounds
+        with checkpoint.refusing():
+            grown = unpack_trees(tensors, self._booster.n_features, n_labels)
+            kept = len(grown) // self._per_round
+            if any(len(values) != kept for values in checkpoint.history.values()):
+                raise ValueError("its history has another length than its trees")
+        if stopper is not None:
+            n_rounds = min(n_rounds, stopper.stops_at(checkpoint.history.get(stopper.metric, [])) or n_rounds)
+        self._kept = kept
+        taken = min(n_rounds, kept)
+        self.grown = grown[: taken * self._per_round]
+        self.history = {name: values[:taken] for name, values in checkpoint.history.items()}
+        if taken < n_rounds:  # else nobody will ask for the scores
+            for tree, vectors in self.grown:
+                replay(tree, vectors)
+        return n_rounds
+
+    def run(
+        self,
+        n_rounds: int,
+        measure: Measure,
+        callbacks: Sequence[Callback],
+        stopper: EarlyStopping | None = None,
+    ) -> None:
+        """Grow up to ``n_rounds``; Ctrl-C keeps the rounds that are complete.
+
+        With a ``stopper``, only the rounds up to the best are left in the end; a checkpoint has them all.
+        """
+        if self.n_rounds < n_rounds:
+            self._grow(n_rounds, measure, [*callbacks, *([] if stopper is None else [stopper])])
+        if stopper is not None and self.history.get(stopper.metric):
+            values = self.history[stopper.metric]
+            self.keep(best_tree(values, higher_is_better=stopper.higher_is_better))
+
+    def _grow(self, n_rounds: int, measure: Measure, callbacks: Sequence[Callback]) -> None:
         began = time.perf_counter()
         try:
-            for tree, vectors in self._booster.trees(self._first):
+            for tree, vectors in self._booster.trees(self._first + len(self.grown)):
                 found = measure(tree, vectors)
-                self.grown.append((tree, vectors))
-                if len(self.grown) % self._per_round:
-                    continue
                 for name, value in (found or {}).items():
                     self.history.setdefault(name, []).append(value)
+                self.grown.append((tree, vectors))  # last: a round counts when all of it is there
+                if len(self.grown) % self._per_round:
+                    continue
                 before = self._first // self._per_round
                 state = TrainingState(
                     before + self.n_rounds,
@@ -77,6 +131,8 @@ class TrainingRun:
                 stop = [callback(state) for callback in callbacks]
                 if any(stop) or self.n_rounds >= n_rounds:
                     break
+                if self.n_rounds % self._checkpoint.every == 0:
+                    self._write()
         except KeyboardInterrupt:
             complete = self.n_rounds
             if not complete:
@@ -87,9 +143,17 @@ class TrainingRun:
                 f"interrupted: the model has the {complete} trees grown so far"
                 if self._per_round == 1
                 else f"interrupted: the model has the {complete} rounds grown so far",
-                stacklevel=3,
+                stacklevel=4,
             )
         self.keep(self.n_rounds)
+        self._write()
+
+    def _write(self) -> None:
+        """Keep the complete rounds in the checkpoint, if they are more than it has."""
+        if self.n_rounds > self._kept and self._checkpoint.keep(
+            "trees", pack_trees(self.grown), self.history
+        ):
+            self._kept = self.n_rounds
 
     def keep(self, n_rounds: int) -> None:
         """Drop trees beyond the first rounds."""

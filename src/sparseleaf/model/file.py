@@ -11,14 +11,13 @@ import itertools
 import json
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
-from sparseleaf._files import drafting
+from sparseleaf._files import as_path, local_copy
+from sparseleaf._tensors import write_tensors
 from sparseleaf.data.categories import MAX_CATEGORIES
 from sparseleaf.data.targets import Kind
 from sparseleaf.model.codec import UNSIGNED, decode_trees, encode_trees, narrow
@@ -28,6 +27,8 @@ from sparseleaf.model.routed import RoutedModel, decode_routed, encode_routed
 from sparseleaf.projection import Projection
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sparseleaf._arrays import Array
     from sparseleaf.model.codec import Take
     from sparseleaf.model.model import Trees
@@ -111,15 +112,7 @@ def save_model(model: Model, path: str | os.PathLike[str], *, compact: bool = Tr
         "feature_names": model.feature_names,
         "categories": {str(feature): names for feature, names in model.categories.items()},
     }
-    contiguous = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
-    path = Path(path)
-    if path.exists() and not path.is_file():
-        raise ValueError(f"path: {os.fspath(path)!r} is not a regular file; wanted a file to write.")
-    with drafting(path) as draft:
-        draft.touch()
-        mode = draft.stat().st_mode  # what files have here; the library's own would hide it from other users
-        save_file(contiguous, draft, {METADATA_KEY: json.dumps(header, sort_keys=True)})
-        draft.chmod(mode)
+    write_tensors(as_path(path), tensors, {METADATA_KEY: json.dumps(header, sort_keys=True)})
 
 
 def _prefixed(part: str, tensors: dict[str, Array]) -> dict[str, Array]:
@@ -127,12 +120,13 @@ def _prefixed(part: str, tensors: dict[str, Array]) -> dict[str, Array]:
 
 
 def load_model(path: str | os.PathLike[str]) -> Model:
-    """Map a model file and check all of it."""
-    path = Path(path)
-    if not path.is_file():
+    """Map a model file and check all of it; a remote one is fetched first."""
+    place = as_path(path)
+    if not place.is_file():
         raise FileNotFoundError(f"no model file at {os.fspath(path)!r}")
     try:
-        return _read(path)
+        with local_copy(place) as here:
+            return _read(here)
     except ModelFileError as error:
         raise ModelFileError(f"{os.fspath(path)!r} is not a sound model file: {error}") from None
 

@@ -154,15 +154,16 @@ def grow_trees(
     max_nodes: int,
     seed: int,
     n_jobs: int,
+    first: int = 0,
 ) -> Iterator[GrowingTree]:
-    """Grow trees side by side, and hand them out in order.
+    """Grow the trees from number ``first`` side by side, and hand them out in order.
 
     ``roots(tree)`` are a tree's rows, in the order in which nodes see them, and their histogram.
     """
     # so many trees at a time that all threads have work, and no more: a tree's rows take memory
     abreast = max(1, min(n_trees, 2 * n_jobs))
     growing: dict[int, GrowingTree] = {}
-    started = finished = 0
+    started = finished = first
     while finished < n_trees:
         while started < n_trees and len(growing) < abreast:
             key = derive_key(seed, started)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sparseleaf import SparseGBDTClassifier
-from sparseleaf.estimators.parameters import check_parameters, parse_settings
+from sparseleaf.estimators.parameters import Parameter, check_parameters, documented, parse_settings
 
 TABLE = SparseGBDTClassifier.parameter_table
 
@@ -114,3 +114,41 @@ def test_settings_are_parsed():
 def test_bad_settings_are_refused(setting, message):
     with pytest.raises(ValueError, match=message):
         parse_settings([setting], TABLE)
+
+
+def test_a_docstring_says_what_the_table_says():
+    @documented
+    class Estimator:
+        """First line.
+
+        Parameters
+        ----------
+        {parameters}
+
+        Attributes
+        ----------
+        model_ : Model
+        """
+
+        parameter_table = {  # noqa: RUF012
+            "depth": Parameter("int", "Levels. " + "Words " * 20 + "end.", low=1, none=True),
+            "rate": Parameter("float", "Step.", low=0, low_open=True),
+        }
+
+        def __init__(self, depth=None, rate=0.1):
+            pass
+
+    words = " ".join(["Levels.", *["Words"] * 16])
+    assert Estimator.__doc__ == (
+        "First line.\n\nParameters\n----------\n"
+        f"depth : an int >= 1 or None, default=None\n    {words}\n    Words Words Words Words end.\n"
+        "rate : a number > 0, default=0.1\n    Step.\n\n"
+        "Attributes\n----------\nmodel_ : Model"
+    )
+
+
+def test_without_docstrings_there_is_nothing_to_write():
+    class Estimator:
+        parameter_table = {}  # noqa: RUF012
+
+    assert documented(Estimator).__doc__ is None

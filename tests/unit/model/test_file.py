@@ -2,6 +2,7 @@
 
 import json
 import struct
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -154,9 +155,9 @@ def test_a_write_that_fails_leaves_the_old_file(where, tmp_path, monkeypatch):
         raise OSError("no space left")
 
     if where == "save_file":
-        monkeypatch.setattr(file_module, "save_file", fail)
+        monkeypatch.setattr("sparseleaf._tensors.save_file", fail)
     else:
-        monkeypatch.setattr(file_module.Path, "replace", fail)
+        monkeypatch.setattr(Path, "replace", fail)
     with pytest.raises(OSError, match="no space left"):
         fit("names")[0].save(path)
     assert path.read_bytes() == before

@@ -1,0 +1,75 @@
+"""What estimators tell a checkpoint of the data they train on, and what they take from it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sparseleaf.fingerprint import describe, describe_arrays, describe_names
+from sparseleaf.projection import Projection
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+    from sparseleaf._arrays import Features
+    from sparseleaf.boosting.dense_losses import DenseTargets
+    from sparseleaf.boosting.ranking_losses import Queries
+    from sparseleaf.checkpoint import Checkpoint
+    from sparseleaf.data.targets import Targets
+    from sparseleaf.estimators.multi_training import Problem
+    from sparseleaf.model import Model
+
+
+def describe_targets(X: Features, targets: Targets) -> dict[str, str]:
+    """Fingerprints of training rows and their labels."""
+    found = {"X": describe(X), "y": describe(targets.matrix)}
+    return found if targets.names is None else found | {"label names": describe_names(targets.names.tolist())}
+
+
+def describe_watched(watched: tuple[Features, sp.csr_matrix] | None) -> dict[str, str]:
+    """Fingerprints of validation rows, where there are any."""
+    return {} if watched is None else {"eval_set X": describe(watched[0]), "eval_set y": describe(watched[1])}
+
+
+def describe_problem(problem: Problem, before: Model | None) -> dict[str, str]:
+    """Fingerprints of all that a dense model is trained on."""
+    found = {"X": describe(problem.features), **_describe_dense("", problem.targets, problem.queries)}
+    names = problem.known.names
+    if names is not None:
+        found["label names"] = describe_names(names.tolist())
+    if problem.categories:
+        found["categories"] = describe_names(sorted(problem.categories.items()))
+    if problem.watched is not None:
+        watched = problem.watched
+        found["eval_set X"] = describe(watched.features)
+        found |= _describe_dense("eval_set ", watched.targets, watched.queries)
+    if before is not None:
+        trees = before.trees
+        arrays = (trees.feature, trees.threshold, trees.leaf_values, before.base_score)
+        found["init_model"] = describe_arrays([array for array in arrays if array is not None])
+    return found
+
+
+def _describe_dense(whose: str, targets: DenseTargets, queries: Queries | None) -> dict[str, str]:
+    found = {f"{whose}y": describe(targets.values if len(targets.values) else targets.classes)}
+    if len(targets.weights):
+        found[f"{whose}sample_weight"] = describe(targets.weights)
+    if queries is not None:
+        found[f"{whose}qid"] = describe(queries.of_rows())
+        if len(queries.weights):
+            found[f"{whose}sample_weight"] = describe(queries.weights)
+    return found
+
+
+def kept_projection(checkpoint: Checkpoint, n_features: int, keep_raw: bool) -> Projection | None:
+    """The projection that a checkpoint holds."""
+    components = checkpoint.part("projection").get("components")
+    if components is None:
+        return None
+    with checkpoint.refusing():
+        if components.dtype != np.float16 or components.ndim != 2 or components.shape[0] != n_features:
+            raise ValueError("projection.components is of another type or shape")
+        if not np.isfinite(components).all():
+            raise ValueError("projection.components holds a number that is not finite")
+    return Projection(components, keep_raw)

@@ -1,0 +1,611 @@
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
+
+import sparseleaf
+from sparseleaf import (
+    GBDTRanker,
+    LdSMClassifier,
+    MultiGBDTClassifier,
+    MultiGBDTRegressor,
+    SparseGBDTClassifier,
+)
+from sparseleaf.callbacks import EarlyStopping, TrainingState
+from sparseleaf.checkpoint import METADATA_KEY, CheckpointError, _digest
+from sparseleaf.data import make_xc
+
+N = 300
+X, Y = make_xc(N + 60, 60, 25, labels_per_row=3, nnz_per_row=8, seed=2)
+XC = X[:N], Y[:N]
+XC_VALID = X[N:], Y[N:]
+RNG = np.random.default_rng(0)
+D = RNG.normal(size=(N, 5)).astype(np.float32)
+D[:, 4] = RNG.integers(0, 6, N)
+D[RNG.random(D.shape) < 0.05] = np.nan
+D[:, 4] = np.nan_to_num(D[:, 4])
+T = np.nan_to_num(np.c_[2 * D[:, 0], np.sin(D[:, 1]), D[:, 2] > 0])
+CLASSES = RNG.integers(0, 4, N) + 10 * (np.nan_to_num(D[:, 0]) > 0)
+QID, GRADES = np.repeat(np.arange(30), 10), RNG.integers(0, 3, N)
+
+
+def squares(y, scores):
+    return scores - y, np.ones_like(scores)
+
+
+CASES = {
+    "sparse": (
+        SparseGBDTClassifier,
+        {"projection_dim": 8, "subsample": 0.7, "colsample_bynode": 0.5, "colsample_bytree": 0.9},
+        XC,
+        {"eval_set": XC_VALID},
+    ),
+    "sparse-exact-rerank": (SparseGBDTClassifier, {"split": "exact", "rerank": "log"}, XC, {}),
+    "sparse-nan-names": (
+        SparseGBDTClassifier,
+        {"reducer": "top-outputs", "sketch_dim": 8, "projection": None, "loss": "squared_hinge"},
+        (D, [["a", "b"], ["c"], ["b"]] * (N // 3)),
+        {},
+    ),
+    "multi": (
+        MultiGBDTRegressor,
+        {"subsample": 0.7, "categorical_features": [4], "monotone_constraints": {0: 1}},
+        (D, T),
+        {"eval_set": (D[:50], T[:50]), "sample_weight": np.linspace(0.5, 2, N)},
+    ),
+    "multi-each-output": (
+        MultiGBDTRegressor,
+        {"tree_per_output": True, "loss": "huber"},
+        (D, T),
+        {"eval_set": (D[:50], T[:50])},
+    ),
+    "multi-own-loss": (
+        MultiGBDTRegressor,
+        {"loss": squares, "reducer": "sampling", "sketch_dim": 2},
+        (D, T),
+        {},
+    ),
+    "multi-classes": (
+        MultiGBDTClassifier,
+        {"hessian": "exact", "split": "full"},
+        (D, CLASSES),
+        {"eval_set": (D, CLASSES)},
+    ),
+    "rank": (
+        GBDTRanker,
+        {"subsample": 0.7, "subsample_by": "query"},
+        (D, GRADES),
+        {"qid": QID, "eval_set": (D, GRADES, QID)},
+    ),
+    "rank-averaged": (GBDTRanker, {"loss": "gbrank"}, (D, GRADES), {"qid": QID}),
+    "ldsm": (LdSMClassifier, {"max_nodes": 40, "epochs": 3, "rerank": "log"}, XC, {}),
+    "ldsm-watched": (LdSMClassifier, {"max_nodes": 40, "arity": 3, "epochs": 2}, XC, {"eval_set": XC_VALID}),
+}
+EVERY_CASE = pytest.mark.parametrize("case", CASES)
+
+
+class PowerCut(Exception):
+    pass
+
+
+def cut_at(tree):
+    def callback(state: TrainingState) -> None:
+        if state.tree == tree:
+            raise PowerCut
+
+    return callback
+
+
+def fit(case, n_trees, settings=None, **more):
+    kind, own, data, arguments = CASES[case]
+    return kind(**{"n_trees": n_trees, **own, **(settings or {})}).fit(*data, **{**arguments, **more})
+
+
+def content(estimator, tmp_path):
+    """The model file, with all bits of its values."""
+    estimator.save(tmp_path / "m", compact=False)
+    return (tmp_path / "m").read_bytes()
+
+
+def trees_in(path):
+    with safe_open(path, "np") as file:
+        names = [name for name in ("trees.tree_nodes", "trees.inner_of_tree") if name in file.keys()]  # noqa: SIM118
+        return len(file.get_tensor(names[0])) if names else 0
+
+
+@EVERY_CASE
+def test_a_training_that_was_cut_ends_in_the_same_bytes(case, tmp_path):
+    path = tmp_path / "run.ckpt"
+    for n_jobs, tree in enumerate((1, 4, 7, 7), start=1):
+        with pytest.raises(PowerCut):
+            fit(case, 9, {"n_jobs": n_jobs}, checkpoint=path, checkpoint_every=2, callbacks=[cut_at(tree)])
+    resumed = fit(case, 9, checkpoint=path, checkpoint_every=2)
+    whole = fit(case, 9)
+    assert content(resumed, tmp_path) == content(whole, tmp_path)
+    assert resumed.history_ == whole.history_
+    assert [file.name for file in tmp_path.iterdir() if file.name != "m"] == ["run.ckpt"]
+    if case.startswith("ldsm"):
+        assert resumed.split_records_ == whole.split_records_
+
+
+@EVERY_CASE
+def test_training_again_is_nothing_and_more_or_fewer_trees_are_had(case, tmp_path):
+    path = tmp_path / "run.ckpt"
+    first = content(fit(case, 5, checkpoint=path), tmp_path)
+    before = path.read_bytes()
+    seen = []
+    again = fit(case, 5, checkpoint=path, callbacks=[seen.append])
+    assert content(again, tmp_path) == first
+    assert not seen
+    fewer = fit(case, 3, checkpoint=path, callbacks=[seen.append])
+    assert content(fewer, tmp_path) == content(fit(case, 3), tmp_path)
+    assert not seen
+    assert path.read_bytes() == before, "the longer training stays"
+    more = fit(case, 7, checkpoint=path, callbacks=[seen.append])
+    assert [state.tree for state in seen] == [6, 7]
+    assert content(more, tmp_path) == content(fit(case, 7), tmp_path)
+
+
+@pytest.mark.parametrize("case", ["sparse", "multi", "multi-each-output", "rank"])
+def test_early_stopping_remembers(case, tmp_path):
+    path = tmp_path / "run.ckpt"
+    settings = {"early_stopping_rounds": 3, "learning_rate": 1.0}
+    whole = fit(case, 60, settings)
+    n_rounds = len(next(iter(whole.history_.values())))
+    assert n_rounds < 60, "it must have stopped, or nothing is tested"
+    with pytest.raises(PowerCut):
+        fit(case, 60, settings, checkpoint=path, checkpoint_every=1, callbacks=[cut_at(n_rounds - 1)])
+    seen = []
+    resumed = fit(case, 60, settings, checkpoint=path, checkpoint_every=1, callbacks=[seen.append])
+    assert content(resumed, tmp_path) == content(whole, tmp_path)
+    assert resumed.history_ == whole.history_
+    assert len(seen) == 2
+    # it has stopped: asked again, it does not go on
+    again = fit(case, 60, settings, checkpoint=path, callbacks=[seen.append])
+    assert content(again, tmp_path) == content(whole, tmp_path)
+    assert len(seen) == 2
+    for patience in (1, 5):
+        other = {**settings, "early_stopping_rounds": patience}
+        copy = tmp_path / "copy.ckpt"
+        shutil.copy(path, copy)
+        found = fit(case, 60, other, checkpoint=copy)
+        assert content(found, tmp_path) == content(fit(case, 60, other), tmp_path)
+
+
+@pytest.mark.parametrize("higher", [True, False])
+def test_where_early_stopping_stopped_is_where_it_would_have(higher):
+    rng = np.random.default_rng(1)
+    for values in rng.integers(0, 6, (200, 12)).tolist():
+        for rounds in (1, 2, 3, 12):
+            stop = EarlyStopping("m", rounds, higher_is_better=higher)
+            asked = (n for n in range(1, 13) if stop(TrainingState(n, 12, 1, 1, 0.0, {"m": values[:n]})))
+            assert stop.stops_at(values) == next(asked, None)
+
+
+def test_a_callback_that_ends_a_training_does_not_end_the_next(tmp_path):
+    path = tmp_path / "run.ckpt"
+    for done in (2, 4, 5):
+        found = fit("multi", 5, checkpoint=path, callbacks=[lambda state: state.tree % 2 == 0])
+        assert found.best_iteration_ == trees_in(path) == done
+    assert content(found, tmp_path) == content(fit("multi", 5), tmp_path)
+
+
+@pytest.mark.parametrize("case", ["sparse", "multi-each-output", "ldsm-watched"])
+def test_ctrl_c_writes_the_checkpoint(case, tmp_path):
+    path = tmp_path / "run.ckpt"
+
+    def interrupt(state):
+        if state.tree == 3:
+            raise KeyboardInterrupt
+
+    with pytest.warns(UserWarning, match="interrupted"):
+        found = fit(case, 6, checkpoint=path, checkpoint_every=100, callbacks=[interrupt])
+    assert found.best_iteration_ == 3
+    assert trees_in(path) == (9 if case == "multi-each-output" else 3)
+    assert content(fit(case, 6, checkpoint=path), tmp_path) == content(fit(case, 6), tmp_path)
+
+
+def test_a_projection_is_fitted_once(tmp_path, monkeypatch):
+    path = tmp_path / "run.ckpt"
+    with pytest.raises(PowerCut):
+        fit("sparse", 5, checkpoint=path, callbacks=[cut_at(1)])
+    whole = content(fit("sparse", 5), tmp_path)
+    monkeypatch.delattr("sparseleaf.estimators.sparse.fit_projection")
+    assert content(fit("sparse", 5, checkpoint=path), tmp_path) == whole
+
+
+@pytest.mark.parametrize("random_state", [None, "object"])
+def test_a_seed_that_was_drawn_is_kept(random_state, tmp_path):
+    path = tmp_path / "run.ckpt"
+    settings = {"random_state": np.random.RandomState(3) if random_state else None}
+    with pytest.raises(PowerCut):
+        fit("multi", 5, settings, checkpoint=path, checkpoint_every=1, callbacks=[cut_at(3)])
+    resumed = fit("multi", 5, settings, checkpoint=path)
+    seed = resumed.model_.parameters["random_state"]
+    assert content(resumed, tmp_path) == content(fit("multi", 5, {"random_state": seed}), tmp_path)
+
+
+@pytest.mark.parametrize("how", ["init_model", "warm_start"])
+def test_on_from_another_model(how, tmp_path):
+    path = tmp_path / "run.ckpt"
+
+    def train(**more):
+        if how == "init_model":
+            return fit("multi", 4, init_model=fit("multi", 3), **more)
+        kind, own, data, arguments = CASES["multi"]
+        estimator = kind(n_trees=3, warm_start=True, **own).fit(*data, **arguments)
+        return estimator.set_params(n_trees=7).fit(*data, **arguments, **more)
+
+    with pytest.raises(PowerCut):
+        train(checkpoint=path, checkpoint_every=1, callbacks=[cut_at(5)])
+    assert trees_in(path) == 1
+    assert content(train(checkpoint=path), tmp_path) == content(train(), tmp_path)
+    with pytest.raises(CheckpointError, match=r"found init_model fingerprint \w+; wanted None"):
+        fit("multi", 7, {"warm_start": how == "warm_start"}, checkpoint=path)
+
+
+# --- checkpoints of other trainings
+
+
+def test_what_only_says_how_far_and_how_fast_may_change(tmp_path):
+    path = tmp_path / "run.ckpt"
+    fit("multi", 3, checkpoint=path)
+    settings = {"n_jobs": 3, "histogram_mb": 1, "verbose": 0, "early_stopping_rounds": 50}
+    assert content(fit("multi", 4, settings, checkpoint=path), tmp_path) == content(
+        fit("multi", 4, settings), tmp_path
+    )
+
+
+@pytest.mark.parametrize(
+    ("case", "settings", "said"),
+    [
+        ("sparse", {"learning_rate": 0.2}, "found learning_rate 0.1; wanted 0.2"),
+        ("sparse", {"random_state": 1}, "found random_state 0; wanted 1"),
+        ("sparse", {"eval_metric": "P@3"}, "found eval_metric 'P@1'; wanted 'P@3'"),
+        ("multi", {"monotone_constraints": {0: -1}}, "found monotone_constraints {'0': 1}; wanted {'0': -1}"),
+        ("multi-own-loss", {"loss": "mse"}, "wanted 'mse'"),
+        ("ldsm", {"epochs": 2, "arity": 3}, "found arity 2; wanted 3. Also found epochs 3; wanted 2"),
+    ],
+)
+def test_other_settings_are_named(case, settings, said, tmp_path):
+    path = tmp_path / "run.ckpt"
+    fit(case, 2, checkpoint=path)
+    before = path.read_bytes()
+    with pytest.raises(CheckpointError, match=re.escape(said)) as refused:
+        fit(case, 2, settings, checkpoint=path)
+    assert str(path) in str(refused.value)
+    assert "remove this one" in str(refused.value)
+    assert path.read_bytes() == before
+
+
+def changed(array):
+    array = array.copy()
+    if hasattr(array, "indptr"):
+        array.data[0] += 1
+    else:
+        array[-1] = array[0] + 1
+    return array
+
+
+OTHER_DATA = {
+    "X": ("multi", lambda X, y, more: (changed(X), y, more)),
+    "y": ("multi", lambda X, y, more: (X, changed(y), more)),
+    "sample_weight": (
+        "multi",
+        lambda X, y, more: (X, y, more | {"sample_weight": changed(more["sample_weight"])}),
+    ),
+    "eval_set X": (
+        "multi",
+        lambda X, y, more: (X, y, more | {"eval_set": (changed(D[:50]), T[:50])}),
+    ),
+    "eval_set y": (
+        "sparse",
+        lambda X, y, more: (X, y, more | {"eval_set": (XC_VALID[0], XC_VALID[1][::-1])}),
+    ),
+    "qid": ("rank", lambda X, y, more: (X, y, more | {"qid": np.repeat(np.arange(15), 20)})),
+    "eval_set qid": (
+        "rank",
+        lambda X, y, more: (X, y, more | {"eval_set": (D, GRADES, np.repeat(np.arange(15), 20))}),
+    ),
+    "label names": (
+        "sparse-nan-names",
+        lambda X, y, more: (X, [["z" if name == "c" else name for name in row] for row in y], more),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_DATA)
+def test_other_data_is_named(name, tmp_path):
+    case, change = OTHER_DATA[name]
+    kind, own, data, arguments = CASES[case]
+    path = tmp_path / "run.ckpt"
+    fit(case, 2, checkpoint=path)
+    X, y, more = change(*data, arguments)
+    with pytest.raises(
+        CheckpointError, match=rf"another training: found {name} .*fingerprint \w+\); wanted"
+    ) as e:
+        kind(n_trees=2, **own).fit(X, y, **more, checkpoint=path)
+    assert "Also" not in str(e.value), "only what differs is named"
+
+
+def test_rows_in_another_order_are_other_data(tmp_path):
+    path = tmp_path / "run.ckpt"
+    SparseGBDTClassifier(n_trees=2).fit(*XC, checkpoint=path)
+    with pytest.raises(CheckpointError, match="found X 300 × 60"):
+        SparseGBDTClassifier(n_trees=2).fit(XC[0][::-1], XC[1][::-1], checkpoint=path)
+
+
+def test_an_eval_set_that_comes_or_goes_is_named(tmp_path):
+    path = tmp_path / "run.ckpt"
+    fit("sparse", 2, checkpoint=path)
+    with pytest.raises(CheckpointError, match=r"found eval_set X 60 × 60 \(fingerprint \w+\); wanted None"):
+        fit("sparse", 2, eval_set=None, checkpoint=path)
+
+
+def test_another_estimator_is_named(tmp_path):
+    path = tmp_path / "run.ckpt"
+    fit("multi", 2, checkpoint=path)
+    with pytest.raises(CheckpointError, match="found one of 'MultiGBDTRegressor'; wanted LdSMClassifier"):
+        fit("ldsm", 2, checkpoint=path)
+
+
+# --- files that are no checkpoints
+
+
+def test_a_checkpoint_that_is_cut_short_is_refused_and_stays(tmp_path):
+    path = tmp_path / "run.ckpt"
+    fit("multi", 2, checkpoint=path)
+    whole = path.read_bytes()
+    for end in {0, 1, 7, 8, 9, 100, len(whole) // 2, len(whole) - 1}:
+        path.write_bytes(whole[:end])
+        with pytest.raises(CheckpointError, match=r"run\.ckpt': it is damaged, or no checkpoint"):
+            fit("multi", 2, checkpoint=path)
+        assert path.read_bytes() == whole[:end]
+
+
+@pytest.mark.parametrize("case", ["multi", "ldsm"])
+def test_a_byte_that_was_changed_is_noticed(case, tmp_path):
+    path = tmp_path / "run.ckpt"
+    fit(case, 2, checkpoint=path)
+    whole = path.read_bytes()
+    for at in np.linspace(0, len(whole) - 1, 60).astype(int).tolist():
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x04]) + whole[at + 1 :])
+        with pytest.raises(CheckpointError, match=r"is damaged|no checkpoint|format version"):
+            fit(case, 2, checkpoint=path)
+
+
+def test_other_files_are_never_overwritten(tmp_path):
+    path = tmp_path / "m.safetensors"
+    fit("multi", 2).save(path)
+    before = path.read_bytes()
+    with pytest.raises(CheckpointError, match="it is no checkpoint"):
+        fit("multi", 2, checkpoint=path)
+    assert path.read_bytes() == before
+    fit("multi", 2, checkpoint=tmp_path / "c")
+    with pytest.raises(sparseleaf.ModelFileError):
+        sparseleaf.load(tmp_path / "c")
+    with pytest.raises(CheckpointError, match="it is not a file"):
+        fit("multi", 2, checkpoint=tmp_path)
+
+
+def rewritten(path, change):
+    """The same checkpoint with other content, and its digest made right again: a stranger can do that."""
+    tensors = load_file(path)
+    with safe_open(path, "np") as file:
+        header = json.loads(file.metadata()[METADATA_KEY])
+    del header["digest"]
+    change(tensors, header)
+    header["digest"] = _digest(header, tensors)
+    save_file(
+        {k: np.ascontiguousarray(v) for k, v in tensors.items()}, path, {METADATA_KEY: json.dumps(header)}
+    )
+
+
+def hostile(name, value, where=0):
+    def change(tensors, header):
+        tensors[f"trees.{name}"].flat[where] = value
+
+    return change
+
+
+@pytest.mark.parametrize("n_trees", [2, 3])
+@pytest.mark.parametrize(
+    "change",
+    [
+        hostile("feature", -1),
+        hostile("feature", 0, -1),
+        lambda tensors, header: tensors["trees.feature"][: tensors["trees.tree_nodes"][0]].sort(),
+        hostile("feature", 99),
+        hostile("feature", -7),
+        hostile("set_of", 1000),
+        hostile("set_of", -2),
+        hostile("tree_nodes", 2),
+        hostile("tree_nodes", -1),
+        hostile("tree_nodes", 2**62),
+        hostile("tree_sets", 2**62),
+        hostile("leaf_sizes", -3),
+        hostile("leaf_sizes", 2**62),
+        hostile("labels", 2**32 - 1),
+        hostile("values", np.nan),
+        hostile("gain", np.inf),
+        lambda tensors, header: tensors.pop("trees.labels"),
+        lambda tensors, header: tensors.update({"trees.bin": tensors["trees.bin"][:-1]}),
+        lambda tensors, header: tensors.update({"trees.values": tensors["trees.values"].astype(np.float64)}),
+        lambda tensors, header: tensors.update({"trees.sets": tensors["trees.sets"][:, :3]}),
+        lambda tensors, header: header["history"].clear() or header["history"].update({"valid loss": [1.0]}),
+        lambda tensors, header: header.update(history=[]),
+        lambda tensors, header: header.update(seed="0"),
+        lambda tensors, header: header.update(settings=3),
+    ],
+)
+def test_a_hostile_checkpoint_is_refused(change, n_trees, tmp_path):
+    path = tmp_path / "run.ckpt"
+    fit("multi", 2, checkpoint=path)
+    rewritten(path, change)
+    with pytest.raises(ValueError, match=r"is damaged: (trees\.|its )"):
+        fit("multi", n_trees, checkpoint=path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("features", 10**6),
+        ("features", -1),
+        ("leaf_labels", 25),
+        ("leaf_counts", np.inf),
+        ("weights", np.nan),
+        ("sizes", 10**9),
+        ("leaf_sizes", -1),
+        ("inner", False),
+        ("inner_of_tree", 3),
+        ("split_passes", 10**9),
+    ],
+)
+def test_a_hostile_checkpoint_of_routed_trees_is_refused(name, value, tmp_path):
+    path = tmp_path / "run.ckpt"
+    fit("ldsm", 2, checkpoint=path)
+    rewritten(path, hostile(name, value))
+    with pytest.raises(CheckpointError, match="is damaged: trees"):
+        fit("ldsm", 3, checkpoint=path)
+
+
+@pytest.mark.parametrize(
+    "components",
+    [np.zeros((60, 8), np.float32), np.zeros((3, 8), np.float16), np.full((60, 8), np.inf, "f2")],
+)
+def test_a_hostile_projection_is_refused(components, tmp_path):
+    path = tmp_path / "run.ckpt"
+    fit("sparse", 2, checkpoint=path)
+    rewritten(path, lambda tensors, header: tensors.update({"projection.components": components}))
+    with pytest.raises(CheckpointError, match=r"projection\.components"):
+        fit("sparse", 3, checkpoint=path)
+
+
+def test_a_checkpoint_of_another_format_is_refused(tmp_path):
+    path = tmp_path / "run.ckpt"
+    fit("multi", 2, checkpoint=path)
+    rewritten(path, lambda tensors, header: header.update(version=2))
+    with pytest.raises(CheckpointError, match="found format version 2; wanted 1"):
+        fit("multi", 2, checkpoint=path)
+
+
+# --- arguments, and places that fail
+
+
+@pytest.mark.parametrize("every", [0, -1, 2.5, True, "3"])
+def test_checkpoint_every_is_checked(every, tmp_path):
+    with pytest.raises(ValueError, match=r"checkpoint_every: found .*; wanted an int of at least 1"):
+        fit("multi", 2, checkpoint=tmp_path / "c", checkpoint_every=every)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_place_that_cannot_be_written_is_known_before_the_work(tmp_path, monkeypatch):
+    monkeypatch.delattr("sparseleaf.estimators.sparse.fit_projection")
+    with pytest.raises(ValueError, match=r"checkpoint: .* there is no folder"):
+        fit("sparse", 2, checkpoint=tmp_path / "nowhere" / "c")
+
+    def fail(*args):
+        raise OSError("read-only")
+
+    monkeypatch.setattr("sparseleaf._tensors.save_file", fail)
+    with pytest.raises(OSError, match="read-only"):
+        fit("sparse", 2, checkpoint=tmp_path / "c")
+
+
+def test_a_write_that_fails_later_costs_a_checkpoint_and_not_the_training(tmp_path, monkeypatch):
+    path = tmp_path / "run.ckpt"
+    from sparseleaf import _tensors
+
+    written = []
+
+    def sometimes(tensors, file, metadata):
+        written.append(file)
+        if len(written) >= 3:
+            file.write_bytes(b"half")
+            raise OSError(28, "No space left on device")
+        save_file(tensors, file, metadata)
+
+    monkeypatch.setattr(_tensors, "save_file", sometimes)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = fit("multi", 4, checkpoint=path, checkpoint_every=1)
+    assert found.best_iteration_ == 4
+    assert trees_in(path) == 1
+    assert len(caught) == 3
+    assert "checkpoint: could not be written, the one before it stays" in str(caught[0].message)
+    monkeypatch.undo()
+    assert content(fit("multi", 4, checkpoint=path), tmp_path) == content(found, tmp_path)
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+import test_checkpoint
+from sparseleaf import _tensors
+
+save_file, replace, writes = _tensors.save_file, Path.replace, [0]
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def saving(tensors, file, metadata):
+    writes[0] += 1
+    fatal = writes[0] == 4
+    if fatal and moment == "before":
+        die()
+    save_file(tensors, file, metadata)
+    if fatal and moment == "half":
+        os.truncate(file, os.path.getsize(file) // 2)
+        die()
+    if fatal and moment == "written":
+        die()
+
+def renaming(self, target):
+    replace(self, target)
+    if writes[0] == 4 and moment == "renamed":
+        die()
+
+_tensors.save_file, Path.replace = saving, renaming
+for folder in sys.argv[1:]:
+    moment, case = Path(folder).name.split(",")
+    child = os.fork()  # every one of them is killed
+    if not child:
+        test_checkpoint.fit(case, 9, {{"n_jobs": 1}}, checkpoint=Path(folder) / "run.ckpt", checkpoint_every=2)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+"""
+KILLED_CASES = ("sparse", "multi", "ldsm")
+MOMENTS = ("before", "half", "written", "renamed")
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory):
+    """Folders with what trainings left that were killed at some moment of their fourth writing."""
+    top = tmp_path_factory.mktemp("killed")
+    folders = {(case, moment): top / f"{moment},{case}" for case in KILLED_CASES for moment in MOMENTS}
+    for folder in folders.values():
+        folder.mkdir()
+    script = KILLED.format(tests=str(__file__).rsplit("/", 1)[0])
+    subprocess.run([sys.executable, "-c", script, *folders.values()], check=True)
+    return folders
+
+
+@pytest.mark.parametrize("case", KILLED_CASES)
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_killed_while_it_writes(case, moment, killed, tmp_path):
+    path = killed[case, moment] / "run.ckpt"
+    # the first writing has no trees, nor has the second where there is a projection
+    trees = {"sparse": (2, 4), "multi": (4, 6), "ldsm": (4, 6)}[case]
+    assert trees_in(path) == trees[moment == "renamed"]
+    assert content(fit(case, 9, checkpoint=path), tmp_path) == content(fit(case, 9), tmp_path)
+    assert [file.name for file in path.parent.iterdir()] == ["run.ckpt"], "drafts are removed"
