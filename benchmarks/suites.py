@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks import gbdt_mo_paper, ldsm_paper, ranking, sets, tuned
-from benchmarks.systems import SYSTEMS, System
+from benchmarks.systems import SYSTEMS
+from benchmarks.systems.base import System
 
 GB = 10**9
 MEMORY_GB = 8.0

@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks._common import measured, peak_bytes, write_results
 from benchmarks.sets import Split
 from benchmarks.suites import SOFT_SHARE, SUITES, Job
-from benchmarks.systems import Pace, Task, TooSlow, folder_bytes
+from benchmarks.systems.base import Pace, Task, TooSlow, folder_bytes
 
 PREDICT_TURNS = 5
 PREDICT_SECONDS = 3.0

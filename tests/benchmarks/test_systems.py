@@ -12,7 +12,8 @@ from threadpoolctl import threadpool_limits
 from benchmarks import worker
 from benchmarks.sets import Split, read_arff
 from benchmarks.suites import SUITES, Job
-from benchmarks.systems import SYSTEMS, Pace, Task, TooSlow, folder_bytes, top
+from benchmarks.systems import SYSTEMS
+from benchmarks.systems.base import Pace, Task, TooSlow, folder_bytes, top
 from sparseleaf.data import make_xc
 
 SETTINGS = {
