@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from benchmarks import page
+from benchmarks import losses, numbers, page, pictures
 from benchmarks.harness import record_path
 from benchmarks.suites import SUITES, Job
 
@@ -65,7 +65,7 @@ def rows(text):
     ],
 )
 def test_three_digits_that_count(value, text):
-    assert page.significant(value) == text
+    assert numbers.significant(value) == text
 
 
 def test_a_section_is_ranked_and_says_how_the_others_ended():
@@ -107,7 +107,7 @@ def test_where_we_lose_in_accuracy_and_in_cost():
         plt={"P@1": 59.6, "predict_ms_per_row": 0.01},
         bonsai={"P@1": 59.4, "train_seconds": 0.001},
     )
-    told = page.losses(found)
+    told = losses.losses(found)
     assert "Ahead of our best, SparseGBDT: Parabel (omikuji), P@1 63.00 against 60.00." in told
     assert "Parabel (omikuji) with 1/4.0 of the training time" in told
     assert "PLT (napkinXC) with 1/10 of the prediction time" in told
@@ -117,13 +117,13 @@ def test_where_we_lose_in_accuracy_and_in_cost():
 
 def test_where_nobody_is_ahead():
     found = records("delicious", sparse_gbdt={"P@1": 60.0}, parabel={"P@1": 59.0}, ldsm={"P@1": 61.0})
-    assert "No peer reaches LdSM; next is Parabel (omikuji), P@1 59.00 against 61.00." in page.losses(found)
+    assert "No peer reaches LdSM; next is Parabel (omikuji), P@1 59.00 against 61.00." in losses.losses(found)
 
 
 def test_a_difference_within_its_standard_error_is_no_lead():
     def told(theirs):
         both = {"standard_errors": {"accuracy": 0.3}}
-        return page.losses(
+        return losses.losses(
             records("yeast", multi_gbdt={"accuracy": 60.0, **both}, lightgbm={"accuracy": theirs, **both})
         )
 
@@ -140,7 +140,7 @@ def test_errors_are_better_when_lower():
     )
     for given in found.values():
         given["metrics"]["aRRMSE"] = 1.0
-    assert "Ahead of our best, MultiGBDT: XGBoost (one per output), RMSE 0.2000" in page.losses(found)
+    assert "Ahead of our best, MultiGBDT: XGBoost (one per output), RMSE 0.2000" in losses.losses(found)
     assert [row[0] for row in rows(page.section(found, SUITES["student-por"]))[2:]] == [
         *("XGBoost (one per output)", "**MultiGBDT**"),
     ]
@@ -183,7 +183,7 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "README.md").write_text(f"before\n{page.BEGIN}old\n{page.END}after\n")
     monkeypatch.setattr(page, "DOCS", tmp_path / "docs")
     monkeypatch.setattr(page, "PAGE", tmp_path / "docs" / "benchmarks.md")
-    monkeypatch.setattr(page, "NUMBERS", tmp_path / "docs" / "results" / "benchmarks.json")
+    monkeypatch.setattr(numbers, "NUMBERS", tmp_path / "docs" / "results" / "benchmarks.json")
     monkeypatch.setattr(page, "README", tmp_path / "README.md")
     return tmp_path
 
@@ -197,10 +197,10 @@ def test_the_page_is_written_with_its_pictures_and_the_block_of_the_readme(folde
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(given))
     page.update(folder / "out")
-    assert page.read_numbers() == found
+    assert numbers.read_numbers() == found
     assert page.PAGE.read_text() == page.page(found)
     picture = folder / "docs" / "images" / "benchmark-delicious.svg"
-    drawing = page.pictures(found)["benchmark-delicious.svg"]
+    drawing = pictures.pictures(found)["benchmark-delicious.svg"]
     assert f"data {drawing.digest}" in picture.read_text()
     assert "SparseGBDT" in picture.read_text()
     assert picture.stat().st_size < 100_000
@@ -213,7 +213,7 @@ def test_the_page_is_written_with_its_pictures_and_the_block_of_the_readme(folde
     # a part that is measured later is added to what is there
     before = picture.read_bytes()
     page.update(folder / "nothing")
-    assert page.read_numbers() == found
+    assert numbers.read_numbers() == found
     assert picture.read_bytes() == before
     assert page.README.read_text() == text
 
@@ -222,14 +222,14 @@ def test_a_picture_of_other_data_has_another_digest():
     names = ("delicious", "sweep-rows")
     for name in names:
         case = next(iter(SUITES[name].cases))
-        (first,) = page.pictures(records(name, case, sparse_gbdt={})).values()
-        (second,) = page.pictures(records(name, case, sparse_gbdt={"train_seconds": 11.0})).values()
+        (first,) = pictures.pictures(records(name, case, sparse_gbdt={})).values()
+        (second,) = pictures.pictures(records(name, case, sparse_gbdt={"train_seconds": 11.0})).values()
         assert first.digest != second.digest
 
 
 def test_numbers_of_settings_that_are_no_longer_asked_for_are_left_out(folder):
     found = records("delicious", sparse_gbdt={}, parabel={})
     found["delicious/delicious/parabel"]["asked"] = {"other": 1}
-    page.NUMBERS.parent.mkdir()
-    page.NUMBERS.write_text(json.dumps({"records": found | {"gone/gone/gone": {}}}))
-    assert list(page.read_numbers()) == ["delicious/delicious/sparse-gbdt"]
+    numbers.NUMBERS.parent.mkdir()
+    numbers.NUMBERS.write_text(json.dumps({"records": found | {"gone/gone/gone": {}}}))
+    assert list(numbers.read_numbers()) == ["delicious/delicious/sparse-gbdt"]
