@@ -113,7 +113,7 @@ def head(records: Records) -> str:
 
 ```sh
 pip install ".[bench]"
-python -m benchmarks --data DIR          # about an hour on two cores; cut off, it goes on where it stopped
+python -m benchmarks --data DIR          # cut off, it goes on where it stopped
 ```
 
 Every system on every set is a process of its own with a limit of time and of memory, on the same number of threads.
@@ -275,7 +275,9 @@ def machines(records: Records) -> str:
     warning = ""
     if busy:
         warning = f"\nOthers used the machine during {', '.join(sorted(busy))}: times there are too long.\n"
-    return "## Machine and versions\n\n" + "\n".join(lines) + f"\n{warning}"
+    minutes = sum(record.get("process_seconds", 0) for record in records.values()) / 60
+    took = f"\nAll processes together took {minutes:.0f} minutes.\n"
+    return "## Machine and versions\n\n" + "\n".join(lines) + f"\n{took}{warning}"
 
 
 # --- the README

@@ -17,7 +17,8 @@ COLOURS = {
     "multi-gbdt": "#000000",
     "ldsm": "#009E73",
     "sketch-forest": "#D55E00",
-    "sketch-forest-reranked": "#E69F00",
+    "sketch-forest-turned": "#E69F00",
+    "sketch-forest-trees": "#CC79A7",
 }
 PEER_COLOURS = ("#7f7f7f", "#8c564b", "#9467bd", "#bcbd22", "#17becf", "#e377c2", "#c49c94")
 PEER_MARKERS = ("s", "^", "D", "v", "P", "X", "<", ">", "*", "h")

@@ -8,6 +8,8 @@ The limits are such that everything fits into 90 minutes on two idle cores.
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -82,7 +84,8 @@ LABEL_SYSTEMS = (
     "sparse-gbdt-turned",
     "ldsm",
     "sketch-forest",
-    "sketch-forest-reranked",
+    "sketch-forest-turned",
+    "sketch-forest-trees",
     "multi-gbdt",
     "centroids",
     "neighbours",
@@ -121,17 +124,25 @@ LABEL_BOOSTING = {
 }
 
 
+TREES_ALONE = {"rerank": None, "n_neighbors": 0}
+FOREST_TURNED: dict[str, dict[str, Any]] = (
+    importlib.import_module("benchmarks.forest").FOREST
+    if importlib.util.find_spec("benchmarks.forest")
+    else {}
+)
+
+
 def labels(name: str, title: str, about: str, seconds: float, **own: dict[str, Any]) -> Suite:
     given: dict[str, dict[str, Any]] = {
         "ldsm": ldsm_paper.TURNED[name] | ldsm_paper.RERANKED.get(name, {}),
-        "sketch-forest-reranked": {"rerank": "log" if name == "tibkat-gnd" else "cosine"},
+        "sketch-forest-trees": TREES_ALONE,
     }
-    systems = LABEL_SYSTEMS
     if name in tuned.FOUND:
         turned = tuned.BASE | tuned.FOUND[name]
         given["sparse-gbdt-turned"] = {key: value for key, value in turned.items() if key != "n_jobs"}
-    else:
-        systems = tuple(key for key in LABEL_SYSTEMS if key != "sparse-gbdt-turned")
+    if name in FOREST_TURNED:
+        given["sketch-forest-turned"] = FOREST_TURNED[name]
+    systems = tuple(key for key in LABEL_SYSTEMS if not key.endswith("-turned") or key in given)
     return Suite(
         name,
         title,
@@ -150,7 +161,7 @@ def labels(name: str, title: str, about: str, seconds: float, **own: dict[str, A
 SWEEP_SYSTEMS = (
     "sparse-gbdt",
     "ldsm",
-    "sketch-forest",
+    "sketch-forest-trees",
     "parabel",
     "plt",
     "random-forest",
@@ -162,7 +173,7 @@ SWEEP_SYSTEMS = (
 SWEEP_BOOSTING = LABEL_BOOSTING | {"n_trees": 10}
 SWEEP_OWN: dict[str, dict[str, Any]] = {
     "ldsm": {"n_trees": 10},
-    "sketch-forest": {"n_trees": 10},
+    "sketch-forest-trees": {"n_trees": 10} | TREES_ALONE,
     "random-forest": {"n_estimators": 10},
 }
 ROWS, FEATURES, OUTPUTS = 20_000, 2_000, 1_000
@@ -288,7 +299,7 @@ SUITES = {
             "threads",
             "More threads",
             dict.fromkeys((1, 2), (100000, FEATURES, OUTPUTS)),
-            systems=("sparse-gbdt", "ldsm", "sketch-forest", "parabel", "plt"),
+            systems=("sparse-gbdt", "ldsm", "sketch-forest-trees", "parabel", "plt"),
             seconds=80,
         ),
         sweep(

@@ -22,6 +22,7 @@ from benchmarks.systems.scikit import (
 )
 
 ALL = ("labels", "classes", "numbers")
+FOREST = "sparseleaf:SketchForestClassifier"
 PARABEL: dict[str, Any] = {}
 BONSAI = {"cluster_balanced": False, "cluster_k": 100, "max_depth": 3}
 
@@ -47,14 +48,27 @@ SYSTEMS = {
         "LdSM", "sparseleaf", ("labels",), ldsm, "turned on held-out training rows (`ldsm_paper`)", True
     ),
     "sketch-forest": System(
-        "SketchForest", "sparseleaf:SketchForestClassifier", ("labels",), sketch_forest, "its defaults", True
-    ),
-    "sketch-forest-reranked": System(
-        "SketchForest (re-ranked)",
-        "sparseleaf:SketchForestClassifier",
+        "SketchForest",
+        FOREST,
         ("labels",),
         sketch_forest,
-        "its defaults, candidates re-ranked by label centroids",
+        "its defaults: 50 trees, 50 nearest rows that vote beside them, re-ranked by label centroids",
+        True,
+    ),
+    "sketch-forest-turned": System(
+        "SketchForest (turned)",
+        FOREST,
+        ("labels",),
+        sketch_forest,
+        "as found by `benchmarks.forest --search` on a part of the training rows",
+        True,
+    ),
+    "sketch-forest-trees": System(
+        "SketchForest (trees alone)",
+        FOREST,
+        ("labels",),
+        sketch_forest,
+        "its defaults, without the nearest rows and without re-ranking",
         True,
     ),
     "lambdamart": System(

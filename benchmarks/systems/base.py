@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import shutil
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -95,13 +96,18 @@ class System:
         for need in self.needs.split():
             module, _, name = need.partition(":")
             if need.startswith("!"):
-                if shutil.which(need[1:]) is None:
+                if program(need[1:]) is None:
                     return f"there is no {need[1:]}"
             elif not _found(module):
                 return f"{module} is not installed"
             elif name and name not in importlib.import_module(module).__all__:
                 return f"{module} has no {name}"
         return None
+
+
+def program(name: str) -> str | None:
+    """Where a program is: beside Python, where pip puts it, or on the path."""
+    return shutil.which(name, path=str(Path(sys.executable).parent)) or shutil.which(name)
 
 
 def _found(module: str) -> bool:

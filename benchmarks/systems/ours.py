@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.systems.base import TOP, Task
+from benchmarks.systems.base import TOP, Task, program
 
 
 class Ours:
@@ -81,15 +81,14 @@ class OverMPI:
             save_xc(folder / f"part-{part}.txt", split.X[rows], split.Y[rows])
 
     def fit(self, split: Any) -> None:
-        settings = [f"n_trees={self.task.n_trees}", "n_jobs=1"]
-        command = ["mpiexec", "--oversubscribe", "-n", str(self.workers), sys.executable, "-m", "sparseleaf"]
-        command += ["train", *sorted(str(p) for p in self.folder.glob("part-*.txt"))]
-        command += ["-m", str(self.folder / "model.safetensors"), "--engine", "mpi"]
-        for setting in settings:
-            command += ["--set", setting]
-        if "mpich" in subprocess.run(["mpiexec", "--version"], capture_output=True, text=True).stdout.lower():
-            command.remove("--oversubscribe")
-        subprocess.run(command, check=True)
+        mpiexec = program("mpiexec")
+        assert mpiexec is not None
+        version = subprocess.run([mpiexec, "--version"], capture_output=True, text=True, check=False).stdout
+        more = ["--oversubscribe", "--allow-run-as-root"] if "Open MPI" in version else []
+        command = [mpiexec, *more, "-n", str(self.workers), sys.executable, "-m", "sparseleaf", "train"]
+        command += sorted(str(path) for path in self.folder.glob("part-*.txt"))
+        command += ["-m", str(self.folder / "model.safetensors"), "--engine", "mpi", "--jobs", "1"]
+        subprocess.run([*command, "--set", f"n_trees={self.task.n_trees}"], check=True)
 
     def predict(self, X: Any) -> Any:
         import sparseleaf

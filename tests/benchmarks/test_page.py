@@ -156,6 +156,11 @@ def test_a_sweep_has_a_row_for_a_system_and_a_column_for_a_size():
     assert "2,000 rows by Parabel (omikuji) (ours: SparseGBDT)" in text
 
 
+def test_the_page_says_what_it_took():
+    found = records("delicious", sparse_gbdt={"process_seconds": 200.0}, parabel={"process_seconds": 100.0})
+    assert "All processes together took 5 minutes." in page.page(found)
+
+
 def test_a_machine_that_others_used_is_named():
     found = records("delicious", sparse_gbdt={})
     assert "Others used" not in page.page(found)

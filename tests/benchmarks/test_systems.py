@@ -28,7 +28,8 @@ SETTINGS = {
 OWN = {
     "ldsm": {"n_trees": 3},
     "sketch-forest": {"n_trees": 3},
-    "sketch-forest-reranked": {"n_trees": 3, "rerank": "cosine"},
+    "sketch-forest-turned": {"n_trees": 3, "sketch_dim": 16},
+    "sketch-forest-trees": {"n_trees": 3, "rerank": None, "n_neighbors": 0},
     "random-forest": {"n_estimators": 9},
     "extra-trees": {"n_estimators": 9},
     "gbrank": {"loss": "gbrank"},
