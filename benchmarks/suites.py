@@ -206,7 +206,7 @@ def _small(depth: int, rows: int, bins: int) -> dict[str, Any]:
 SUITES = {
     suite.name: suite
     for suite in (
-        labels("delicious", "Delicious", "983 tags, 19 a row; 500 binary features, 12,920 rows.", 120),
+        labels("delicious", "Delicious", "983 tags, 19 a row; 500 binary features, 12,920 rows.", 180),
         labels("bibtex", "Bibtex", "159 tags, 2.4 a row; 1,836 binary features, 4,880 rows.", 80),
         labels(
             "tibkat-gnd",
