@@ -97,7 +97,7 @@ SYSTEMS = {
         "lightgbm",
         (*ALL, "ranking"),
         LightGBM,
-        "the suite's settings; labels and numbers: a model an output, two at a time; ranking: `lambdarank`",
+        "the suite's settings; labels and numbers: a model an output; ranking: `lambdarank`",
     ),
     "catboost": System(
         "CatBoost",

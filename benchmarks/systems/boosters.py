@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +54,7 @@ class XGBoost:
 
 
 class LightGBM:
-    """One model for classes and grades; else one for every output, ``threads`` of them at a time."""
+    """One model for classes and grades; else one for every output, in turn: its threads do not bear ours."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
@@ -67,7 +66,7 @@ class LightGBM:
         settings = self.task.settings | {"max_depth": self.task.settings["max_depth"] or -1}  # -1 is no limit
         together = kind in ("classes", "ranking")
         objective = {"labels": "binary", "numbers": "regression", "classes": "multiclass"}
-        parameters = lightgbm_parameters(settings, self.task.threads if together else 1) | {
+        parameters = lightgbm_parameters(settings, self.task.threads) | {
             "objective": objective.get(kind, "lambdarank"),
             "seed": split.seed,
             "feature_fraction": settings.get("colsample_bytree", 1.0),
@@ -85,31 +84,16 @@ class LightGBM:
             self.boosters = [lightgbm.train(parameters, rows, wanted, callbacks=[watch])]
             return
         columns = split.Y.tocsc() if sp.issparse(split.Y) else split.Y
-        n_outputs, pace = columns.shape[1], self.task.pace
-        given_up: list[bool] = []
-
-        def train(share: int) -> dict[int, Any]:
-            rows = lightgbm.Dataset(split.X, params=parameters)  # binned once
-            found = {}
-            for j in range(share, n_outputs, self.task.threads):
-                if given_up:
-                    break
-                y = columns[:, [j]].toarray().ravel() if sp.issparse(columns) else columns[:, j]
-                if kind == "labels" and not y.any():
-                    continue  # a label without rows is never predicted
-                rows.set_label(y)
-                found[j] = lightgbm.train(parameters, rows, self.task.n_trees, keep_training_booster=True)
-                found[j].free_dataset()
-                if share == 0:
-                    self.task.pace.check(
-                        len(found), -(-n_outputs // self.task.threads), "outputs of a thread"
-                    )
-            return found
-
-        self.n_outputs = n_outputs
-        with ThreadPoolExecutor(self.task.threads) as pool:
-            parts = list(pool.map(train, range(self.task.threads)))
-        self.boosters = {j: model for part in parts for j, model in part.items()}
+        self.n_outputs, self.boosters = columns.shape[1], {}
+        rows = lightgbm.Dataset(split.X, params=parameters)  # binned once
+        for j in range(self.n_outputs):
+            y = columns[:, [j]].toarray().ravel() if sp.issparse(columns) else columns[:, j]
+            if kind == "labels" and not y.any():
+                continue  # a label without rows is never predicted
+            rows.set_label(y)
+            model = lightgbm.train(parameters, rows, self.task.n_trees, keep_training_booster=True)
+            self.boosters[j] = model.free_dataset()
+            self.task.pace.check(len(self.boosters), self.n_outputs, "outputs")
 
     def predict(self, X: Any) -> Any:
         if self.task.kind in ("classes", "ranking"):
