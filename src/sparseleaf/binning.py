@@ -47,6 +47,11 @@ class Cuts:
     offsets: Array
     values: Array
 
+    @classmethod
+    def none(cls) -> Cuts:
+        """Cuts of no features."""
+        return cls(np.zeros(1, np.int64), np.empty(0, np.float32))
+
     @property
     def n_features(self) -> int:
         """Number of features."""
@@ -67,7 +72,13 @@ class Cuts:
 
 def find_cuts(parts: list[Features], max_bins: int, seed: int, n_jobs: int) -> Cuts:
     """Cuts that give every feature of the parts, side by side, at most ``max_bins`` bins of about equal size."""
-    cuts = [_find_cuts(X, max_bins, seed, n_jobs) for X in parts]
+    return join_cuts([_find_cuts(X, max_bins, seed, n_jobs) for X in parts])
+
+
+def join_cuts(cuts: list[Cuts]) -> Cuts:
+    """Cuts of features that follow each other."""
+    if len(cuts) == 1:
+        return cuts[0]
     starts = np.cumsum([0, *(len(part.values) for part in cuts)])
     offsets = [part.offsets[:-1] + start for part, start in zip(cuts, starts[:-1], strict=True)]
     return Cuts(

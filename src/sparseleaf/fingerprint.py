@@ -49,6 +49,21 @@ def told(shape: tuple[int, ...], total: int) -> str:
     return f"{' × '.join(map(str, shape))} (fingerprint {total % 2**64:016x})"
 
 
+Prints = dict[str, tuple[tuple[int, ...], int]]
+"""By name, shape and fingerprint of some rows."""
+
+
+def join_fingerprints(parts: list[Prints]) -> dict[str, str]:
+    """What :func:`describe` says of sets whose rows are in several parts."""
+    return {
+        name: told(
+            (sum(part[name][0][0] for part in parts), *parts[0][name][0][1:]),
+            sum(part[name][1] for part in parts),
+        )
+        for name in parts[0]
+    }
+
+
 def describe_names(names: Iterable[Any]) -> str:
     """Number and fingerprint of names, in their order."""
     listed = [repr(name) for name in names]

@@ -18,6 +18,7 @@ from sparseleaf import (
     LdSMClassifier,
     MultiGBDTClassifier,
     MultiGBDTRegressor,
+    SketchForestClassifier,
     SparseGBDTClassifier,
 )
 from sparseleaf.callbacks import EarlyStopping, TrainingState
@@ -87,6 +88,7 @@ CASES = {
         {"qid": QID, "eval_set": (D, GRADES, QID)},
     ),
     "rank-averaged": (GBDTRanker, {"loss": "gbrank"}, (D, GRADES), {"qid": QID}),
+    "forest": (SketchForestClassifier, {"rerank": "cosine", "bootstrap": True}, XC, {}),
     "ldsm": (LdSMClassifier, {"max_nodes": 40, "epochs": 3, "rerank": "log"}, XC, {}),
     "ldsm-watched": (LdSMClassifier, {"max_nodes": 40, "arity": 3, "epochs": 2}, XC, {"eval_set": XC_VALID}),
 }
@@ -219,7 +221,7 @@ def test_a_projection_is_fitted_once(tmp_path, monkeypatch):
     with pytest.raises(PowerCut):
         fit("sparse", 5, checkpoint=path, callbacks=[cut_at(1)])
     whole = content(fit("sparse", 5), tmp_path)
-    monkeypatch.delattr("sparseleaf.estimators.sparse.fit_projection")
+    monkeypatch.delattr("sparseleaf.engine.part.fit_projection")
     assert content(fit("sparse", 5, checkpoint=path), tmp_path) == whole
 
 
@@ -509,7 +511,7 @@ def test_checkpoint_every_is_checked(every, tmp_path):
 
 
 def test_a_place_that_cannot_be_written_is_known_before_the_work(tmp_path, monkeypatch):
-    monkeypatch.delattr("sparseleaf.estimators.sparse.fit_projection")
+    monkeypatch.delattr("sparseleaf.engine.part.fit_projection")
     with pytest.raises(ValueError, match=r"checkpoint: .* there is no folder"):
         fit("sparse", 2, checkpoint=tmp_path / "nowhere" / "c")
 

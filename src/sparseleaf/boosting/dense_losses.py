@@ -5,7 +5,7 @@ Formulas for a score z and a target y; g is the derivative of the loss with resp
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
@@ -39,12 +39,15 @@ class DenseTargets:
     weights : float32 array, shape (n_rows, 1) or (n_rows, n_outputs)
         No rows where all weigh 1.
     n_outputs : int
+    unknown : bool or None
+        Whether a target is unknown, here or in rows that live elsewhere; None asks these rows alone.
     """
 
     values: Array
     classes: Array
     weights: Array
     n_outputs: int
+    unknown: bool | None = None
 
     @property
     def n_rows(self) -> int:
@@ -54,7 +57,26 @@ class DenseTargets:
     @cached_property
     def has_unknown(self) -> bool:
         """Whether a target is unknown."""
+        if self.unknown is not None:
+            return self.unknown
         return bool(np.isnan(self.values).any()) if len(self.values) else bool((self.classes < 0).any())
+
+    @property
+    def form(self) -> TargetForm:
+        """What there is to fit, without the rows."""
+        columns = self.weights.shape[1] if len(self.weights) else 0
+        return TargetForm(self.n_outputs, self.has_unknown, columns)
+
+    @staticmethod
+    def join(parts: list[DenseTargets]) -> DenseTargets:
+        """All rows of several."""
+        values, classes, weights = (
+            np.concatenate([getattr(part, name) for part in parts])
+            if len(getattr(parts[0], name))
+            else getattr(parts[0], name)
+            for name in ("values", "classes", "weights")
+        )
+        return DenseTargets(values, classes, weights, parts[0].n_outputs, any(p.has_unknown for p in parts))
 
     @property
     def any_known(self) -> bool:
@@ -73,7 +95,8 @@ class DenseTargets:
 
     def rows(self, which: slice) -> DenseTargets:
         """Some of the rows."""
-        return DenseTargets(self.values[which], self.classes[which], self.weights[which], self.n_outputs)
+        parts = self.values[which], self.classes[which], self.weights[which]
+        return DenseTargets(*parts, self.n_outputs, self.unknown)
 
     def known_weights(self) -> Array:
         """Weight of every pair, 0 where the target is unknown; float64 (n_rows, n_outputs)."""
@@ -81,6 +104,60 @@ class DenseTargets:
         shape = (self.n_rows, self.n_outputs)
         weights = self.weights if len(self.weights) else np.ones((1, 1))
         return np.broadcast_to(known * weights.astype(np.float64), shape)
+
+
+@dataclass(frozen=True)
+class TargetForm:
+    """What there is to fit, over all rows.
+
+    Attributes
+    ----------
+    n_outputs : int
+    has_unknown : bool
+        Whether a target is unknown.
+    weight_columns : int
+        0 where all weigh 1, 1 for a weight a row, else one for each output.
+    """
+
+    n_outputs: int
+    has_unknown: bool
+    weight_columns: int
+
+
+@dataclass(frozen=True)
+class TargetSums:
+    """Σ weights and Σ weight · target of every output, over the known ones.
+
+    They are sums of integers in scales that all shards share, so that the order of rows cannot matter.
+    """
+
+    weights: Array
+    weighted: Array
+
+
+def largest_targets(targets: DenseTargets) -> Array:
+    """The largest weight, and |weight · target|, of every output: float64 (2, n_outputs)."""
+    largest = np.zeros((2, targets.n_outputs))
+    for weights, weighted in _weighted_blocks(targets):
+        np.maximum(largest[0], weights.max(axis=0, initial=0), out=largest[0])
+        np.maximum(largest[1], np.abs(weighted).max(axis=0, initial=0), out=largest[1])
+    return largest
+
+
+def target_sums(targets: DenseTargets, scales: Array) -> Array:
+    """Σ weights and Σ weight · target times their scales: int64 (2, n_outputs)."""
+    sums = np.zeros((2, targets.n_outputs), np.int64)
+    for block in _weighted_blocks(targets):
+        for i, values in enumerate(block):
+            sums[i] += np.rint(values * scales[i]).astype(np.int64).sum(axis=0)
+    return sums
+
+
+def _weighted_blocks(targets: DenseTargets) -> Iterator[tuple[Array, Array]]:
+    for begin in range(0, targets.n_rows, BLOCK_ROWS):  # in float64, of which a block at a time is enough
+        block = targets.rows(slice(begin, begin + BLOCK_ROWS))
+        weights = block.known_weights()
+        yield weights, np.nan_to_num(block.as_matrix() * weights)
 
 
 class Loss(Protocol):
@@ -112,8 +189,11 @@ class Loss(Protocol):
     def matrices(self, targets: DenseTargets, scores: Array, g: Array, n_jobs: int) -> Array:
         """The packed lower triangle of every row's matrix of curvatures, float32."""
 
-    def base_score(self, targets: DenseTargets) -> Array:
-        """The best score that is the same for all rows, float32 (n_outputs,)."""
+    def base_score(self, sums: TargetSums) -> Array:
+        """The best score that is the same for all rows, float32 (n_outputs,); not for a quantile."""
+
+    def joined(self, parts: list[Loss]) -> Loss:
+        """The loss of all rows, from those of some."""
 
     def predict(self, scores: Array) -> Array:
         """What scores mean."""
@@ -191,19 +271,14 @@ class DenseLoss:
         _kernels.softmax_hessians(g, targets.classes, targets.weights, out, n_jobs)
         return out
 
-    def base_score(self, targets: DenseTargets) -> Array:
-        """The best score that is the same for all rows, float32 (n_outputs,)."""
-        if self.quantile is not None:
-            weights = targets.known_weights()
-            found = [_quantile(y, w, self.quantile) for y, w in zip(targets.values.T, weights.T, strict=True)]
-            return np.array(found, np.float32)
-        total, sums = np.zeros(targets.n_outputs), np.zeros(targets.n_outputs)
-        for begin in range(0, targets.n_rows, BLOCK_ROWS):  # in float64, of which a block at a time is enough
-            block = targets.rows(slice(begin, begin + BLOCK_ROWS))
-            weights = block.known_weights()
-            total += weights.sum(axis=0)
-            sums += np.nansum(block.as_matrix() * weights, axis=0)
-        mean: Array = sums / np.where(total > 0, total, 1)
+    def joined(self, parts: list[Loss]) -> Loss:
+        """The loss of all rows, which is that of any."""
+        return self
+
+    def base_score(self, sums: TargetSums) -> Array:
+        """The best score that is the same for all rows, float32 (n_outputs,); not for a quantile."""
+        total = sums.weights
+        mean: Array = sums.weighted / np.where(total > 0, total, 1)
         rare = 0.5 / np.maximum(total, 1)  # an output that is never (or always) on has no log-odds
         if self.name == "logistic":
             mean = mean.clip(rare, 1 - rare)
@@ -294,9 +369,13 @@ class CustomLoss:
         """No function gives a matrix."""
         raise NotImplementedError
 
-    def base_score(self, targets: DenseTargets) -> Array:
+    def joined(self, parts: list[Loss]) -> Loss:
+        """See :class:`DenseLoss`."""
+        return self
+
+    def base_score(self, sums: TargetSums) -> Array:
         """Zero: only the function's author would know better."""
-        return np.zeros(targets.n_outputs, np.float32)
+        return np.zeros(len(sums.weights), np.float32)
 
     def predict(self, scores: Array) -> Array:
         """Scores as they are."""
@@ -307,6 +386,14 @@ class CustomLoss:
         g, h = np.empty_like(scores), np.empty_like(scores)
         self.gradients(targets, scores, g, h, 1)
         return float(np.abs(g, dtype=np.float64).sum() / targets.known_weights().sum())
+
+
+def base_quantiles(targets: DenseTargets, share: float) -> Array:
+    """The quantile of every output's targets, by weight: float32 (n_outputs,)."""
+    weights = targets.known_weights()
+    return np.array(
+        [_quantile(y, w, share) for y, w in zip(targets.values.T, weights.T, strict=True)], np.float32
+    )
 
 
 def _quantile(values: Array, weights: Array, share: float) -> float:

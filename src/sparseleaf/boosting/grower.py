@@ -58,8 +58,7 @@ class Grower:
             if split.left_set is not None:
                 set_of[i] = len(sets)
                 sets.append(split.left_set)
-        shards.call(
-            "apply_splits",
+        shards.split(
             [node.id for node in nodes],
             np.array([split.feature for split in splits], np.int32),
             np.array([split.bin for split in splits], np.int32),

@@ -11,6 +11,8 @@ from sparseleaf import _kernels
 from sparseleaf.boosting.tree import LeafVectors
 
 if TYPE_CHECKING:
+    import scipy.sparse as sp
+
     from sparseleaf._arrays import Array
     from sparseleaf.boosting.tree import FlatTree
 
@@ -48,6 +50,25 @@ class LeafRule:
             *_kernels.leaf_vectors(
                 blocks, rows, starts, ends, n_labels, loss, k, self.l2, self.min_gain, self.rate, n_jobs
             )
+        )
+
+    def vectors_of_sums(self, sums: sp.csr_matrix, counts: Array) -> LeafVectors:
+        """Vectors of leaves whose Σ residuals are known, in the kernels' fixed point: a row each."""
+        leaf = np.repeat(np.arange(sums.shape[0]), np.diff(sums.indptr))
+        below = counts + self.l2
+        p = sums.data / _kernels.RESIDUAL_SCALE
+        order = np.lexsort((sums.indices, -np.abs(sums.data), leaf))
+        order = order[(sums.data[order] != 0) & (p[order] * p[order] / below[leaf[order]] >= self.min_gain)]
+        sizes = np.bincount(leaf[order], minlength=sums.shape[0])
+        if self.leaf_labels is not None:
+            rank = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+            order = order[rank < self.leaf_labels]
+            sizes = np.minimum(sizes, self.leaf_labels)
+        order = np.sort(order)  # by leaf, then by label
+        return LeafVectors(
+            np.concatenate(([0], np.cumsum(sizes))).astype(np.int64),
+            sums.indices[order].astype(np.uint32),
+            (self.rate * p[order] / below[leaf[order]]).astype(np.float32),
         )
 
 

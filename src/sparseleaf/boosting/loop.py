@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from sparseleaf.boosting.grower import Grower
     from sparseleaf.boosting.statistics import Statistics
     from sparseleaf.engine.shards import Shards
+
+Answer = TypeVar("Answer")
 
 ROWS, FEATURES, NODES = 11, 12, 13
 """What a random draw is for: part of its key, so that draws for different purposes are independent."""
@@ -36,18 +39,36 @@ class Booster:
 
     def trees(self, first: int = 0) -> Iterator[tuple[FlatTree, LeafVectors]]:
         """Train without end, counting trees from ``first``; the caller stops."""
+        self.shards.spread()
+        self.grower.search.prepare(self.shards)
         number = first
         while True:
-            columns = self.statistics.fill(self.shards, number)
-            features = self._tree_features(number)
-            node_features = NodeFeatures(len(features), self.colsample_bynode, self.seed, number, NODES)
-            self.grower.search.start_tree(features, columns)
-            n_rows = int(self.shards.sum("plant", self.subsample, self.seed, number, ROWS))
-            tree = self.grower.grow(self.shards, n_rows, node_features)
-            vectors = self.statistics.leaves(self.shards, tree, number)
-            self.shards.call("add_leaves", tree, vectors)
-            yield tree, vectors
+            yield self._lasting(partial(self._grow, number))
             number += 1
+
+    def n_entries(self) -> int:
+        """Stored (row, label) scores."""
+        return int(self._lasting(partial(self.shards.sum, "n_entries")))
+
+    def _lasting(self, work: Callable[[], Answer]) -> Answer:
+        """Done again where shards were lost and could be made anew."""
+        while True:
+            try:
+                return work()
+            except Exception as error:
+                if not self.shards.recover(error):
+                    raise
+
+    def _grow(self, number: int) -> tuple[FlatTree, LeafVectors]:
+        columns = self.statistics.fill(self.shards, number)
+        features = self._tree_features(number)
+        node_features = NodeFeatures(len(features), self.colsample_bynode, self.seed, number, NODES)
+        self.grower.search.start_tree(self.shards, features, columns)
+        n_rows = int(self.shards.sum("plant", self.subsample, self.seed, number, ROWS))
+        tree = self.grower.grow(self.shards, n_rows, node_features)
+        vectors = self.statistics.leaves(self.shards, tree, number)
+        self.shards.add_tree(tree, vectors)
+        return tree, vectors
 
     def _tree_features(self, tree: int) -> Array:
         count = max(1, round(self.colsample_bytree * self.n_features))

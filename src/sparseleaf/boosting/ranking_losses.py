@@ -11,7 +11,7 @@ from sparseleaf import _kernels
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
-    from sparseleaf.boosting.dense_losses import DenseTargets, Loss
+    from sparseleaf.boosting.dense_losses import DenseTargets, Loss, TargetSums
 
 RANKING_LOSSES = ("lambdamart", "gbrank", "smoothdcg")
 START = "squared-gains"
@@ -47,6 +47,20 @@ class Queries:
     def n_queries(self) -> int:
         """Number of queries."""
         return len(self.ids)
+
+    @staticmethod
+    def join(parts: list[Queries]) -> Queries:
+        """Queries of rows that follow each other; none goes on from one part to the next."""
+        first = np.cumsum([0, *(len(part.order) for part in parts)])
+        sizes = np.concatenate([np.diff(part.indptr) for part in parts])
+        return Queries(
+            np.concatenate([part.order + at for part, at in zip(parts, first.tolist(), strict=False)]).astype(
+                np.int32
+            ),
+            np.concatenate(([0], np.cumsum(sizes))).astype(np.int64),
+            np.concatenate([part.ids for part in parts]),
+            np.concatenate([part.weights for part in parts]),
+        )
 
     def of_rows(self) -> Array:
         """The number of every row's query, int64."""
@@ -136,7 +150,12 @@ class RankingLoss:
         """One output has no matrix."""
         raise NotImplementedError
 
-    def base_score(self, targets: DenseTargets) -> Array:
+    def joined(self, parts: list[Loss]) -> Loss:
+        """The loss of all queries."""
+        queries = Queries.join([part.queries for part in parts if isinstance(part, RankingLoss)])
+        return replace(self, queries=queries)
+
+    def base_score(self, sums: TargetSums) -> Array:
         """0: only differences count."""
         return np.zeros(1, np.float32)
 

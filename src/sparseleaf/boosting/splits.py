@@ -70,7 +70,10 @@ def sample_features(n_features: int, count: int, *key: int) -> Array:
 class SplitSearch(Protocol):
     """Finds the best cut of nodes."""
 
-    def start_tree(self, features: Array, columns: Columns | None) -> None:
+    def prepare(self, shards: Shards) -> None:
+        """Tell the shards, once, what makes a cut good."""
+
+    def start_tree(self, shards: Shards, features: Array, columns: Columns | None) -> None:
         """Prepare for a tree that may use the given features, on histograms of the given columns."""
 
     def search(self, shards: Shards, families: list[Family], node_features: NodeFeatures) -> None:
@@ -86,7 +89,10 @@ class ExactSearch:
         self._limits = limits
         self._features = np.empty(0, np.int32)
 
-    def start_tree(self, features: Array, columns: Columns | None) -> None:
+    def prepare(self, shards: Shards) -> None:
+        """See :class:`SplitSearch`."""
+
+    def start_tree(self, shards: Shards, features: Array, columns: Columns | None) -> None:
         """See :class:`SplitSearch`."""
         self._features = features.astype(np.int32)
 
@@ -97,8 +103,8 @@ class ExactSearch:
             return
         ids = [node.id for node in nodes]
         limits = self._limits
-        (found,) = shards.gather(
-            "exact_splits",
+        found = shards.best(
+            "exact_cuts",
             ids,
             self._features,
             node_features.mask(ids),
@@ -107,9 +113,9 @@ class ExactSearch:
             limits.l2,
             limits.min_samples_leaf,
         )
-        for node, feature, bin_, gain, left in zip(
-            nodes, *(column.tolist() for column in found), strict=True
-        ):
-            if feature >= 0 and gain > limits.min_gain:
+        for node, cut in zip(nodes, found, strict=True):
+            if cut["feature"] >= 0 and cut["gain"] > limits.min_gain:
                 # rows without a value come last in the order, so they are on the right
-                node.split = Split(int(self._features[feature]), bin_, gain, False, left)
+                node.split = Split(
+                    int(cut["feature"]), int(cut["bin"]), float(cut["gain"]), False, int(cut["left"])
+                )

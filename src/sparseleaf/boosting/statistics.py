@@ -22,13 +22,14 @@ from sparseleaf.boosting.columns import (
     int16_scales,
     make_columns,
 )
+from sparseleaf.boosting.tree import LeafVectors
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
     from sparseleaf.boosting.columns import Columns
     from sparseleaf.boosting.leaves import LeafRule, NewtonLeaves
     from sparseleaf.boosting.reducers import Reducer
-    from sparseleaf.boosting.tree import FlatTree, LeafVectors
+    from sparseleaf.boosting.tree import FlatTree
     from sparseleaf.engine.shards import Shards
 
 
@@ -69,8 +70,8 @@ class SparseResiduals:
 
     def leaves(self, shards: Shards, tree: FlatTree, number: int) -> LeafVectors:
         """See :class:`Statistics`."""
-        vectors: LeafVectors = shards.gather("leaf_vectors", tree.leaf_nodes.tolist(), self.rule)[0]
-        return vectors
+        counts = tree.count[tree.feature < 0]
+        return LeafVectors.join(shards.exchange("leaf_vectors", tree.leaf_nodes.tolist(), counts, self.rule))
 
 
 class DenseGradients:
@@ -193,7 +194,8 @@ class DenseGradients:
             )
         values = None
         if self._rule.quantile is not None:
-            values = shards.gather("leaf_quantiles", nodes, self._rule.quantile)[0]
+            counts = tree.count[tree.feature < 0]
+            values = np.concatenate(shards.exchange("leaf_quantiles", nodes, counts, self._rule.quantile))
             values = values[:, own] if self._alone else values
         vectors = self._rule.vectors(tree, gradients, curvatures, values)
         return vectors.shifted(own.start) if self._alone else vectors

@@ -73,6 +73,18 @@ class LeafVectors:
         """The same vectors for labels that are numbered on from ``by``."""
         return LeafVectors(self.indptr, self.labels + np.uint32(by), self.values)
 
+    @classmethod
+    def join(cls, parts: list[LeafVectors]) -> LeafVectors:
+        """Vectors of leaves that follow each other."""
+        if len(parts) == 1:
+            return parts[0]
+        sizes = np.concatenate([np.diff(part.indptr) for part in parts])
+        return cls(
+            np.concatenate(([0], np.cumsum(sizes))).astype(np.int64),
+            np.concatenate([part.labels for part in parts]),
+            np.concatenate([part.values for part in parts]),
+        )
+
 
 @dataclass(frozen=True)
 class FlatTree:

@@ -16,6 +16,7 @@ from typing import Annotated, NoReturn, TextIO
 
 import typer
 
+from sparseleaf.cli.blend import blend
 from sparseleaf.cli.demo import demo
 from sparseleaf.cli.evaluate import evaluate
 from sparseleaf.cli.export import export
@@ -33,7 +34,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, train, predict, evaluate, inspect, export):
+for command in (demo, train, predict, evaluate, inspect, blend, export):
     app.command()(command)
 
 
@@ -82,9 +83,16 @@ def run(arguments: Sequence[str] | None = None) -> int:
             text = _user_error(error)
             if text is None or os.environ.get("SPARSELEAF_TRACEBACK"):
                 raise
-            print(f"sparseleaf: error: {' '.join(text.split())}", file=sys.stderr)
+            if not _first_rank_tells():
+                print(f"sparseleaf: error: {' '.join(text.split())}", file=sys.stderr)
             return USER_ERROR
     return code if isinstance(code, int) else 0
+
+
+def _first_rank_tells() -> bool:
+    """Whether this is one of several ranks, all of which know the error, and not the first."""
+    mpi = sys.modules.get("mpi4py.MPI")
+    return mpi is not None and mpi.COMM_WORLD.Get_rank() > 0
 
 
 def _user_error(error: Exception) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import time
 import warnings
 from enum import StrEnum
@@ -33,6 +34,21 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 
 
+class EngineName(StrEnum):
+    """Where training runs."""
+
+    LOCAL = "local"
+    MPI = "mpi"
+    DASK = "dask"
+
+
+class Layout(StrEnum):
+    """What workers hold."""
+
+    ROWS = "rows"
+    FEATURES = "features"
+
+
 class Task(StrEnum):
     """What a model is for."""
 
@@ -45,7 +61,7 @@ def train(
     data: Data,
     model: Annotated[Path, typer.Option("--model", "-m", help="Model file to write.", parser=as_path)],
     method: Annotated[
-        str, typer.Option(help="Which system trains: gbdt-sparse, gbdt-mo, ldsm or rank.")
+        str, typer.Option(help="Which system trains: gbdt-sparse, gbdt-mo, forest, ldsm or rank.")
     ] = "gbdt-sparse",
     task: Annotated[
         Task, typer.Option(help="For gbdt-mo: numbers are regression, all else classes, unless told.")
@@ -72,6 +88,23 @@ def train(
     ] = None,
     checkpoint_every: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Trees between two checkpoints, 10 by default.")
+    ] = None,
+    engine: Annotated[
+        EngineName,
+        typer.Option(help="Where to train: here, in the ranks of an MPI job, or in Dask's workers."),
+    ] = EngineName.LOCAL,
+    layout: Annotated[
+        Layout, typer.Option(help="What workers hold: some rows, or all rows of some features.")
+    ] = Layout.ROWS,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Dask's scheduler; without one, a cluster on this machine."),
+    ] = None,
+    profile: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write bytes and seconds of every tree and worker, as JSON (mpi and dask)."
+        ),
     ] = None,
     jobs: Jobs = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of all random draws.")] = None,
@@ -104,14 +137,33 @@ def train(
         if checkpoint_every is not None:
             keeping["checkpoint_every"] = checkpoint_every
 
+    if scheduler is not None and engine is not EngineName.DASK:
+        raise ValueError(f"--scheduler {scheduler}: is Dask's; wanted --engine dask.")
+    if profile is not None:
+        if engine is EngineName.LOCAL:
+            raise ValueError(f"--profile {profile}: is of several workers; wanted --engine mpi or dask.")
+        check_output(profile, "--profile", data)
     how = Reading.of(format_, target, jobs, qid)
-    rows = read_rows(any_estimator, data, how)
-    watched = read_rows(any_estimator, [valid], how, Columns.of_rows(rows.X)) if valid else None
-    estimator = _fitting(candidates, rows.Y)
+    if engine is EngineName.LOCAL:
+        rows = read_rows(any_estimator, data, how)
+        watched = read_rows(any_estimator, [valid], how, Columns.of_rows(rows.X)) if valid else None
+        estimator = fitting(candidates, rows.Y)
+        where: dict[str, Any] = {}
+    else:
+        from sparseleaf.cli import _workers
+
+        open_workers = _workers.mpi if engine is EngineName.MPI else _workers.dask
+        found = open_workers(candidates, data, valid, how, layout.value, scheduler)
+        estimator, rows, watched, where = found.estimator, found.rows, found.watched, found.where
+        quiet = quiet or not found.leads
     began = time.perf_counter()
-    interrupted = _fit(estimator, rows, watched, keeping)
+    interrupted = _fit(estimator, rows, watched, keeping | where)
     seconds = time.perf_counter() - began
+    if engine is not EngineName.LOCAL and not found.leads:
+        return
     estimator.save(model)
+    if profile is not None:
+        profile.write_text(json.dumps(where["engine"].profile, indent=1))
     if interrupted or not quiet:
         typer.echo(summary(estimator, seconds, model))
     if interrupted:
@@ -131,6 +183,10 @@ def make_estimators(
         near = difflib.get_close_matches(method, ESTIMATORS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(ESTIMATORS)}."
         raise ValueError(f"--method {method!r}: there is no such method; {hint}")
+    if method == "blend":
+        raise ValueError(
+            "--method 'blend': train its members one by one, then join them with sparseleaf blend."
+        )
     kinds = ESTIMATORS[method]
     if task is not Task.AUTO:
         if task.value not in kinds:
@@ -159,7 +215,7 @@ def _make(kind: type[ModelEstimator], settings: list[str], given: dict[str, Any]
     return kind(**{"verbose": 1, **values})
 
 
-def _fitting(candidates: dict[str, ModelEstimator], Y: Any) -> Any:
+def fitting(candidates: dict[str, ModelEstimator], Y: Any) -> Any:
     """The estimator for such targets: numbers are regression, labels and text are classes."""
     if len(candidates) == 1:
         return next(iter(candidates.values()))
@@ -202,7 +258,8 @@ def _fit(estimator: Any, rows: Rows, watched: Rows | None, more: dict[str, Any])
 
     eval_set: tuple[Any, ...] | None = None if watched is None else (watched.X, watched.Y)
     if hasattr(estimator, "rank"):
-        if rows.qid is None or (watched is not None and watched.qid is None):
+        files = not hasattr(rows.X, "shape")  # that workers read, queries and all
+        if (rows.qid is None and not files) or (watched is not None and watched.qid is None):
             raise ValueError("rank: found rows without queries; wanted svmlight with qid:, or --qid COLUMN.")
         more = {**more, "qid": rows.qid}
         eval_set = None if watched is None else (watched.X, watched.Y, watched.qid)

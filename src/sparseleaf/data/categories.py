@@ -56,6 +56,24 @@ def find_categories(X: Any, wanted: Any) -> Categories:
     return categories
 
 
+def join_categories(parts: Sequence[Categories]) -> Categories:
+    """Categories of rows that were read in parts: all that any part has."""
+    joined: Categories = {}
+    for feature in sorted({feature for part in parts for feature in part}):
+        found = [part[feature] for part in parts if feature in part]
+        names = found[0]
+        if any(other != names for other in found):
+            names = sorted(
+                {name for other in found for name in other}, key=lambda name: (str(type(name)), name)
+            )
+        if len(names) > MAX_CATEGORIES:
+            raise ValueError(
+                f"X: feature {feature} has {len(names)} categories over all parts; wanted at most {MAX_CATEGORIES}."
+            )
+        joined[feature] = names
+    return joined
+
+
 def encode_categories(X: Any, categories: Categories) -> Any:
     """Rows with every category as its number, NaN for those not known; a DataFrame stays one."""
     if not categories:

@@ -58,6 +58,10 @@ class Targets:
     names: NDArray[Any] | None
     kind: Kind
 
+    def form(self) -> Targets:
+        """Kind and names without the rows."""
+        return Targets(self.matrix[:0], self.names, self.kind)
+
     @property
     def n_rows(self) -> int:
         """Number of rows."""
@@ -108,6 +112,45 @@ def encode_targets(Y: Any, n_rows: int | None = None) -> Targets:
     if n_rows is not None and targets.n_rows != n_rows:
         raise ValueError(f"Y: found {targets.n_rows} rows, wanted {n_rows}, one for each row of X")
     return targets
+
+
+def join_forms(forms: Sequence[Targets]) -> Targets:
+    """Kind and names of targets that were read in parts, which must be of one kind."""
+    first = forms[0]
+    kinds = {form.kind for form in forms}
+    if kinds > {"binary"} and kinds <= {"binary", "multiclass"}:
+        kinds = {"multiclass"}
+    if len(kinds) > 1:
+        raise ValueError(f"Y: found parts of different kinds ({', '.join(sorted(kinds))}); wanted one.")
+    kind = kinds.pop()
+    if kind in ("multilabel-sparse", "multilabel-indicator"):
+        for number, form in enumerate(forms):
+            if form.n_labels != first.n_labels:
+                raise ValueError(
+                    f"Y: found {form.n_labels} labels in part {number}; wanted {first.n_labels}, as in part 0."
+                )
+            if (form.names is None) != (first.names is None) or (
+                form.names is not None and form.names.tolist() != first.names.tolist()  # type: ignore[union-attr]
+            ):
+                raise ValueError(f"Y: found other label names in part {number} than in part 0.")
+        return first
+    # parts without a label have names of no type of their own
+    found = [form.names for form in forms if form.names is not None and len(form.names)]
+    names = np.unique(np.concatenate(found)) if found else first.names
+    if kind == "binary" and names is not None and len(names) > 2:
+        kind = "multiclass"
+    matrix = sparse.csr_matrix((0, 0 if names is None else len(names)), dtype=np.float32)
+    return Targets(matrix, names, kind)
+
+
+def relabelled(targets: Targets, form: Targets) -> Targets:
+    """The same targets with the labels of ``form``, which has all of theirs."""
+    matrix, names = targets.matrix, targets.names
+    if names is None or form.names is None or len(names) == len(form.names):
+        return Targets(matrix, form.names, form.kind)
+    places = np.searchsorted(form.names, names).astype(matrix.indices.dtype)
+    indices = places[matrix.indices] if len(places) else matrix.indices
+    return Targets(_ones(indices, matrix.indptr, (matrix.shape[0], len(form.names))), form.names, form.kind)
 
 
 def decode(ids: ArrayLike, names: NDArray[Any] | None) -> NDArray[Any]:

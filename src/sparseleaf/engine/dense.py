@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sparseleaf import _kernels
-from sparseleaf.engine.shard import Shard
+from sparseleaf.boosting.dense_losses import DenseTargets
+from sparseleaf.engine.shard import Shard, even_ranges
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
-    from sparseleaf.boosting.dense_losses import DenseTargets, Loss
+    from sparseleaf.boosting.dense_losses import Loss
     from sparseleaf.boosting.reducers import Plan
     from sparseleaf.boosting.tree import LeafVectors
 
@@ -110,7 +111,7 @@ class DenseShard(Shard):
 
     def leaf_sums(self, leaves: list[int], g_scale: Array, h_scale: Array) -> Array:
         """Σ gradients and Σ curvatures of every leaf in fixed point, and its rows: int64, side by side."""
-        starts, ends = self._ranges(leaves)
+        starts, ends = self._rows.ranges(leaves)
         found = [
             np.empty((len(leaves), len(g_scale)), np.int64),
             np.empty((len(leaves), len(h_scale)), np.int64),
@@ -118,25 +119,45 @@ class DenseShard(Shard):
         ]
         for values, scale, out in ((self._g, g_scale, found[0]), (self._h, h_scale, found[1])):
             if len(scale):
-                _kernels.leaf_sums(values, scale, self._rows, starts, ends, out, self._n_jobs)
+                _kernels.leaf_sums(values, scale, self._rows.rows, starts, ends, out, self._n_jobs)
         return np.hstack(found)
 
-    def leaf_quantiles(self, leaves: list[int], share: float) -> Array:
-        """The quantile of what every leaf's rows still lack, for each output: float64."""
-        starts, ends = self._ranges(leaves)
-        out = np.empty((len(leaves), self.scores.shape[1]))
-        _kernels.leaf_quantiles(
-            self.targets.values,
-            self.scores,
-            self.targets.weights,
+    def leaf_quantiles(self, leaves: list[int], counts: Array, share: float) -> Array:
+        """The quantile of what every leaf's rows still lack, for each output: float64.
+
+        ``counts`` are the leaves' rows over all shards.
+        """
+        starts, ends = self._rows.ranges(leaves)
+        return _quantiles(
+            (self.targets.values, self.scores, self.targets.weights),
             share,
-            self._rows,
+            self._rows.rows,
             starts,
             ends,
-            out,
             self._n_jobs,
         )
-        return out
+
+    def leaf_quantiles_give(self, leaves: list[int], counts: Array, share: float) -> list[Any]:
+        """What the leaves' rows still lack, parted by the shards that make the leaves."""
+        starts, ends = self._rows.ranges(leaves)
+        pieces = []
+        for first, end in even_ranges(counts, self._n_shards):
+            rows = [self._rows.rows[starts[leaf] : ends[leaf]] for leaf in range(first, end)]
+            which = np.concatenate([np.empty(0, np.int32), *rows])
+            weights = self.targets.weights[which] if len(self.targets.weights) else self.targets.weights
+            pieces.append(((self.targets.values[which], self.scores[which], weights), [len(r) for r in rows]))
+        return pieces
+
+    def leaf_quantiles_take(self, pieces: list[Any], leaves: list[int], counts: Array, share: float) -> Array:
+        """The quantiles of this shard's share of the leaves."""
+        first, end = even_ranges(counts, self._n_shards)[self._place]
+        values = tuple(
+            np.concatenate(columns) for columns in zip(*(found for found, _ in pieces), strict=True)
+        )
+        leaf = np.concatenate([np.repeat(np.arange(end - first), sizes) for _, sizes in pieces])
+        rows = np.argsort(leaf, kind="stable").astype(np.int32)
+        borders = np.concatenate(([0], np.cumsum(counts[first:end]))).astype(np.int64)
+        return _quantiles(values, share, rows, borders[:-1], borders[1:], self._n_jobs)
 
     def n_entries(self) -> int:
         """Stored (row, output) scores."""
@@ -146,3 +167,20 @@ class DenseShard(Shard):
         _kernels.add_leaves(
             self.scores, leaf_of_row, vectors.indptr, vectors.labels, vectors.values, self._n_jobs
         )
+
+    def _state(self) -> tuple[Any, ...]:
+        return self._draws, self.targets, self.scores, self._loss
+
+    def _adopt_state(self, states: list[tuple[Any, ...]]) -> None:
+        self.targets = DenseTargets.join([state[1] for state in states])
+        self.scores = np.concatenate([state[2] for state in states])
+        self._loss = self._loss.joined([state[3] for state in states])
+
+
+def _quantiles(
+    columns: tuple[Array, ...], share: float, rows: Array, starts: Array, ends: Array, n_jobs: int
+) -> Array:
+    targets, scores, weights = columns
+    out = np.empty((len(starts), scores.shape[1]))
+    _kernels.leaf_quantiles(targets, scores, weights, share, rows, starts, ends, out, n_jobs)
+    return out

@@ -2,10 +2,14 @@
 
 Here is what all shards have: bins, and which row is in which node of the tree that grows. What is fitted, sparse
 residuals or dense gradients, is their subclasses'.
+
+A shard begins with all features of some rows, or of all. :meth:`Shard.columns_take` makes it one of all rows with some
+of the features: everything but the bins is then the same in every shard, so that only cuts and partitions travel.
 """
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,10 +18,14 @@ from sparseleaf import _kernels
 from sparseleaf._arrays import empty_aligned, hash_numbers
 from sparseleaf.binning import common_bins
 from sparseleaf.boosting.columns import padded_width
+from sparseleaf.boosting.histograms import CutFinder, HistogramPool
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from sparseleaf._arrays import Array
-    from sparseleaf.boosting.histograms import HistogramPool
+    from sparseleaf.boosting.columns import Columns
+    from sparseleaf.boosting.histograms import CutRules, CutTask
     from sparseleaf.boosting.tree import FlatTree, LeafVectors
 
 BLOCK_ROWS = 16_384
@@ -48,22 +56,36 @@ class Shard:
         first_row: int = 0,
         draws: Array | None = None,
     ) -> None:
-        self.bins = bins
         self.missing_bins = missing_bins
-        self.n_rows: int = bins.shape[0]
         self._n_jobs = n_jobs
-        self._draws = np.arange(first_row, first_row + self.n_rows) if draws is None else draws
+        self._draws = np.arange(first_row, first_row + len(bins)) if draws is None else draws
+        self._place, self._n_shards = 0, 1
+        self._held = [(0, bins.shape[1])]
+        self._adopt_bins(bins)
+        self._residuals = np.empty((0, 0), np.int16)
+        self._count_column = -1
+        self._rows, self._aside = _RowsByNode.of(np.empty(0, np.int32)), _RowsByNode.of(np.empty(0, np.int32))
+        self._finder: CutFinder | None = None
+        self._scratch: HistogramPool | None = None
+        self._tree_features = np.empty(0, np.int64)
+        self._searched: list[tuple[int, int]] = []
+
+    def _adopt_bins(self, bins: Array) -> None:
+        self.bins = bins
+        self.n_rows: int = bins.shape[0]
         # features with one common bin are also kept as the rows that have another, once histograms are wanted
         self._common = common_bins(bins)
         self._uncommon: tuple[Array, Array] | None = None
-        self._features = np.empty(0, np.int32)
-        self._sparse = np.empty(0, np.uint8)
-        self._residuals = np.empty((0, 0), np.int16)
-        self._count_column = -1
-        self._rows = np.empty(0, np.int32)
-        self._unsampled = np.empty(0, np.int32)
-        self._starts: list[int] = []
-        self._ends: list[int] = []
+        self._sparse: tuple[Array, Array] = np.empty(0, np.int32), np.empty(0, np.uint8)
+
+    def take_place(self, place: int, n_shards: int) -> None:
+        """Which of how many shards this is."""
+        self._place, self._n_shards = place, n_shards
+
+    @property
+    def _all_rows(self) -> bool:
+        """Whether this shard has all rows, and some of the features."""
+        return len(self._held) > 1
 
     def make_columns(self, width: int) -> None:
         """Room for the integer columns of the histograms."""
@@ -86,34 +108,101 @@ class Shard:
     def plant(self, share: float, *key: int) -> int:
         """Put all rows, or a random share of them, into the root; how many."""
         if share >= 1.0:
-            self._rows = np.arange(self.n_rows, dtype=np.int32)
-            self._unsampled = np.empty(0, np.int32)
+            rows, others = np.arange(self.n_rows, dtype=np.int32), np.empty(0, np.int32)
         else:
             sampled = hash_numbers(self._draws, *key) < np.uint64(int(share * 2.0**64))
-            self._rows = np.flatnonzero(sampled).astype(np.int32)
-            self._unsampled = np.flatnonzero(~sampled).astype(np.int32)
-        self._starts, self._ends = [0], [len(self._rows)]
-        return len(self._rows)
+            rows, others = (np.flatnonzero(which).astype(np.int32) for which in (sampled, ~sampled))
+        self._rows, self._aside = _RowsByNode.of(rows), _RowsByNode.of(others)
+        return len(rows)
 
-    def histograms(self, nodes: list[int], slots: list[int], pool: HistogramPool) -> None:
+    # --- cuts from histograms
+
+    def search_cuts(self, rules: CutRules) -> None:
+        """What makes a cut good, before the first tree."""
+        # every shard searches a share of the features: those it holds, or as many bins as the others
+        self._searched = self._held if self._all_rows else even_ranges(rules.n_bins, self._n_shards)
+        self._finder = CutFinder(rules, self._searched[self._place], self._n_jobs)
+
+    def start_tree(self, features: Array, columns: Columns | None, n_slots: int) -> None:
+        """Prepare for a tree that may use the given features, on histograms of the given columns."""
+        assert self._finder is not None
+        self._tree_features = features
+        self._finder.start_tree(features, columns, n_slots)
+
+    def histogram_cuts(self, task: CutTask) -> Array:
+        """The best cuts among the features searched here, from histograms of the rows that are here."""
+        self._build(task.built, task.built_slots, self.own_pool())
+        return self.find_cuts(task)
+
+    def histogram_cuts_give(self, task: CutTask) -> list[tuple[Array, Array]]:
+        """Histograms of the task's nodes, parted by the shards that search the features."""
+        built = self.build_histograms(task.built)
+        borders = self.piece_borders(built)
+        return [(built.sums[:, a:b], built.counts[:, a:b]) for a, b in pairwise(borders)]
+
+    def histogram_cuts_take(self, pieces: list[tuple[Array, Array]], task: CutTask) -> Array:
+        """The best cuts among the features searched here, from all shards' histograms."""
+        pool = self.own_pool()
+        if len(pool.features):
+            for into, found in (
+                (pool.sums, [sums for sums, _ in pieces]),
+                (pool.counts, [n for _, n in pieces]),
+            ):
+                total = found[0].copy()
+                for other in found[1:]:
+                    total += other
+                into[task.built_slots] = total
+        return self.find_cuts(task)
+
+    def build_histograms(self, nodes: Array) -> HistogramPool:
+        """Histograms of some nodes' rows here, of all features of the tree, one slot each."""
+        assert self._finder is not None
+        if self._scratch is None:
+            self._scratch = HistogramPool(self._finder.rules.n_bins, self._finder.rules.width)
+        self._scratch.use(self._tree_features, len(nodes))
+        self._build(nodes, np.arange(len(nodes), dtype=np.int32), self._scratch)
+        return self._scratch
+
+    def piece_borders(self, built: HistogramPool) -> list[int]:
+        """Where, among the bins of all features of the tree, every shard's share begins, and the last one's ends."""
+        begins = np.searchsorted(self._tree_features, [first for first, _ in self._searched])
+        return [*built.offsets[begins].tolist(), int(built.offsets[-1])]
+
+    def n_tree_bins(self) -> int:
+        """Bins of all features of the tree."""
+        assert self._finder is not None
+        return int(self._finder.rules.n_bins[self._tree_features].sum())
+
+    def own_pool(self) -> HistogramPool:
+        """The kept histograms of the features searched here."""
+        assert self._finder is not None
+        return self._finder.pool
+
+    def find_cuts(self, task: CutTask) -> Array:
+        """The best cuts among the features searched here, once the built histograms are in their slots."""
+        assert self._finder is not None
+        return self._finder.find(task)
+
+    def _build(self, nodes: Array, slots: Array, pool: HistogramPool) -> None:
         """Fill the pool's slots with the histograms of the given nodes."""
+        if not len(nodes) or not len(pool.features):
+            return
         if self._uncommon is None:
             self._uncommon = _kernels.uncommon_bins(self.bins, self._common, pool.first, self._n_jobs)
-        if self._features is not pool.features:
-            self._features, self._sparse = pool.features, (self._common[pool.features] >= 0).astype(np.uint8)
-        indptr, places = self._uncommon
-        starts, ends = self._ranges(nodes)
-        at = np.array(slots, np.int32)
+        if self._sparse[0] is not pool.places:
+            self._sparse = pool.places, (self._common[pool.places] >= 0).astype(np.uint8)
+        indptr, uncommon = self._uncommon
+        starts, ends = self._rows.ranges(nodes.tolist())
         _kernels.build_histograms(
             self.bins,
             self._residuals,
-            self._rows,
+            self._rows.rows,
             starts,
             ends,
-            at,
-            pool.features,
+            slots,
+            pool.places,
             pool.offsets,
-            self._sparse,
+            self._sparse[1],
             self._count_column,
             pool.sums,
             pool.counts,
@@ -121,15 +210,15 @@ class Shard:
         )
         _kernels.build_sparse_histograms(
             indptr,
-            places,
+            uncommon,
             pool.first,
             self._common,
             self._residuals,
-            self._rows,
+            self._rows.rows,
             starts,
             ends,
-            at,
-            pool.features,
+            slots,
+            pool.places,
             pool.offsets,
             pool.bin_at,
             self._count_column,
@@ -137,6 +226,8 @@ class Shard:
             pool.counts,
             self._n_jobs,
         )
+
+    # --- parting rows
 
     def apply_splits(
         self,
@@ -148,11 +239,11 @@ class Shard:
         sets: Array,
     ) -> None:
         """Part the nodes' rows; children are numbered on from the last node."""
-        starts, ends = self._ranges(nodes)
+        starts, ends = self._rows.ranges(nodes)
         middles = np.empty(len(nodes), np.int64)
         _kernels.partition(
             self.bins,
-            self._rows,
+            self._rows.rows,
             starts,
             ends,
             feature,
@@ -164,18 +255,89 @@ class Shard:
             middles,
             self._n_jobs,
         )
-        for start, middle, end in zip(starts.tolist(), middles.tolist(), ends.tolist(), strict=True):
-            self._starts += (start, middle)
-            self._ends += (middle, end)
+        self._rows.add_children(starts, middles, ends)
+
+    def split_bits(
+        self,
+        nodes: list[int],
+        feature: Array,
+        bin_: Array,
+        missing_left: Array,
+        set_of: Array,
+        sets: Array,
+    ) -> Array:
+        """Which rows go left in the nodes whose feature is here: bits, uint8, one node after the other.
+
+        Those of the tree's rows come first, then those of the rows that were left out of its sample.
+        """
+        own = np.flatnonzero(self._owners(feature) == self._place)
+        kept = [nodes[i] for i in own.tolist()]
+        first = self._held[self._place][0]
+        parts = []
+        for held in (self._rows, self._aside):
+            starts, ends = held.ranges(kept)
+            offsets, n_bytes = _bit_offsets(starts, ends)
+            bits = np.empty(n_bytes, np.uint8)
+            if len(own):
+                _kernels.left_bits(
+                    self.bins,
+                    held.rows,
+                    starts,
+                    ends,
+                    feature[own] - np.int32(first),
+                    bin_[own],
+                    self.missing_bins[feature[own]],
+                    missing_left[own],
+                    set_of[own],
+                    sets,
+                    offsets,
+                    bits,
+                    self._n_jobs,
+                )
+            parts.append(bits)
+        return np.concatenate(parts)
+
+    def bit_sizes(self, nodes: list[int], feature: Array) -> list[int]:
+        """How many bytes :meth:`split_bits` answers in every shard."""
+        owners = self._owners(feature)
+        sizes = [0] * self._n_shards
+        for place in range(self._n_shards):
+            kept = [node for node, owner in zip(nodes, owners.tolist(), strict=True) if owner == place]
+            sizes[place] = sum(_bit_offsets(*held.ranges(kept))[1] for held in (self._rows, self._aside))
+        return sizes
+
+    def apply_bits(self, nodes: list[int], feature: Array, bits: list[Array]) -> None:
+        """Part the nodes' rows as the shards that hold the features have said, in order of shard."""
+        owners = self._owners(feature)
+        at = [0] * self._n_shards
+        for held in (self._rows, self._aside):
+            starts, ends = held.ranges(nodes)
+            offsets = np.empty(len(nodes), np.int64)
+            before = np.cumsum([0, *map(len, bits)])
+            for place in range(self._n_shards):
+                own = np.flatnonzero(owners == place)
+                places, n_bytes = _bit_offsets(starts[own], ends[own])
+                offsets[own] = before[place] + at[place] + places
+                at[place] += n_bytes
+            middles = np.empty(len(nodes), np.int64)
+            _kernels.partition_by_bits(
+                held.rows, starts, ends, offsets, np.concatenate(bits), middles, self._n_jobs
+            )
+            held.add_children(starts, middles, ends)
+
+    def _owners(self, feature: Array) -> Array:
+        return np.searchsorted([first for first, _ in self._held], feature, side="right") - 1
+
+    # --- leaves
 
     def add_leaves(self, tree: FlatTree, vectors: LeafVectors) -> None:
         """Give every row its leaf's vector, rows left out of the tree's sample too."""
         leaf_of_row = np.empty(self.n_rows, np.int32)
-        starts, ends = self._ranges(tree.leaf_nodes.tolist())
-        # leaves part the tree's rows into ranges: in order of start, they follow each other without a gap
-        order = np.lexsort((ends, starts))
-        leaf_of_row[self._rows] = np.repeat(order, (ends - starts)[order])
-        self._route(self._unsampled, tree, leaf_of_row)
+        self._rows.write_leaves(tree.leaf_nodes.tolist(), leaf_of_row)
+        if self._all_rows:
+            self._aside.write_leaves(tree.leaf_nodes.tolist(), leaf_of_row)
+        else:
+            self._route(self._aside.rows, tree, leaf_of_row)
         self._add(vectors, leaf_of_row)
 
     def follow(self, tree: FlatTree, vectors: LeafVectors) -> None:
@@ -187,13 +349,30 @@ class Shard:
         self._route(np.arange(self.n_rows, dtype=np.int32), tree, leaf_of_row)
         self._add(vectors, leaf_of_row)
 
+    # --- from rows to features
+
+    def columns_give(self) -> list[Any]:
+        """All rows' bins of every shard's features, each with everything else there is of the rows."""
+        state = self._state()
+        ranges = even_ranges(np.ones(self.bins.shape[1]), self._n_shards)
+        return [(np.ascontiguousarray(self.bins[:, a:b]), ranges, state) for a, b in ranges]
+
+    def columns_take(self, pieces: list[Any]) -> None:
+        """Become a shard of all rows with some of the features."""
+        self._held = pieces[0][1]
+        self._draws = np.concatenate([state[0] for _, _, state in pieces])
+        self._adopt_state([state for _, _, state in pieces])
+        self._adopt_bins(np.concatenate([bins for bins, _, _ in pieces]))
+
     # --- inside
 
-    def _ranges(self, nodes: list[int]) -> tuple[Array, Array]:
-        return (
-            np.array([self._starts[node] for node in nodes], np.int64),
-            np.array([self._ends[node] for node in nodes], np.int64),
-        )
+    def _state(self) -> tuple[Any, ...]:
+        """What there is of the rows besides their bins, their draws first."""
+        raise NotImplementedError
+
+    def _adopt_state(self, states: list[tuple[Any, ...]]) -> None:
+        """Take the rows of all shards."""
+        raise NotImplementedError
 
     def _route(self, rows: Array, tree: FlatTree, leaf_of_row: Array) -> None:
         if len(rows):
@@ -214,3 +393,50 @@ class Shard:
     def _add(self, vectors: LeafVectors, leaf_of_row: Array) -> None:
         """Add to every row's scores the vector of its leaf."""
         raise NotImplementedError
+
+
+class _RowsByNode:
+    """Rows in ranges, one for each node of the tree that grows."""
+
+    def __init__(self, rows: Array, starts: list[int], ends: list[int]) -> None:
+        self.rows = rows
+        self._starts = starts
+        self._ends = ends
+
+    @classmethod
+    def of(cls, rows: Array) -> _RowsByNode:
+        """All in the root."""
+        return cls(rows, [0], [len(rows)])
+
+    def ranges(self, nodes: list[int]) -> tuple[Array, Array]:
+        """Where the nodes' rows begin and end."""
+        return (
+            np.array([self._starts[node] for node in nodes], np.int64),
+            np.array([self._ends[node] for node in nodes], np.int64),
+        )
+
+    def add_children(self, starts: Array, middles: Array, ends: Array) -> None:
+        """Two children of every node; they are numbered on from the last."""
+        for start, middle, end in zip(starts.tolist(), middles.tolist(), ends.tolist(), strict=True):
+            self._starts += (start, middle)
+            self._ends += (middle, end)
+
+    def write_leaves(self, leaves: list[int], leaf_of_row: Array) -> None:
+        """Note the leaf of every row here."""
+        starts, ends = self.ranges(leaves)
+        # leaves part the rows into ranges: in order of start, they follow each other without a gap
+        order = np.lexsort((ends, starts))
+        leaf_of_row[self.rows] = np.repeat(order, (ends - starts)[order])
+
+
+def _bit_offsets(starts: Array, ends: Array) -> tuple[Array, int]:
+    """Where every node's bits begin, each at a byte of its own, and the bytes of all."""
+    borders = np.concatenate(([0], np.cumsum((ends - starts + 7) // 8)))
+    return borders[:-1].astype(np.int64), int(borders[-1])
+
+
+def even_ranges(weights: Array, n: int) -> list[tuple[int, int]]:
+    """``n`` ranges that follow each other and have about the same weight; some are empty if there are few numbers."""
+    so_far = np.concatenate(([0], np.cumsum(weights)))
+    borders = np.searchsorted(so_far, so_far[-1] * np.arange(1, n) / n - 1e-9).tolist()
+    return list(zip([0, *borders], [*borders, len(weights)], strict=True))

@@ -1,33 +1,85 @@
-"""Where the rows live. The grower speaks to all shards at once and cannot tell how many there are."""
+"""Where the rows live. The grower speaks to all shards at once and cannot tell how many there are, or where."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol, TypeVar
 
-if TYPE_CHECKING:
-    from sparseleaf.engine.shard import Shard
+Answer = TypeVar("Answer")
+
+LAYOUTS = ("rows", "features")
 
 
 class Shards(Protocol):
     """All shards of a training set.
 
+    They begin with some rows each ("by rows"). :meth:`spread` may make them hold all rows, and some features each ("by
+    features"): what is said of the rows is then the same in every shard, and the answer of one is that of all.
+
     Results of :meth:`sum` are integers, so the order in which shards are added cannot matter.
     """
+
+    layout: str
+    """Where this is going: "rows" or "features"."""
+
+    n_shards: int
+
+    leads: bool
+    """Whether this process is the one that watches and prints."""
 
     def call(self, verb: str, *args: Any) -> None:
         """Every shard does it."""
 
     def sum(self, verb: str, *args: Any) -> Any:
-        """Every shard does it; the integers or integer arrays they answer are added up."""
+        """Every shard does it; the integers or integer arrays they answer are added up over the rows."""
 
     def gather(self, verb: str, *args: Any) -> list[Any]:
-        """Every shard does it; all answers."""
+        """Every shard does it; answers for all rows, in order."""
+
+    def exchange(self, verb: str, *args: Any) -> list[Any]:
+        """What takes all rows, done in shares; the answers, in order.
+
+        A shard that has all rows does ``verb``. Of several by rows each does ``verb_give``, which answers a piece for
+        every shard, and then ``verb_take`` with the pieces that were made for it.
+        """
+
+    def best(self, verb: str, *args: Any) -> Any:
+        """The best of every node's cuts among all features (see :func:`~sparseleaf.boosting.histograms.best_of`)."""
+
+    def split(self, nodes: list[int], *cuts: Any) -> None:
+        """Part the nodes' rows (see :meth:`~sparseleaf.engine.shard.Shard.apply_splits`)."""
+
+    def add_tree(self, tree: Any, vectors: Any) -> None:
+        """A tree is done: give every row its leaf's vector."""
+
+    def follow_tree(self, tree: Any, vectors: Any) -> None:
+        """A tree of a checkpoint, before the layout is that of training: give every row its leaf's vector."""
+
+    def spread(self) -> None:
+        """Go over to the layout that was asked for."""
+
+    def once(self, work: Callable[[], Answer]) -> Answer:
+        """Done in one place (what is watched, what is printed); the answer is known everywhere."""
+
+    def first(self, work: Callable[[], Answer]) -> Answer | None:
+        """Done in one place and kept there; None elsewhere."""
+
+    def agree(self, local: bool) -> bool:
+        """Whether it is so anywhere."""
+
+    def recover(self, error: Exception) -> bool:
+        """Whether what was lost has been made anew, so that the tree that was growing can be grown again."""
 
 
 class LocalShards:
     """One shard, in this process: every call is a direct one."""
 
-    def __init__(self, shard: Shard) -> None:
+    layout = "rows"
+    n_shards = 1
+    leads = True
+
+    def __init__(self, shard: Any) -> None:
         self._shard = shard
 
     def call(self, verb: str, *args: Any) -> None:
@@ -41,3 +93,84 @@ class LocalShards:
     def gather(self, verb: str, *args: Any) -> list[Any]:
         """See :class:`Shards`."""
         return [getattr(self._shard, verb)(*args)]
+
+    def exchange(self, verb: str, *args: Any) -> list[Any]:
+        """See :class:`Shards`."""
+        return [getattr(self._shard, verb)(*args)]
+
+    def best(self, verb: str, *args: Any) -> Any:
+        """See :class:`Shards`."""
+        return getattr(self._shard, verb)(*args)
+
+    def split(self, nodes: list[int], *cuts: Any) -> None:
+        """See :class:`Shards`."""
+        self._shard.apply_splits(nodes, *cuts)
+
+    def add_tree(self, tree: Any, vectors: Any) -> None:
+        """See :class:`Shards`."""
+        self._shard.add_leaves(tree, vectors)
+
+    def follow_tree(self, tree: Any, vectors: Any) -> None:
+        """See :class:`Shards`."""
+        self._shard.follow(tree, vectors)
+
+    def spread(self) -> None:
+        """See :class:`Shards`."""
+
+    def once(self, work: Callable[[], Answer]) -> Answer:
+        """See :class:`Shards`."""
+        return work()
+
+    def first(self, work: Callable[[], Answer]) -> Answer | None:
+        """See :class:`Shards`."""
+        return work()
+
+    def agree(self, local: bool) -> bool:
+        """See :class:`Shards`."""
+        return local
+
+    def recover(self, error: Exception) -> bool:
+        """See :class:`Shards`."""
+        return False
+
+
+class Engine(Protocol):
+    """What makes shards of the rows that a user gives."""
+
+    def open(self, estimator: Any, rows: dict[str, Any], layout: str) -> Any:
+        """A context in which the rows' :class:`Shards` work; each is a part made by ``estimator._part(**rows)``."""
+
+
+class LocalEngine:
+    """All in this process."""
+
+    @contextmanager
+    def open(self, estimator: Any, rows: dict[str, Any], layout: str) -> Iterator[LocalShards]:
+        """See :class:`Engine`."""
+        yield LocalShards(estimator._part(**rows))
+
+
+def make_engine(engine: Any) -> Engine:
+    """The engine of that name, or around that communicator or client."""
+    if engine == "local":
+        return LocalEngine()
+    if engine == "mpi" or hasattr(engine, "Get_rank"):
+        from sparseleaf.engine.mpi import MPIEngine
+
+        return MPIEngine(None if engine == "mpi" else engine)
+    if engine == "dask" or hasattr(engine, "scheduler_info"):
+        from sparseleaf.engine.dask import DaskEngine
+
+        return DaskEngine(None if engine == "dask" else engine)
+    if hasattr(engine, "open"):
+        found: Engine = engine
+        return found
+    raise ValueError(
+        f"engine: found {engine!r:.60}; wanted 'local', 'mpi', 'dask', an mpi4py communicator or a Dask client."
+    )
+
+
+def check_layout(layout: str) -> None:
+    """Refuse other layouts than there are."""
+    if layout not in LAYOUTS:
+        raise ValueError(f"layout: found {layout!r:.60}; wanted 'rows' or 'features'.")

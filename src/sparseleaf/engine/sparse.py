@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from sparseleaf import _kernels
-from sparseleaf.engine.shard import BLOCK_ROWS, Shard
+from sparseleaf.boosting.histograms import cut_type
+from sparseleaf.engine.shard import BLOCK_ROWS, Shard, even_ranges
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
@@ -57,16 +58,12 @@ class SparseShard(Shard):
         self._n_labels = targets.shape[1]
         self._columns = np.empty((0, 0), np.float32)
 
-    def label_counts(self) -> Array:
-        """Rows that have each label, int64."""
-        assert self._targets is not None
-        return np.bincount(self._targets.indices, minlength=self._targets.shape[1]).astype(np.int64)
-
     def start(self, rank_of: Array, n_ranked: int) -> None:
         """Make the empty scores; labels are kept by rank (most frequent first), unseen ones (-1) not at all."""
         targets, self._targets = self._targets, None
         assert targets is not None
         self._n_labels = n_ranked
+        self._blocks = []
         for begin in range(0, self.n_rows, self._block_rows):
             block = targets[begin : begin + self._block_rows]
             ranks = rank_of[block.indices]
@@ -104,23 +101,30 @@ class SparseShard(Shard):
         _kernels.quantise(self._columns, scale, self._residuals, magnitude, self._n_jobs)
         return magnitude
 
-    def exact_splits(
+    def exact_cuts(
         self, nodes: list[int], features: Array, mask: Array, k: int, step: float, l2: float, min_samples: int
-    ) -> tuple[Array, Array, Array, Array]:
-        """Algorithm 1 for every node: (feature, bin, gain, left_count), feature -1 where there is no cut."""
-        starts, ends = self._ranges(nodes)
+    ) -> Array:
+        """Algorithm 1 for every node, among the features that are here (see :func:`cut_type`)."""
+        starts, ends = self._rows.ranges(nodes)
         n = len(nodes)
+        first, end = self._held[self._place if self._all_rows else 0]
+        places = slice(*np.searchsorted(features, (first, end)).tolist())
+        own = features[places]
+        found = np.zeros(n, cut_type(False, 1))
+        found["feature"] = -1
+        if not len(own):
+            return found
         feature, bin_, left = (np.empty(n, np.int32) for _ in range(3))
         gain = np.empty(n, np.float64)
         _kernels.exact_splits(
             self._blocks,
             self.bins,
-            self._rows,
+            self._rows.rows,
             starts,
             ends,
-            features,
-            self.missing_bins[features],
-            mask,
+            own - np.int32(first),
+            self.missing_bins[own],
+            np.ascontiguousarray(mask[:, places]),
             self._n_labels,
             self._loss,
             k,
@@ -133,12 +137,38 @@ class SparseShard(Shard):
             left,
             self._n_jobs,
         )
-        return feature, bin_, gain, left
+        some = feature >= 0
+        found["feature"][some] = own[feature[some]]
+        found["bin"], found["gain"], found["left"] = bin_, gain, left
+        return found
 
-    def leaf_vectors(self, leaves: list[int], rule: LeafRule) -> LeafVectors:
-        """The vectors of the given nodes, as leaves."""
-        starts, ends = self._ranges(leaves)
-        return rule.vectors(self._blocks, self._rows, starts, ends, self._n_labels, self._loss, self._n_jobs)
+    def leaf_vectors(self, leaves: list[int], counts: Array, rule: LeafRule) -> LeafVectors:
+        """The vectors of the given nodes, as leaves; ``counts`` are their rows over all shards."""
+        starts, ends = self._rows.ranges(leaves)
+        return rule.vectors(
+            self._blocks, self._rows.rows, starts, ends, self._n_labels, self._loss, self._n_jobs
+        )
+
+    def leaf_vectors_give(self, leaves: list[int], counts: Array, rule: LeafRule) -> list[sp.csr_matrix]:
+        """Σ residuals of the rows here, parted by the shards that make the leaves."""
+        starts, ends = self._rows.ranges(leaves)
+        indptr, labels, sums = _kernels.leaf_label_sums(
+            self._blocks, self._rows.rows, starts, ends, self._n_labels, self._loss, self._n_jobs
+        )
+        matrix = sp.csr_matrix(
+            (sums, labels.astype(np.int32), indptr), shape=(len(leaves), max(self._n_labels, 1))
+        )
+        return [matrix[a:b] for a, b in even_ranges(counts, self._n_shards)]
+
+    def leaf_vectors_take(
+        self, pieces: list[sp.csr_matrix], leaves: list[int], counts: Array, rule: LeafRule
+    ) -> LeafVectors:
+        """The vectors of this shard's share of the leaves."""
+        first, end = even_ranges(counts, self._n_shards)[self._place]
+        total = pieces[0]
+        for piece in pieces[1:]:
+            total = total + piece
+        return rule.vectors_of_sums(total, counts[first:end])
 
     def topk(self, k: int, ids: Array) -> Array:
         """The k best labels of every row so far as label ids, int32 (n_rows, k), -1 where there are fewer."""
@@ -178,3 +208,31 @@ class SparseShard(Shard):
             )
             self._blocks[i] = (merged, *self._spare)
             self._spare = labels, scores
+
+    def _state(self) -> tuple[Any, ...]:
+        sizes = [np.diff(indptr) for indptr, _, _ in self._blocks]
+        ends = [int(indptr[-1]) for indptr, _, _ in self._blocks]
+        return (
+            self._draws,
+            np.concatenate([np.empty(0, np.int64), *sizes]),
+            *(
+                np.concatenate(
+                    [
+                        np.empty(0, dtype),
+                        *(block[at][:end] for block, end in zip(self._blocks, ends, strict=True)),
+                    ]
+                )
+                for at, dtype in ((1, np.uint32), (2, np.float32))
+            ),
+            self._n_labels,
+        )
+
+    def _adopt_state(self, states: list[tuple[Any, ...]]) -> None:
+        sizes, labels, scores = (np.concatenate([state[i] for state in states]) for i in (1, 2, 3))
+        self._n_labels = states[0][4]
+        indptr = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+        self._blocks = []
+        for begin in range(0, len(sizes), self._block_rows):
+            own = indptr[begin : begin + self._block_rows + 1]
+            entries = slice(own[0], own[-1])
+            self._blocks.append((own - own[0], labels[entries].copy(), scores[entries].copy()))

@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sparseleaf._arrays import as_csr32, effective_n_jobs, has_nan
+from sparseleaf.data.rows import RowsInfo
 from sparseleaf.data.targets import decode, encode_targets
 from sparseleaf.estimators.parameters import Parameter, check_parameters
 from sparseleaf.metrics import precision_at_k
@@ -156,6 +157,12 @@ class ModelEstimator(BaseEstimator):  # type: ignore[misc]
         if isinstance(self.random_state, int | np.integer):
             return int(self.random_state) & 0xFFFFFFFF
         return int(check_random_state(self.random_state).randint(2**31))
+
+    def _know_features(self, rows: RowsInfo) -> None:
+        """Take the features of rows that may be elsewhere."""
+        self.n_features_in_ = rows.n_features
+        if rows.names is not None:
+            self.feature_names_in_ = np.array(rows.names, object)
 
     def _feature_names(self) -> list[str] | None:
         """Columns of the DataFrame of training, where it was one."""
@@ -330,14 +337,19 @@ class ModelClassifier(ClassifierMixin, ModelEstimator):  # type: ignore[misc]
             best[row] = int(model.scores(features[row : row + 1], None, 1).toarray()[0].argmax())
         return self.classes_[best]
 
-    def _eval_rows(self, eval_set: tuple[Any, Any], targets: Targets) -> tuple[Features, sp.csr_matrix]:
+    def _eval_rows(
+        self, eval_set: Any, targets: Targets, *, without_nan: bool = False
+    ) -> tuple[Features, sp.csr_matrix]:
         if not isinstance(eval_set, tuple | list) or len(eval_set) != 2:
             raise ValueError(f"eval_set: found {type(eval_set).__name__}; wanted a pair (X, Y).")
         try:
             X = self._validate_features(eval_set[0], reset=False)
-            return X, encode_known(eval_set[1], X.shape[0], targets)
+            Y = encode_known(eval_set[1], X.shape[0], targets)
         except ValueError as error:
             raise ValueError(f"eval_set: {error}") from error
+        if without_nan:
+            refuse_nan(X, "eval_set")
+        return X, Y
 
 
 def encode_known(Y: Any, n_rows: int, known: Targets) -> sp.csr_matrix:
@@ -380,9 +392,9 @@ def _by_column(matrix: sp.csr_matrix, names: Array, n_labels: int) -> sp.csr_mat
     return sp.csr_matrix((matrix.data, columns, matrix.indptr), shape=(matrix.shape[0], n_labels))
 
 
-def refuse_nan(X: Features, name: str = "X") -> None:
+def refuse_nan(X: Features | RowsInfo, name: str = "X") -> None:
     """Raise ValueError where a projection, a router or a centroid would meet NaN."""
-    if has_nan(X):
+    if X.nan if isinstance(X, RowsInfo) else has_nan(X):
         raise ValueError(
             f"{name}: found NaN, which a projection, router or centroid cannot take; fill missing values in first,"
             " or train SparseGBDTClassifier with projection=None, whose trees learn which way missing values go."

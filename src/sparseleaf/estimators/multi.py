@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -16,26 +16,36 @@ from sklearn.utils import check_array
 from sparseleaf import memory
 from sparseleaf._arrays import effective_n_jobs
 from sparseleaf.binning import MAX_BINS
-from sparseleaf.boosting.dense_losses import CLASSIFICATION_LOSSES, REGRESSION_LOSSES, dense_loss
+from sparseleaf.boosting.dense_losses import (
+    CLASSIFICATION_LOSSES,
+    REGRESSION_LOSSES,
+    TargetForm,
+    dense_loss,
+)
 from sparseleaf.boosting.frontier import FRONTIERS
 from sparseleaf.boosting.reducers import REDUCERS
 from sparseleaf.callbacks import Callback, EarlyStopping
 from sparseleaf.checkpoint import EVERY, Checkpoint
-from sparseleaf.data.categories import encode_categories, find_categories
+from sparseleaf.data.categories import encode_categories, find_categories, join_categories
 from sparseleaf.data.targets import decode
+from sparseleaf.engine.part import agree_on_rows
+from sparseleaf.engine.shards import check_layout, make_engine
 from sparseleaf.estimators.base import CUSTOM, ONE_CLASS_A_ROW, ModelEstimator, encode_known, saved
 from sparseleaf.estimators.evaluation import CLASSIFICATION_METRICS, REGRESSION_METRICS, make_metric
+from sparseleaf.estimators.multi_part import DensePart, agree_on_base, count_queries
 from sparseleaf.estimators.multi_targets import (
     KnownTargets,
     encode_labels,
     encode_numbers,
     in_order,
+    join_known,
     weighted,
 )
 from sparseleaf.estimators.multi_training import MultiTraining, Problem, SearchPlan, Watched
 from sparseleaf.estimators.parameters import Parameter, check_parameters, documented
 from sparseleaf.estimators.reranking import RerankMixin
 from sparseleaf.estimators.resuming import describe_problem
+from sparseleaf.estimators.training import no_metric
 from sparseleaf.metrics import precision_at_k
 from sparseleaf.model import Model, concatenate_trees, join_trees, with_float_values
 from sparseleaf.model.explain import MEMORY_MB
@@ -44,6 +54,9 @@ from sparseleaf.progress import say, training_progress
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
     from sparseleaf.boosting.dense_losses import DenseTargets, Loss
+    from sparseleaf.boosting.ranking_losses import Queries
+    from sparseleaf.engine.shards import Shards
+    from sparseleaf.estimators.multi_part import DenseInfo
 
 SPLITS = ("auto", "full", "topk", "topk-shared", "reduced")
 REDUCERS_OF_MANY = tuple(name for name in REDUCERS if name != "none")
@@ -150,6 +163,7 @@ class MultiGBDT(ModelEstimator):
     """What the regressor and the classifier share; not public."""
 
     dense_scores: ClassVar[bool] = True
+    eval_set_form: ClassVar[str] = "(X, y)"
 
     def __init__(
         self,
@@ -236,6 +250,8 @@ class MultiGBDT(ModelEstimator):
         init_model: ModelEstimator | Model | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: int = EVERY,
+        engine: Any = "local",
+        layout: str = "rows",
     ) -> Self:
         """Train.
 
@@ -258,34 +274,44 @@ class MultiGBDT(ModelEstimator):
             had never stopped. Local, or a URL that fsspec knows.
         checkpoint_every : int, default=10
             Trees between two writings.
+        engine : {"local", "mpi", "dask"}, mpi4py communicator or Dask client, default="local"
+            Where training runs. With MPI every rank calls ``fit`` with rows of its own, and ``eval_set`` is that of
+            the first rank. The model is the same, to the byte, as that of all rows in one process.
+        layout : {"rows", "features"}, default="rows"
+            With several workers: whether each holds some of the rows, or all rows of some of the features.
 
         Returns
         -------
         self
         """
         self._check()
-        if self.early_stopping_rounds is not None and eval_set is None:
-            raise ValueError(
-                f"early_stopping_rounds={self.early_stopping_rounds} needs rows to measure on; wanted eval_set=(X, y)."
-            )
+        check_layout(layout)
         before = self._before(init_model)
+        rows = {"X": X, "y": y, "sample_weight": sample_weight}
+        with make_engine(engine).open(self, rows, layout) as shards:
+            return self._train(
+                shards,
+                eval_set,
+                callbacks,
+                before,
+                (checkpoint, checkpoint_every),
+                counts_before=init_model is None,
+            )
+
+    def _part(self, X: Any, y: Any, sample_weight: Any = None) -> DensePart:
+        """Rows, as far as they can be checked before all parts agree on categories."""
         if y is None:  # in scikit-learn's words
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        features, categories = self._training_features(X, before)
-        known, targets = self._encode(y, features.shape[0], None)
+        X, categories = self._raw_features(X)
+        n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+        known, targets = self._encode(y, n_rows, None)
         targets = weighted(targets, sample_weight)
-        loss = self._dense_loss(known.kind)
-        self._check_targets(loss, targets)
-        problem = Problem(features, categories, known, targets, loss)
-        if eval_set is not None:
-            problem = replace(problem, watched=self._eval_rows(eval_set, problem))
-        return self._train(
-            problem, callbacks, before, (checkpoint, checkpoint_every), counts_before=init_model is None
-        )
+        return DensePart(X, categories, self._encode_features, known, targets, effective_n_jobs(self.n_jobs))
 
     def _train(
         self,
-        problem: Problem,
+        shards: Shards,
+        eval_set: tuple[Any, ...] | None,
         callbacks: Sequence[Callback],
         before: Model | None,
         checkpoint: tuple[str | os.PathLike[str] | None, int],
@@ -293,35 +319,56 @@ class MultiGBDT(ModelEstimator):
         counts_before: bool,
     ) -> Self:
         """Grow the trees; ``counts_before``: those that are there are among the ``n_trees``."""
-        features, targets, loss, known = problem.features, problem.targets, problem.loss, problem.known
-        n_jobs, seed = effective_n_jobs(self.n_jobs), self._seed()
-        if before is not None:
-            _require_same(before, features, known)
-        directions = self._directions(targets.n_outputs, problem.categories)
-        plan = SearchPlan(self, loss, targets, directions)
-        estimated = self._estimate(features, targets.n_outputs, plan)
-        memory.require(estimated, "Fewer rows or outputs, or less max_bins, need less.")
-        keeper = Checkpoint.open(self, *checkpoint, seed, lambda: describe_problem(problem, before))
-        seed = keeper.seed
-        say(
-            f"{features.shape[0]:,} rows, {features.shape[1]:,} features, {targets.n_outputs:,} outputs;"
-            f" loss {loss.name}, split {plan.split}; {estimated}",
-            self.verbose,
+        n_jobs, seed = effective_n_jobs(self.n_jobs), shards.once(self._seed)
+        found: list[DenseInfo] = shards.gather("describe_targets")
+        categories = (
+            join_categories([part.categories for part in found]) if before is None else before.categories
         )
-        start = loss.base_score(targets) if before is None else before.base_score
-        assert start is not None
-        training = MultiTraining(self, plan, problem, start, before, keeper, n_jobs)
-        metric = None if problem.watched is None else problem.watched.metric
-        stopper = (
-            None
-            if self.early_stopping_rounds is None or metric is None
-            else EarlyStopping(
-                f"valid {metric.name}",
-                self.early_stopping_rounds,
-                higher_is_better=metric.higher_is_better,
+        shards.gather("encode_features", categories)
+        rows = agree_on_rows(shards)
+        self._know_features(rows)
+        known = join_known([part.known for part in found])
+        form = TargetForm(
+            known.n_outputs,
+            any(part.form.has_unknown for part in found),
+            max(part.form.weight_columns for part in found),
+        )
+        shards.call("relabel", known, form.has_unknown)
+        loss = self._dense_loss(known.kind)
+        self._check_lowest(loss, min(part.lowest for part in found))
+        shards.call("number_queries", count_queries([part.query_ids for part in found]))
+        problem = Problem(rows, categories, known, form, loss)
+        watches = shards.once(lambda: eval_set is not None)
+        if self.early_stopping_rounds is not None and not watches:
+            raise ValueError(
+                f"early_stopping_rounds={self.early_stopping_rounds} needs rows to measure on; wanted"
+                f" eval_set={self.eval_set_form}."
             )
+        if watches:
+            problem = replace(problem, watched=shards.first(lambda: self._eval_rows(eval_set, problem)))
+        if before is not None:
+            _require_same(before, rows.n_features, known)
+        directions = self._directions(form.n_outputs, categories)
+        plan = SearchPlan(self, loss, form, directions)
+        estimated = self._estimate(rows.n_rows // len(found), rows.n_features, form.n_outputs, plan)
+        memory.require(estimated, "Fewer rows or outputs, or less max_bins, need less.")
+        keeper = Checkpoint.shared(
+            shards, self, *checkpoint, seed, lambda prints: prints | describe_problem(problem, before)
         )
-        per_round = targets.n_outputs if self.tree_per_output else 1
+        seed = keeper.seed
+        text = (
+            f"{rows.n_rows:,} rows, {rows.n_features:,} features, {form.n_outputs:,} outputs;"
+            f" loss {loss.name}, split {plan.split}; {estimated}"
+        )
+        shards.once(lambda: say(text, self.verbose))
+        start = agree_on_base(shards, loss, rows.n_rows) if before is None else before.base_score
+        assert start is not None
+        training = MultiTraining(self, shards, plan, problem, start, before, keeper, n_jobs)
+        stopper = None
+        if self.early_stopping_rounds is not None:
+            name, higher = shards.once(lambda: _named(problem.watched))
+            stopper = EarlyStopping(f"valid {name}", self.early_stopping_rounds, higher_is_better=higher)
+        per_round = form.n_outputs if self.tree_per_output else 1
         n_rounds = self.n_trees
         if before is not None and counts_before:
             n_rounds -= before.n_trees // per_round
@@ -331,15 +378,16 @@ class MultiGBDT(ModelEstimator):
                     f" {before.n_trees // per_round} that are there."
                 )
         run = training.run
-        n_rounds = run.take_up(n_rounds, targets.n_outputs, training.replay, stopper)
-        keeper.tell(len(run.grown), run.n_rounds >= n_rounds, self.verbose)
-        with training_progress(self.n_trees, self.verbose) as shown:
-            run.run(n_rounds, training.measure, [*shown, *callbacks], stopper)
+        n_rounds = run.take_up(n_rounds, form.n_outputs, training.replay, stopper)
+        told = self.verbose * shards.leads
+        keeper.tell(len(run.grown), run.n_rounds >= n_rounds, told)
+        with training_progress(self.n_trees, told) as shown:
+            run.run(n_rounds, training.measure if watches else no_metric, [*shown, *callbacks], stopper)
         trees = concatenate_trees(
             run.grown,
-            np.arange(targets.n_outputs),
-            features.shape[1],
-            targets.n_outputs,
+            np.arange(form.n_outputs),
+            rows.n_features,
+            form.n_outputs,
             categorical=training.categorical,
             all_labels=plan.all_outputs,
             gain=None if before is None else before.trees.feature_gain,
@@ -353,31 +401,36 @@ class MultiGBDT(ModelEstimator):
         self._adopt(
             Model(
                 method=self.method,
-                n_features=features.shape[1],
-                n_labels=targets.n_outputs,
+                n_features=rows.n_features,
+                n_labels=form.n_outputs,
                 trees=trees,
                 projection=None,
                 label_names=known.names,
                 target_kind=known.kind,
                 label_counts=known.counts,
-                n_train_rows=features.shape[0],
+                n_train_rows=rows.n_rows,
                 parameters=self._saved_parameters(seed),
                 history=history,
                 base_score=start,
                 feature_names=self._feature_names(),
-                categories=problem.categories,
+                categories=categories,
             )
         )
         return self
+
+    def _loss_of_rows(self, loss: Loss) -> Callable[[Queries | None], Loss]:
+        """The loss of a part's rows, given their queries."""
+        return _Same(loss)
 
     def estimate_memory(self, X: Any, y: Any) -> memory.MemoryEstimate:
         """Bytes that :meth:`fit` would take beyond X and y; nothing is trained."""
         self._check()
         probe = type(self)(categorical_features=self.categorical_features)
-        features, _ = probe._training_features(X, None)
+        raw, categories = probe._raw_features(X)
+        features, _ = probe._encode_features(raw, categories)
         known, targets = self._encode(y, features.shape[0], None)
-        plan = SearchPlan(self, self._dense_loss(known.kind), targets, None)
-        return self._estimate(features, targets.n_outputs, plan)
+        plan = SearchPlan(self, self._dense_loss(known.kind), targets.form, None)
+        return self._estimate(features.shape[0], features.shape[1], targets.n_outputs, plan)
 
     # --- prediction
 
@@ -436,8 +489,8 @@ class MultiGBDT(ModelEstimator):
     def _dense_loss(self, kind: str) -> Loss:
         raise NotImplementedError
 
-    def _check_targets(self, loss: Loss, targets: DenseTargets) -> None:
-        if loss.name == "poisson" and np.nanmin(targets.values, initial=0) < 0:
+    def _check_lowest(self, loss: Loss, lowest: float) -> None:
+        if loss.name == "poisson" and lowest < 0:
             raise ValueError("y: found a negative number; wanted 0 or more for loss='poisson'.")
 
     def _encode(self, y: Any, n_rows: int, known: KnownTargets | None) -> tuple[KnownTargets, DenseTargets]:
@@ -472,14 +525,16 @@ class MultiGBDT(ModelEstimator):
             )
         return replace(model, trees=with_float_values(model.trees))
 
-    def _training_features(self, X: Any, before: Model | None) -> tuple[Features, dict[int, list[Any]]]:
+    def _raw_features(self, X: Any) -> tuple[Any, dict[int, list[Any]]]:
+        """Features as they are, and their categories."""
         if hasattr(X, "shape") and len(X.shape) == 2:
-            categories = (
-                find_categories(X, self.categorical_features) if before is None else before.categories
-            )
-        else:
-            X, categories = self._listed(X)
-        return self._validate_features(encode_categories(X, categories), reset=True), categories
+            return X, find_categories(X, self.categorical_features)
+        return self._listed(X)
+
+    def _encode_features(self, X: Any, categories: dict[int, list[Any]]) -> tuple[Features, list[str] | None]:
+        """Checked features with categories as numbers, and the names of their columns."""
+        checked = self._validate_features(encode_categories(X, categories), reset=True)
+        return checked, self._feature_names()
 
     def _listed(self, X: Any) -> tuple[Any, dict[int, list[Any]]]:
         """Rows that are no matrix: scikit-learn's check speaks first; then categories by position."""
@@ -504,13 +559,13 @@ class MultiGBDT(ModelEstimator):
     def _features(self, X: Any) -> Features:
         return self._validate_features(X, reset=False) if self.model_.categories else super()._features(X)
 
-    def _eval_rows(self, eval_set: tuple[Any, Any], problem: Problem) -> Watched:
+    def _eval_rows(self, eval_set: Any, problem: Problem) -> Watched:
         if not isinstance(eval_set, tuple | list) or len(eval_set) != 2:
             raise ValueError(f"eval_set: found {type(eval_set).__name__}; wanted a pair (X, y).")
         try:
             X = self._eval_features(eval_set[0], problem.categories)
             _, targets = self._encode(eval_set[1], X.shape[0], problem.known)
-            self._check_targets(problem.loss, targets)
+            self._check_lowest(problem.loss, float(np.nanmin(targets.values, initial=0)))
             if not targets.any_known:
                 raise ValueError("y: found no target that is known; wanted at least one.")
             return Watched(X, targets, make_metric(self.eval_metric, problem.loss, targets))
@@ -558,10 +613,12 @@ class MultiGBDT(ModelEstimator):
             )
         return matrix.astype(np.int8) if matrix.any() else None
 
-    def _estimate(self, X: Features, n_outputs: int, plan: SearchPlan) -> memory.MemoryEstimate:
+    def _estimate(
+        self, n_rows: int, n_features: int, n_outputs: int, plan: SearchPlan
+    ) -> memory.MemoryEstimate:
         return memory.estimate_dense(
-            X.shape[0],
-            X.shape[1],
+            n_rows,
+            n_features,
             n_outputs,
             curvature_columns=(0, 1, n_outputs, n_outputs * (n_outputs + 1) // 2)[plan.curvature],
             width=plan.width,
@@ -569,7 +626,7 @@ class MultiGBDT(ModelEstimator):
             max_bins=self.max_bins,
             n_trees=self.n_trees * (n_outputs if self.tree_per_output else 1),
             leaf_outputs=1 if self.tree_per_output else self.leaf_outputs,
-            max_leaves=self._most_leaves(X.shape[0]),
+            max_leaves=self._most_leaves(n_rows),
             histogram_budget=self.histogram_mb << 20,
         )
 
@@ -845,11 +902,26 @@ def _as_numbers(constraints: Any) -> Array:
         ) from None
 
 
-def _require_same(before: Model, X: Features, known: KnownTargets) -> None:
+def _named(watched: Watched | None) -> tuple[str, bool]:
+    assert watched is not None
+    return watched.metric.name, watched.metric.higher_is_better
+
+
+@dataclass(frozen=True)
+class _Same:
+    """A loss that does not depend on queries."""
+
+    loss: Loss
+
+    def __call__(self, queries: Queries | None) -> Loss:
+        return self.loss
+
+
+def _require_same(before: Model, n_features: int, known: KnownTargets) -> None:
     """Refuse to go on from a model of other features or outputs."""
-    if before.n_features != X.shape[1] or before.n_labels != known.n_outputs:
+    if before.n_features != n_features or before.n_labels != known.n_outputs:
         raise ValueError(
-            f"init_model or warm_start: found {X.shape[1]} features and {known.n_outputs} outputs; the model has"
+            f"init_model or warm_start: found {n_features} features and {known.n_outputs} outputs; the model has"
             f" {before.n_features} and {before.n_labels}."
         )
     names = [None if found is None else found.tolist() for found in (before.label_names, known.names)]

@@ -11,7 +11,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_consistent_length
 
 from sparseleaf.boosting.dense_losses import NO_CLASSES, NO_VALUES, DenseTargets
-from sparseleaf.data.targets import Targets, encode_targets
+from sparseleaf.data.targets import Targets, encode_targets, join_forms
 from sparseleaf.estimators.base import ONE_CLASS_A_ROW, encode_known
 
 if TYPE_CHECKING:
@@ -40,6 +40,56 @@ class KnownTargets:
     def n_outputs(self) -> int:
         """Number of outputs."""
         return len(self.counts)
+
+
+def join_known(parts: list[KnownTargets]) -> KnownTargets:
+    """What is known of targets that were read in parts."""
+    forms = [Targets(sp.csr_matrix((0, part.n_outputs)), part.names, _kind(part)) for part in parts]
+    if parts[0].kind.startswith("regression"):
+        for number, part in enumerate(parts):
+            if (part.kind, part.n_outputs) != (parts[0].kind, parts[0].n_outputs):
+                raise ValueError(
+                    f"y: found {part.n_outputs} outputs in part {number}; wanted {parts[0].n_outputs}, as in part 0."
+                )
+            if _listed(part.names) != _listed(parts[0].names):
+                raise ValueError(f"y: found other column names in part {number} than in part 0.")
+        known = KnownTargets(parts[0].kind, parts[0].names, np.sum([part.counts for part in parts], axis=0))
+        if not known.counts.all():
+            raise ValueError("y: found an output that is NaN in every row; wanted at least one number.")
+        return known
+    form = join_forms(forms)
+    counts = np.zeros(form.n_labels, np.int64)
+    for part in parts:
+        counts[_places(part, form.names)] += part.counts
+    return KnownTargets(form.kind, form.names, counts)
+
+
+def with_labels(targets: DenseTargets, own: KnownTargets, known: KnownTargets, unknown: bool) -> DenseTargets:
+    """Targets of a part with the classes or labels of all parts."""
+    values, classes = targets.values, targets.classes
+    if own.n_outputs != known.n_outputs:
+        places = _places(own, known.names)
+        if len(classes):
+            classes = np.where(classes >= 0, places[classes], -1).astype(np.int32)
+        else:
+            values = np.zeros((len(values), known.n_outputs), np.float32)
+            values[:, places] = targets.values
+    return DenseTargets(values, classes, targets.weights, known.n_outputs, unknown)
+
+
+def _places(own: KnownTargets, names: Array | None) -> Array:
+    """Where a part's outputs are among those of all parts."""
+    if own.names is None or names is None or len(own.names) == len(names):
+        return np.arange(own.n_outputs)
+    return np.searchsorted(names, own.names)
+
+
+def _kind(known: KnownTargets) -> Any:
+    return known.kind
+
+
+def _listed(names: Array | None) -> list[Any] | None:
+    return None if names is None else names.tolist()
 
 
 def in_order(y: Any, names: Array | None) -> Any:
@@ -78,8 +128,6 @@ def encode_numbers(y: Any, n_rows: int, known: KnownTargets | None) -> tuple[Kno
     if known is not None and values.shape[1] != known.n_outputs:
         raise ValueError(f"y: found {values.shape[1]} outputs; wanted {known.n_outputs}, as in training.")
     counts = (~np.isnan(values)).sum(axis=0)
-    if known is None and not counts.all():
-        raise ValueError("y: found an output that is NaN in every row; wanted at least one number.")
     kind = "regression-column" if column else "regression"
     found = KnownTargets(kind, None if names is None else np.array(names, object), counts)
     return found, DenseTargets(values, NO_CLASSES, NO_VALUES, values.shape[1])

@@ -7,26 +7,28 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparseleaf.binning import Cuts, bin_features, find_cuts
+from sparseleaf.binning import Cuts, bin_features
 from sparseleaf.boosting.columns import COUNT, DIAGONAL, MATRIX, SHARED
 from sparseleaf.boosting.frontier import FRONTIERS
 from sparseleaf.boosting.grower import Grower
-from sparseleaf.boosting.histograms import HistogramSearch
+from sparseleaf.boosting.histograms import CutRules, HistogramSearch
 from sparseleaf.boosting.leaves import NewtonLeaves
 from sparseleaf.boosting.loop import Booster
 from sparseleaf.boosting.reducers import make_reducer
 from sparseleaf.boosting.splits import SplitLimits
 from sparseleaf.boosting.statistics import DenseGradients
 from sparseleaf.engine.dense import DenseShard
-from sparseleaf.engine.shards import LocalShards
+from sparseleaf.engine.part import agree_on_cuts
 from sparseleaf.estimators.training import TrainingRun
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
-    from sparseleaf.boosting.dense_losses import DenseTargets, Loss
+    from sparseleaf.boosting.dense_losses import DenseTargets, Loss, TargetForm
     from sparseleaf.boosting.ranking_losses import Queries
     from sparseleaf.boosting.tree import FlatTree, LeafVectors
     from sparseleaf.checkpoint import Checkpoint
+    from sparseleaf.data.rows import RowsInfo
+    from sparseleaf.engine.shards import Shards
     from sparseleaf.estimators.evaluation import Metric
     from sparseleaf.estimators.multi import MultiGBDT
     from sparseleaf.estimators.multi_targets import KnownTargets
@@ -50,32 +52,26 @@ class Watched:
 
 @dataclass(frozen=True)
 class Problem:
-    """What is to be learned: checked rows, targets and loss.
+    """What is to be learned, from rows that the shards hold.
 
     Attributes
     ----------
-    features : float32 array or CSR matrix
+    rows : RowsInfo
     categories : dict of int to list
         By feature, the names of its categories.
     known : KnownTargets
-    targets : DenseTargets
+    form : TargetForm
     loss : Loss
     watched : Watched or None
-        Validation rows.
-    draws : int64 array, shape (n_rows,), or None
-        What row sampling draws by, in place of the row's number: rows with the same one stay together.
-    queries : Queries or None
-        Those of a ranking.
+        Validation rows, where they are measured on.
     """
 
-    features: Features
+    rows: RowsInfo
     categories: dict[int, list[Any]]
     known: KnownTargets
-    targets: DenseTargets
+    form: TargetForm
     loss: Loss
     watched: Watched | None = None
-    draws: Array | None = None
-    queries: Queries | None = None
 
 
 class SearchPlan:
@@ -103,7 +99,7 @@ class SearchPlan:
         self,
         params: MultiGBDT,
         loss: Loss,
-        targets: DenseTargets,
+        targets: TargetForm,
         directions: Array | None,
     ) -> None:
         d = targets.n_outputs
@@ -131,9 +127,9 @@ class SearchPlan:
         self._refuse(params, targets)
         if self.matrix:
             self.curvature = MATRIX
-        elif loss.curved or targets.has_unknown or (len(targets.weights) and targets.weights.shape[1] > 1):
+        elif loss.curved or targets.has_unknown or targets.weight_columns > 1:
             self.curvature = DIAGONAL
-        elif len(targets.weights):
+        elif targets.weight_columns:
             self.curvature = SHARED if d > 1 else DIAGONAL
         else:
             self.curvature = COUNT
@@ -141,16 +137,16 @@ class SearchPlan:
         self.shared = split == "topk-shared"
         self.all_outputs = (k is None or k >= d) and params.leaf_min_gain == 0 and not alone
         if self.sketch:
-            self.width = self.sketch + bool(len(targets.weights))
+            self.width = self.sketch + bool(targets.weight_columns)
         else:
             own = 1 if alone else d
             self.width = own + (0, 1, own, own * (own + 1) // 2)[self.curvature]
 
-    def _refuse(self, params: MultiGBDT, targets: DenseTargets) -> None:
+    def _refuse(self, params: MultiGBDT, targets: TargetForm) -> None:
         """Parameters that are each sound and together are not."""
         d = targets.n_outputs
         if self.matrix:
-            if targets.weights.shape[1] > 1:
+            if targets.weight_columns > 1:
                 raise ValueError("hessian='exact': found a sample_weight per output; wanted one a row.")
             if self.loss.name != "softmax":
                 raise ValueError(
@@ -188,6 +184,7 @@ class MultiTraining:
     def __init__(
         self,
         estimator: MultiGBDT,
+        shards: Shards,
         plan: SearchPlan,
         problem: Problem,
         base_score: Array,
@@ -197,21 +194,30 @@ class MultiTraining:
     ) -> None:
         seed = checkpoint.seed
         self._estimator = estimator
+        self._shards = shards
         self._plan = plan
         self._base_score = base_score
         self._before = before
         self._n_jobs = n_jobs
-        X, targets, categories = problem.features, problem.targets, problem.categories
-        self.cuts = _with_categories(find_cuts([X], estimator.max_bins, seed, n_jobs), categories)
-        self.categorical = np.zeros(X.shape[1], np.uint8)
+        rows, categories = problem.rows, problem.categories
+        cuts = agree_on_cuts(shards, estimator.max_bins, seed, rows.n_rows)
+        self.cuts = _with_categories(cuts, categories)
+        self.categorical = np.zeros(rows.n_features, np.uint8)
         self.categorical[list(categories)] = 1
-        shard = self._shard(X, targets, problem.draws)
-        self._shards = shards = LocalShards(shard)
-        per_round = targets.n_outputs if estimator.tree_per_output else 1
+        shards.call(
+            "make_shard",
+            self.cuts,
+            estimator._loss_of_rows(problem.loss),
+            plan.matrix,
+            base_score,
+            before,
+            getattr(estimator, "subsample_by", "row") == "query",
+        )
+        has_missing = (shards.sum("missing_features") > 0).astype(np.uint8)
+        per_round = problem.form.n_outputs if estimator.tree_per_output else 1
         self.run = TrainingRun(
-            self._make_booster(shards, targets, seed),
+            self._make_booster(problem, has_missing, seed),
             checkpoint,
-            shard.n_entries,
             first=0 if before is None else before.n_trees,
             per_round=per_round,
         )
@@ -224,40 +230,33 @@ class MultiTraining:
 
     def replay(self, tree: FlatTree, vectors: LeafVectors) -> None:
         """Add a tree of a checkpoint to all scores."""
-        self._shards.call("follow", tree, vectors)
+        self._shards.follow_tree(tree, vectors)
         self._seen += 1
         if self._watched is not None:
             self._watched[0].follow(tree, vectors)
 
     def measure(self, tree: FlatTree, vectors: LeafVectors) -> dict[str, float] | None:
         """The metric on the watched rows, with the new tree, when a round is complete."""
+        return self._shards.once(lambda: self._measure(tree, vectors))
+
+    def _measure(self, tree: FlatTree, vectors: LeafVectors) -> dict[str, float] | None:
         self._seen += 1
-        if self._watched is None:
-            return None
+        assert self._watched is not None
         shard, metric = self._watched
         shard.follow(tree, vectors)
         if self._seen % self._per_round:
             return None
         return {f"valid {metric.name}": metric.measure(shard.targets, shard.scores)}
 
-    def _shard(self, X: Features, targets: DenseTargets, draws: Array | None = None) -> DenseShard:
+    def _shard(self, X: Features, targets: DenseTargets) -> DenseShard:
         bins = bin_features([X], self.cuts, np.uint8, self._n_jobs)
         if self._before is not None:
             scores = self._before.dense(X, None, self._n_jobs)
         else:
             scores = np.repeat(self._base_score[None, :], X.shape[0], axis=0)
-        return DenseShard(
-            bins,
-            self.cuts.missing_bins,
-            targets,
-            scores,
-            self._plan.loss,
-            self._n_jobs,
-            matrix=self._plan.matrix,
-            draws=draws,
-        )
+        return DenseShard(bins, self.cuts.missing_bins, targets, scores, self._plan.loss, self._n_jobs)
 
-    def _make_booster(self, shards: LocalShards, targets: DenseTargets, seed: int) -> Booster:
+    def _make_booster(self, problem: Problem, has_missing: Array, seed: int) -> Booster:
         params, plan = self._estimator, self._plan
         limits = SplitLimits(
             params.max_depth,
@@ -266,7 +265,7 @@ class MultiTraining:
             params.min_gain,
             params.min_curvature_leaf,
         )
-        has_missing = (shards.sum("missing_features") > 0).astype(np.uint8)
+        n_outputs, n_rows = problem.form.n_outputs, problem.rows.n_rows
         rule = NewtonLeaves(
             params.leaf_outputs,
             plan.shared,
@@ -276,29 +275,27 @@ class MultiTraining:
             plan.loss.quantile,
         )
         statistics = DenseGradients(
-            targets.n_outputs,
+            n_outputs,
             plan.curvature,
             rule,
-            make_reducer(params.reducer, plan.sketch, targets.n_outputs) if plan.sketch else None,
+            make_reducer(params.reducer, plan.sketch, n_outputs) if plan.sketch else None,
             tree_per_output=params.tree_per_output,
-            n_rows=targets.n_rows,
+            n_rows=n_rows,
             seed=seed,
         )
-        search = HistogramSearch(
+        rules = CutRules(
             np.diff(self.cuts.offsets) + 1 + has_missing,
             has_missing,
             plan.width,
-            params.histogram_mb << 20,
             limits,
-            self._n_jobs,
-            params._most_leaves(targets.n_rows),
-            categorical=self.categorical,
-            directions=plan.directions,
-            top=plan.top,
-            shared=plan.shared,
+            self.categorical,
+            plan.directions,
+            plan.top,
+            plan.shared,
         )
+        search = HistogramSearch(rules, params.histogram_mb << 20, params._most_leaves(n_rows))
         return Booster(
-            shards=shards,
+            shards=self._shards,
             grower=Grower(search, FRONTIERS[params.growth], params.max_leaves, self.cuts),
             statistics=statistics,
             n_features=self.cuts.n_features,

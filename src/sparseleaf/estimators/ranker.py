@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -12,6 +13,7 @@ from sparseleaf.boosting.dense_losses import NO_CLASSES, NO_VALUES, DenseTargets
 from sparseleaf.boosting.ranking_losses import CHANGES, RANKING_LOSSES, RankingLoss
 from sparseleaf.callbacks import Callback
 from sparseleaf.checkpoint import EVERY
+from sparseleaf.engine.shards import check_layout, make_engine
 from sparseleaf.estimators.evaluation import Metric
 from sparseleaf.estimators.multi import COMMON, MultiGBDT
 from sparseleaf.estimators.multi_targets import KnownTargets
@@ -30,9 +32,14 @@ from sparseleaf.ranking import (
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
+    from sparseleaf.boosting.dense_losses import Loss
     from sparseleaf.boosting.ranking_losses import Queries
     from sparseleaf.estimators.base import ModelEstimator
+    from sparseleaf.estimators.multi_part import DensePart
     from sparseleaf.model import Model
+
+MOST_PLACES = 2**31
+"""More than a query has documents."""
 
 METRICS = (*(f"ndcg@{k}" for k in (1, 3, 5, 10)), "map", "mrr", "pairwise")
 
@@ -120,6 +127,7 @@ class GBDTRanker(MultiGBDT):
     """
 
     method: ClassVar[str] = "rank"
+    eval_set_form: ClassVar[str] = "(X, y, qid)"
     parameter_table: ClassVar[dict[str, Parameter]] = PARAMETERS
 
     # what a tree with one output has no use for
@@ -217,6 +225,8 @@ class GBDTRanker(MultiGBDT):
         init_model: ModelEstimator | Model | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: int = EVERY,
+        engine: Any = "local",
+        layout: str = "rows",
     ) -> Self:
         """Train.
 
@@ -243,37 +253,33 @@ class GBDTRanker(MultiGBDT):
             had never stopped. Local, or a URL that fsspec knows.
         checkpoint_every : int, default=10
             Trees between two writings.
+        engine, layout
+            See :meth:`MultiGBDTRegressor.fit`; all rows of a query must be in one part.
 
         Returns
         -------
         self
         """
         self._check()
-        if self.early_stopping_rounds is not None and eval_set is None:
-            raise ValueError(
-                f"early_stopping_rounds={self.early_stopping_rounds} needs rows to measure on; wanted"
-                " eval_set=(X, y, qid)."
-            )
+        check_layout(layout)
         before = self._before(init_model)
-        if y is None:  # in scikit-learn's words
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        features, categories = self._training_features(X, before)
-        queries = make_queries(features.shape[0], qid, group, sample_weight)
-        known, targets = self._encode(y, features.shape[0], None)
-        watched = None if eval_set is None else self._watched_queries(eval_set, categories)
-        problem = Problem(
-            features,
-            categories,
-            known,
-            targets,
-            self._ranking_loss(queries),
-            watched,
-            queries.of_rows() if self.subsample_by == "query" else None,
-            queries,
-        )
-        return self._train(
-            problem, callbacks, before, (checkpoint, checkpoint_every), counts_before=init_model is None
-        )
+        rows = {"X": X, "y": y, "qid": qid, "group": group, "sample_weight": sample_weight}
+        with make_engine(engine).open(self, rows, layout) as shards:
+            return self._train(
+                shards,
+                eval_set,
+                callbacks,
+                before,
+                (checkpoint, checkpoint_every),
+                counts_before=init_model is None,
+            )
+
+    def _part(
+        self, X: Any, y: Any, sample_weight: Any = None, qid: Any = None, group: Any = None
+    ) -> DensePart:
+        part = super()._part(X, y)
+        part.queries = make_queries(part.targets.n_rows, qid, group, sample_weight)
+        return part
 
     def predict(self, X: Any) -> Array:
         """Scores, float32 (n_rows,): within a query, the higher the better."""
@@ -322,7 +328,7 @@ class GBDTRanker(MultiGBDT):
             self.loss,
             queries,
             self.metric,
-            min(self.places, len(queries.order)),
+            min(self.places, MOST_PLACES),
             self.normalise,
             parameter[self.loss],
             start_rounds=self.start_rounds,
@@ -335,11 +341,14 @@ class GBDTRanker(MultiGBDT):
             grades, NO_CLASSES, NO_VALUES, 1
         )
 
-    def _watched_queries(self, eval_set: tuple[Any, ...], categories: dict[int, list[Any]]) -> Watched:
+    def _loss_of_rows(self, loss: Loss) -> Callable[[Queries | None], Loss]:
+        return _WithQueries(loss)
+
+    def _eval_rows(self, eval_set: Any, problem: Problem) -> Watched:
         if not isinstance(eval_set, tuple | list) or len(eval_set) != 3:
             raise ValueError(f"eval_set: found {type(eval_set).__name__}; wanted (X, y, qid).")
         try:
-            X = self._eval_features(eval_set[0], categories)
+            X = self._eval_features(eval_set[0], problem.categories)
             _, targets = self._encode(eval_set[1], X.shape[0], None)
             queries = make_queries(X.shape[0], eval_set[2])
             metric = _metric(self.eval_metric, queries.of_rows())
@@ -351,6 +360,17 @@ class GBDTRanker(MultiGBDT):
         except ValueError as error:
             raise ValueError(f"eval_set: {error}") from error
         return Watched(X, targets, metric, queries)
+
+
+@dataclass(frozen=True)
+class _WithQueries:
+    """The loss of some rows' queries."""
+
+    loss: Any
+
+    def __call__(self, queries: Queries | None) -> Loss:
+        found: Loss = replace(self.loss, queries=queries)
+        return found
 
 
 def _metric(name: str, qid: Array) -> Metric:

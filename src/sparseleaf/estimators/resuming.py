@@ -12,7 +12,7 @@ from sparseleaf.projection import Projection
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-    from sparseleaf._arrays import Features
+    from sparseleaf._arrays import Array, Features
     from sparseleaf.boosting.dense_losses import DenseTargets
     from sparseleaf.boosting.ranking_losses import Queries
     from sparseleaf.checkpoint import Checkpoint
@@ -23,8 +23,12 @@ if TYPE_CHECKING:
 
 def describe_targets(X: Features, targets: Targets) -> dict[str, str]:
     """Fingerprints of training rows and their labels."""
-    found = {"X": describe(X), "y": describe(targets.matrix)}
-    return found if targets.names is None else found | {"label names": describe_names(targets.names.tolist())}
+    return {"X": describe(X), "y": describe(targets.matrix)} | describe_names_of(targets.names)
+
+
+def describe_names_of(names: Array | None) -> dict[str, str]:
+    """Fingerprint of label names, where there are any."""
+    return {} if names is None else {"label names": describe_names(names.tolist())}
 
 
 def describe_watched(watched: tuple[Features, sp.csr_matrix] | None) -> dict[str, str]:
@@ -33,11 +37,8 @@ def describe_watched(watched: tuple[Features, sp.csr_matrix] | None) -> dict[str
 
 
 def describe_problem(problem: Problem, before: Model | None) -> dict[str, str]:
-    """Fingerprints of all that a dense model is trained on."""
-    found = {"X": describe(problem.features), **_describe_dense("", problem.targets, problem.queries)}
-    names = problem.known.names
-    if names is not None:
-        found["label names"] = describe_names(names.tolist())
+    """Fingerprints of what a dense model is trained on beside its rows."""
+    found = describe_names_of(problem.known.names)
     if problem.categories:
         found["categories"] = describe_names(sorted(problem.categories.items()))
     if problem.watched is not None:

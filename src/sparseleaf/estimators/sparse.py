@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from sparseleaf import memory
-from sparseleaf._arrays import effective_n_jobs, has_nan
-from sparseleaf.binning import EXACT_BINS, MAX_BINS, bin_features, find_cuts
+from sparseleaf._arrays import effective_n_jobs
+from sparseleaf.binning import EXACT_BINS, MAX_BINS, bin_features
 from sparseleaf.boosting.frontier import FRONTIERS
 from sparseleaf.boosting.grower import Grower
-from sparseleaf.boosting.histograms import HistogramSearch
+from sparseleaf.boosting.histograms import CutRules, HistogramSearch
 from sparseleaf.boosting.leaves import LeafRule
 from sparseleaf.boosting.loop import Booster
 from sparseleaf.boosting.losses import SPARSE_LOSSES, sparse_loss
@@ -23,18 +23,20 @@ from sparseleaf.boosting.splits import ExactSearch, SplitLimits, SplitSearch
 from sparseleaf.boosting.statistics import SparseResiduals
 from sparseleaf.callbacks import Callback, EarlyStopping
 from sparseleaf.checkpoint import EVERY, Checkpoint
-from sparseleaf.data.targets import encode_targets
-from sparseleaf.engine.shards import LocalShards
+from sparseleaf.data.rows import RowsInfo
+from sparseleaf.data.targets import encode_targets, join_forms
+from sparseleaf.engine.part import SparsePart, agree_on_cuts, agree_on_rows
+from sparseleaf.engine.shards import check_layout, make_engine
 from sparseleaf.engine.sparse import SparseShard
 from sparseleaf.estimators.base import ModelClassifier, refuse_nan
 from sparseleaf.estimators.parameters import Parameter, check_parameters
 from sparseleaf.estimators.reranking import RERANK_PARAMETERS, RerankMixin
-from sparseleaf.estimators.resuming import describe_targets, describe_watched, kept_projection
-from sparseleaf.estimators.training import TrainingRun
+from sparseleaf.estimators.resuming import describe_names_of, describe_watched, kept_projection
+from sparseleaf.estimators.training import TrainingRun, no_metric
 from sparseleaf.metrics import ndcg_at_k, precision_at_k
 from sparseleaf.model import Model, concatenate_trees
 from sparseleaf.progress import say, training_progress
-from sparseleaf.projection import PROJECTIONS, choose_keep_raw, choose_projection, fit_projection
+from sparseleaf.projection import PROJECTIONS, choose_keep_raw, choose_projection
 from sparseleaf.rerank.fit import Reranking
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
     from sparseleaf.binning import Cuts
     from sparseleaf.boosting.tree import FlatTree, LeafVectors
-    from sparseleaf.data.targets import Targets
+    from sparseleaf.engine.shards import Shards
     from sparseleaf.projection import Projection
 
 EVAL_METRICS = tuple(f"{name}@{k}" for name in ("P", "nDCG") for k in (1, 3, 5, 10))
@@ -180,7 +182,7 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
         P@k or nDCG@k, for k of 1, 3, 5 or 10.
     histogram_mb : int, default=512
         Memory for histograms, in MiB.
-    rerank : {"centroid", "cosine", "log"} or None, default=None
+    rerank : {"centroid", "cosine", "log", "linear", "boosted", "auto"} or None, default=None
         Scores the trees' candidates anew by how close a row is to the labels' mean rows: see
         :mod:`sparseleaf.rerank`. NaN is then refused.
     rerank_weight : float or "auto", default="auto"
@@ -287,6 +289,8 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
         callbacks: Sequence[Callback] = (),
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: int = EVERY,
+        engine: Any = "local",
+        layout: str = "rows",
     ) -> Self:
         """Train.
 
@@ -304,63 +308,93 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
             had never stopped. Local, or a URL that fsspec knows.
         checkpoint_every : int, default=10
             Trees between two writings.
+        engine : {"local", "mpi", "dask"}, mpi4py communicator or Dask client, default="local"
+            Where training runs. With MPI every rank calls ``fit`` with rows of its own, and ``eval_set`` is that of
+            the first rank. The model is the same, to the byte, as that of all rows in one process.
+        layout : {"rows", "features"}, default="rows"
+            With several workers: whether each holds some of the rows, or all rows of some of the features.
 
         Returns
         -------
         self
         """
         self._check()
-        if self.early_stopping_rounds is not None and eval_set is None:
-            raise ValueError(
-                f"early_stopping_rounds={self.early_stopping_rounds} needs rows to measure on; wanted eval_set=(X, Y)."
-            )
-        n_jobs = effective_n_jobs(self.n_jobs)
-        seed = self._seed()
+        check_layout(layout)
+        if y is None and engine == "local":  # in scikit-learn's words
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        with make_engine(engine).open(self, {"X": X, "y": y}, layout) as shards:
+            return self._train(shards, eval_set, callbacks, (checkpoint, checkpoint_every))
+
+    def _part(self, X: Any, y: Any) -> SparsePart:
+        """Rows, checked."""
         X = self._validate_features(X, reset=True)
         if y is None:  # in scikit-learn's words
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         targets = encode_targets(y, X.shape[0])
-        watched = None if eval_set is None else self._eval_rows(eval_set, targets)
-        kind = choose_projection(self.projection, X, self.projection_dim)
-        keep_raw = choose_keep_raw(self.keep_raw, kind, X)
-        if kind is not None or self.rerank is not None:
-            refuse_nan(X)
-            if watched is not None:
-                refuse_nan(watched[0], "eval_set")
-        estimated = self._estimate(X, targets, kind, keep_raw)
+        return SparsePart(X, self._feature_names(), targets, effective_n_jobs(self.n_jobs))
+
+    def _train(
+        self,
+        shards: Shards,
+        eval_set: tuple[Any, Any] | None,
+        callbacks: Sequence[Callback],
+        checkpoint: tuple[str | os.PathLike[str] | None, int],
+    ) -> Self:
+        n_jobs, seed = effective_n_jobs(self.n_jobs), shards.once(self._seed)
+        rows = agree_on_rows(shards)
+        self._know_features(rows)
+        found = shards.gather("describe_targets")
+        targets = join_forms([form for form, _ in found])
+        shards.call("relabel", targets)
+        watches = shards.once(lambda: eval_set is not None)
+        if self.early_stopping_rounds is not None and not watches:
+            raise ValueError(
+                f"early_stopping_rounds={self.early_stopping_rounds} needs rows to measure on; wanted eval_set=(X, Y)."
+            )
+        kind = choose_projection(self.projection, rows, self.projection_dim)
+        keep_raw = choose_keep_raw(self.keep_raw, kind, rows)
+        without_nan = kind is not None or self.rerank is not None
+        if without_nan:
+            refuse_nan(rows)
+        watched = None
+        if watches:
+            watched = shards.first(lambda: self._eval_rows(eval_set, targets, without_nan=without_nan))
+        n_entries = sum(n for _, n in found)
+        share = len(found)
+        estimated = self._estimate(
+            rows.n_rows // share, rows.n_features, targets.n_labels, n_entries // share, kind, keep_raw
+        )
         memory.require(estimated, "Fewer rows, projection_dim or max_bins, or a projection, need less.")
-        keeper = Checkpoint.open(
+        keeper = Checkpoint.shared(
+            shards,
             self,
-            checkpoint,
-            checkpoint_every,
+            *checkpoint,
             seed,
-            lambda: describe_targets(X, targets) | describe_watched(watched),
+            lambda prints: prints | describe_names_of(targets.names) | describe_watched(watched),
         )
         seed = keeper.seed
-        sizes = f"{X.shape[0]:,} rows, {X.shape[1]:,} features, {targets.n_labels:,} labels"
+        sizes = f"{rows.n_rows:,} rows, {rows.n_features:,} features, {targets.n_labels:,} labels"
         seen = (
-            "raw features" + " (values are missing)" * has_nan(X)
+            "raw features" + " (values are missing)" * rows.nan
             if kind is None
             else kind + " beside raw features" * keep_raw
         )
-        say(f"{sizes}; trees on {seen}; {estimated}", self.verbose)
-        reranking = Reranking.plan(self, X, targets.matrix, seed, watched)
-        X_trees, Y_trees = reranking.tree_rows()
-        projection = None if kind is None else kept_projection(keeper, X.shape[1], keep_raw)
-        if kind is not None and projection is None:
-            projection = fit_projection(
-                kind,
-                X_trees,
-                Y_trees,
-                self.projection_dim,
-                keep_raw=keep_raw,
-                seed=seed,
-                n_jobs=n_jobs,
-                verbose=self.verbose,
-            )
-            keeper.keep("projection", {"components": projection.components}, {})
+        told = self.verbose * shards.leads
+        say(f"{sizes}; trees on {seen}; {estimated}", told)
+        label_counts = shards.sum("label_counts")
+        reranking = None
+        if self.rerank is not None:
+            reranking = Reranking.plan(self, *self._all_rows(shards), seed, watched)
+            shards.call("keep_rows", *reranking.tree_rows())
+        projection = None if kind is None else kept_projection(keeper, rows.n_features, keep_raw)
+        if kind is not None:
+            if projection is None:
+                fitted = shards.exchange("components", kind, self.projection_dim, keep_raw, seed, told)
+                projection = fitted[0]
+                keeper.keep("projection", {"components": projection.components}, {})
+            shards.call("project", projection)
 
-        training = _Training(self, X_trees, replace(targets, matrix=Y_trees), projection, keeper, n_jobs)
+        training = _Training(self, shards, rows, projection, keeper, n_jobs)
         if watched is not None:
             training.watch(*watched)
         stopper = (
@@ -370,12 +404,12 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
         )
         run = training.run
         n_trees = run.take_up(self.n_trees, len(training.label_ids), training.replay, stopper)
-        keeper.tell(len(run.grown), run.n_rounds >= n_trees, self.verbose)
-        with training_progress(n_trees, self.verbose) as shown:
-            run.run(n_trees, training.measure, [*shown, *callbacks], stopper)
+        keeper.tell(len(run.grown), run.n_rounds >= n_trees, told)
+        with training_progress(n_trees, told) as shown:
+            run.run(n_trees, training.measure if watches else no_metric, [*shown, *callbacks], stopper)
         model = Model(
             method=self.method,
-            n_features=X.shape[1],
+            n_features=rows.n_features,
             n_labels=targets.n_labels,
             trees=concatenate_trees(
                 run.grown, training.label_ids, training.cuts.n_features, targets.n_labels
@@ -383,21 +417,37 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
             projection=projection,
             label_names=targets.names,
             target_kind=targets.kind,
-            label_counts=np.bincount(targets.matrix.indices, minlength=targets.n_labels),
-            n_train_rows=X.shape[0],
+            label_counts=label_counts,
+            n_train_rows=rows.n_rows,
             parameters=self._saved_parameters(seed),
             history=run.history,
             feature_names=self._feature_names(),
         )
-        self._adopt(replace(model, rerank=reranking.finish(model, n_jobs)))
+        if reranking is not None:
+            model = replace(model, rerank=reranking.finish(model, n_jobs))
+        self._adopt(model)
         return self
+
+    def _all_rows(self, shards: Shards) -> tuple[Features, sp.csr_matrix]:
+        """Features and labels of all rows, for what wants them in one place."""
+        if shards.n_shards > 1:
+            raise ValueError(
+                f"rerank={self.rerank!r}: not while training in several places; wanted rerank=None, and"
+                " fit_rerank afterwards."
+            )
+        found: tuple[Features, sp.csr_matrix] = shards.gather("rows")[0]
+        return found
 
     def estimate_memory(self, X: Any, Y: Any) -> memory.MemoryEstimate:
         """Bytes that :meth:`fit` would take beyond X and Y; nothing is trained."""
         self._check()
         X = type(self)()._validate_features(X, reset=True)
-        kind = choose_projection(self.projection, X, self.projection_dim)
-        return self._estimate(X, encode_targets(Y, X.shape[0]), kind, choose_keep_raw(self.keep_raw, kind, X))
+        rows, targets = RowsInfo.of(X), encode_targets(Y, X.shape[0])
+        kind = choose_projection(self.projection, rows, self.projection_dim)
+        keep_raw = choose_keep_raw(self.keep_raw, kind, rows)
+        return self._estimate(
+            rows.n_rows, rows.n_features, targets.n_labels, targets.matrix.nnz, kind, keep_raw
+        )
 
     # --- inside
 
@@ -407,20 +457,25 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
         effective_n_jobs(self.n_jobs)
 
     def _estimate(
-        self, X: Features, targets: Targets, projection: str | None, keep_raw: bool
+        self,
+        n_rows: int,
+        width: int,
+        n_labels: int,
+        n_entries: int,
+        projection: str | None,
+        keep_raw: bool,
     ) -> memory.MemoryEstimate:
-        n_rows, width = X.shape
         all_labels = self.split == "full" or self.reducer == "none"
         projected = 0 if projection is None else min(self.projection_dim, width)
         return memory.estimate(
             n_rows,
             width if projection is None else projected + width * keep_raw,
-            targets.n_labels,
-            targets.matrix.nnz,
+            n_labels,
+            n_entries,
             input_features=width,
             projected=projected,
             max_bins=self.max_bins,
-            sketch_width=targets.n_labels if all_labels else self.sketch_dim,
+            sketch_width=n_labels if all_labels else self.sketch_dim,
             exact=self.split == "exact",
             n_trees=self.n_trees,
             leaf_labels=self.leaf_labels,
@@ -441,35 +496,37 @@ class _Training:
     def __init__(
         self,
         estimator: SparseGBDTClassifier,
-        X: Features,
-        targets: Targets,
+        shards: Shards,
+        rows: RowsInfo,
         projection: Projection | None,
         checkpoint: Checkpoint,
         n_jobs: int,
     ) -> None:
         seed = checkpoint.seed
         self._estimator = estimator
-        self._n_rows = X.shape[0]
+        self._shards = shards
+        self._n_rows = rows.n_rows
         self._projection = projection
         self._n_jobs = n_jobs
         exact = estimator.split == "exact"
+        if exact and shards.layout == "rows" and shards.n_shards > 1:
+            raise ValueError("split='exact' wants all rows of a feature in one place: layout='features'.")
         self._bin_type: type[np.unsignedinteger[Any]] = np.uint32 if exact else np.uint8
         self._loss = sparse_loss(estimator.loss).code
-        columns = self._columns(X)
-        self.cuts: Cuts = find_cuts(columns, EXACT_BINS if exact else estimator.max_bins, seed, n_jobs)
-        shard = self._shard(columns, targets.matrix)
-        del columns
-        self._shards = LocalShards(shard)
+        max_bins = EXACT_BINS if exact else estimator.max_bins
+        self.cuts: Cuts = agree_on_cuts(shards, max_bins, seed, rows.n_rows)
+        self.label_counts: Array = shards.sum("label_counts")
+        shards.call("make_shard", self.cuts, self._bin_type, self._loss)
 
-        self.label_counts: Array = self._shards.sum("label_counts")
         # most frequent first: what is used most lies together in memory, and labels never seen take no room
         order = np.argsort(-self.label_counts, kind="stable")
         self.label_ids = order[: int(np.count_nonzero(self.label_counts))].astype(np.int32)
         self._rank_of = np.full(len(order), -1, np.int64)
         self._rank_of[self.label_ids] = np.arange(len(self.label_ids))
-        self._shards.call("start", self._rank_of, len(self.label_ids))
+        shards.call("start", self._rank_of, len(self.label_ids))
+        has_missing = (shards.sum("missing_features") > 0).astype(np.uint8)
 
-        self.run = TrainingRun(self._make_booster(exact, seed), checkpoint, shard.n_entries)
+        self.run = TrainingRun(self._make_booster(exact, seed, has_missing), checkpoint)
         self._watched: tuple[SparseShard, sp.csr_matrix] | None = None
 
     def watch(self, X: Features, Y: sp.csr_matrix) -> None:
@@ -480,14 +537,16 @@ class _Training:
 
     def replay(self, tree: FlatTree, vectors: LeafVectors) -> None:
         """Add a tree of a checkpoint to all scores."""
-        self._shards.call("follow", tree, vectors)
+        self._shards.follow_tree(tree, vectors)
         if self._watched is not None:
             self._watched[0].follow(tree, vectors)
 
     def measure(self, tree: FlatTree, vectors: LeafVectors) -> dict[str, float] | None:
         """The metric on the watched rows, with the new tree."""
-        if self._watched is None:
-            return None
+        return self._shards.once(lambda: self._measure(tree, vectors))
+
+    def _measure(self, tree: FlatTree, vectors: LeafVectors) -> dict[str, float]:
+        assert self._watched is not None
         shard, Y = self._watched
         shard.follow(tree, vectors)
         name, _, k = self._estimator.eval_metric.partition("@")
@@ -502,7 +561,7 @@ class _Training:
         bins = bin_features(columns, self.cuts, self._bin_type, self._n_jobs)
         return SparseShard(bins, self.cuts.missing_bins, targets, self._loss, self._n_jobs)
 
-    def _make_booster(self, exact: bool, seed: int) -> Booster:
+    def _make_booster(self, exact: bool, seed: int, has_missing: Array) -> Booster:
         params = self._estimator
         limits = SplitLimits(params.max_depth, params.min_samples_leaf, params.l2, params.min_gain)
         n_labels = max(1, len(self.label_ids))
@@ -513,18 +572,14 @@ class _Training:
         else:
             name = "none" if params.split == "full" else params.reducer
             reducer = make_reducer(name, params.sketch_dim, n_labels)
-            has_missing = (self._shards.sum("missing_features") > 0).astype(np.uint8)
-            n_bins = np.diff(self.cuts.offsets) + 1 + has_missing
-            budget = params.histogram_mb << 20
-            search = HistogramSearch(
-                n_bins,
+            rules = CutRules(
+                np.diff(self.cuts.offsets) + 1 + has_missing,
                 has_missing,
                 reducer.width,
-                budget,
                 limits,
-                self._n_jobs,
-                params._most_leaves(self._n_rows),
+                np.zeros(self.cuts.n_features, np.uint8),
             )
+            search = HistogramSearch(rules, params.histogram_mb << 20, params._most_leaves(self._n_rows))
         return Booster(
             shards=self._shards,
             grower=Grower(search, FRONTIERS[params.growth], params.max_leaves, self.cuts),

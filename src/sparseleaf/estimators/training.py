@@ -22,6 +22,10 @@ Replay = Callable[["FlatTree", "LeafVectors"], None]
 """Called with every tree of a checkpoint: adds it to the scores of all rows."""
 
 
+def no_metric(tree: FlatTree, vectors: LeafVectors) -> None:
+    """Measure nothing."""
+
+
 class TrainingRun:
     """Grows trees and keeps what has been trained so far.
 
@@ -30,8 +34,6 @@ class TrainingRun:
     booster : Booster
     checkpoint : Checkpoint
         Where rounds are kept, and taken up from.
-    n_entries : callable
-        Stored scores, for callbacks.
     first : int
         Trees that were there before.
     per_round : int
@@ -45,18 +47,11 @@ class TrainingRun:
     """
 
     def __init__(
-        self,
-        booster: Booster,
-        checkpoint: Checkpoint,
-        n_entries: Callable[[], int],
-        *,
-        first: int = 0,
-        per_round: int = 1,
+        self, booster: Booster, checkpoint: Checkpoint, *, first: int = 0, per_round: int = 1
     ) -> None:
         self._booster = booster
         self._checkpoint = checkpoint
         self._kept = 0
-        self._n_entries = n_entries
         self._first = first
         self._per_round = per_round
         self.grown: list[tuple[FlatTree, LeafVectors]] = []
@@ -124,12 +119,12 @@ class TrainingRun:
                     before + self.n_rounds,
                     before + n_rounds,
                     len(tree.leaf_nodes),
-                    self._n_entries(),
+                    self._booster.n_entries(),
                     time.perf_counter() - began,
                     self.history,
                 )
                 stop = [callback(state) for callback in callbacks]
-                if any(stop) or self.n_rounds >= n_rounds:
+                if self._booster.shards.agree(any(stop)) or self.n_rounds >= n_rounds:
                     break
                 if self.n_rounds % self._checkpoint.every == 0:
                     self._write()

@@ -10,12 +10,12 @@ from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.random_projection import GaussianRandomProjection
 from threadpoolctl import threadpool_limits
 
-from sparseleaf._arrays import has_nan
 from sparseleaf.projection.leml import LEML
 from sparseleaf.projection.linear import Projection, rounded
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
+    from sparseleaf.data.rows import RowsInfo
 
 PROJECTIONS = ("leml", "pca", "random")
 
@@ -23,21 +23,21 @@ RAW_BESIDE = 2_048
 """``keep_raw="auto"`` keeps the raw features of sparse X beside the projected ones up to so many."""
 
 
-def choose_projection(kind: str | None, X: Features, dim: int) -> str | None:
+def choose_projection(kind: str | None, rows: RowsInfo, dim: int) -> str | None:
     """What ``projection="auto"`` means for this data: raw features where they are dense or few, else LEML.
 
     Raw as well where values are missing, which no projection can take.
     """
     if kind != "auto":
         return kind
-    return "leml" if sp.issparse(X) and X.shape[1] > dim and not has_nan(X) else None
+    return "leml" if rows.sparse and rows.n_features > dim and not rows.nan else None
 
 
-def choose_keep_raw(keep_raw: bool | str, kind: str | None, X: Features) -> bool:
+def choose_keep_raw(keep_raw: bool | str, kind: str | None, rows: RowsInfo) -> bool:
     """What ``keep_raw="auto"`` means for this data."""
     if kind is None:
         return False
-    return X.shape[1] <= RAW_BESIDE if keep_raw == "auto" else bool(keep_raw)
+    return rows.n_features <= RAW_BESIDE if keep_raw == "auto" else bool(keep_raw)
 
 
 def fit_projection(

@@ -5,6 +5,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 import naive_dense
+from sparseleaf.boosting.columns import fixed_point_scales
 from sparseleaf.boosting.dense_losses import (
     CLASSIFICATION_LOSSES,
     NO_CLASSES,
@@ -12,8 +13,12 @@ from sparseleaf.boosting.dense_losses import (
     REGRESSION_LOSSES,
     CustomLoss,
     DenseTargets,
+    TargetSums,
     dense_loss,
 )
+from sparseleaf.engine.shards import LocalShards
+from sparseleaf.estimators.multi_part import DensePart, agree_on_base
+from sparseleaf.estimators.multi_targets import KnownTargets
 
 PAIRS = ("mse", "logistic", "absolute", "huber:0.75", "quantile:0.8", "poisson")
 
@@ -35,6 +40,24 @@ def make(name, n=60, d=3, seed=0, *, unknown=False, weights=0):
     if unknown:
         y[rng.random(y.shape) < 0.3] = np.nan
     return DenseTargets(y, NO_CLASSES, w, d)
+
+
+def start_of(loss, targets):
+    """Where boosting starts, by one part and, to the bit, by several."""
+    n = targets.n_rows
+    known = KnownTargets("regression", None, np.zeros(targets.n_outputs))
+
+    def part(rows):
+        return DensePart(np.zeros((n, 1)), {}, lambda X, categories: (X, None), known, targets.rows(rows), 1)
+
+    start = agree_on_base(LocalShards(part(slice(None))), loss, n)
+    parts = [part(slice(0, 7)), part(slice(7, 30)), part(slice(30, n))]
+    if loss.quantile is None:
+        largest = np.max([one.largest_targets() for one in parts], axis=0)
+        scales = np.stack([fixed_point_scales(row, n) for row in largest])
+        sums = sum(one.target_sums(scales) for one in parts) / scales
+        assert loss.base_score(TargetSums(*sums)).tobytes() == start.tobytes()
+    return start
 
 
 def value_of(name, targets, scores):
@@ -69,7 +92,7 @@ def test_value_is_the_mean_over_known_pairs(name, unknown, weights):
 def test_base_score_is_the_best_constant(name, unknown, weights):
     targets = make(name, unknown=unknown, weights=weights)
     loss = dense_loss(name)
-    start = loss.base_score(targets)
+    start = start_of(loss, targets)
     assert start.dtype == np.float32
     own = targets.known_weights()
     for j in range(3):
@@ -87,13 +110,13 @@ def test_base_score_is_the_best_constant(name, unknown, weights):
 def test_huber_starts_at_the_mean():
     targets = make("huber:0.75", unknown=True)
     np.testing.assert_allclose(
-        dense_loss("huber:0.75").base_score(targets), np.nanmean(targets.values, axis=0), rtol=1e-5
+        start_of(dense_loss("huber:0.75"), targets), np.nanmean(targets.values, axis=0), rtol=1e-5
     )
 
 
 def test_softmax_starts_at_the_log_of_the_shares():
     targets = make("softmax", weights=1, unknown=True)
-    start = dense_loss("softmax").base_score(targets)
+    start = start_of(dense_loss("softmax"), targets)
     weights = targets.known_weights()[:, 0]
     shares = [weights[targets.classes == c].sum() / weights.sum() for c in range(3)]
     np.testing.assert_allclose(start, np.log(shares), rtol=1e-5)
@@ -104,7 +127,7 @@ def test_outputs_that_are_never_on_start_finite(name):
     y = np.zeros((50, 3), np.float32)
     y[:, 1] = 1
     y[:, 2] = np.nan
-    start = dense_loss(name).base_score(DenseTargets(y, NO_CLASSES, NO_VALUES, 3))
+    start = start_of(dense_loss(name), DenseTargets(y, NO_CLASSES, NO_VALUES, 3))
     assert np.isfinite(start).all()
     assert start[0] < -3
     if name == "logistic":
@@ -114,7 +137,7 @@ def test_outputs_that_are_never_on_start_finite(name):
 
 def test_a_class_without_weight_starts_finite():
     targets = DenseTargets(NO_VALUES, np.zeros(20, np.int32), NO_VALUES, 3)
-    start = dense_loss("softmax").base_score(targets)
+    start = start_of(dense_loss("softmax"), targets)
     assert start[0] == 0
     assert np.isfinite(start).all()
     assert start[1] == start[2] < -3

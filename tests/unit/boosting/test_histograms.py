@@ -6,9 +6,11 @@ import pytest
 from smalldata import make_set, saved_bytes
 from sparseleaf import SparseGBDTClassifier
 from sparseleaf.boosting import histograms
-from sparseleaf.boosting.histograms import HistogramPool, HistogramSearch
+from sparseleaf.boosting.histograms import CutFinder, CutRules, HistogramPool, HistogramSearch
 from sparseleaf.boosting.splits import SplitLimits
 from sparseleaf.boosting.tree import Node
+from sparseleaf.engine.shard import Shard
+from sparseleaf.engine.shards import LocalShards
 
 
 @pytest.fixture
@@ -16,8 +18,8 @@ def counted_pools(monkeypatch):
     """Slots of the pool for every tree, and how often a waiting node gave up its slot."""
     pools, evictions = [], []
 
-    def use(self, features):
-        plain_use(self, features)
+    def use(self, features, n_slots):
+        plain_use(self, features, n_slots)
         pools.append(len(self.sums))
 
     def evict(self, keep):
@@ -49,7 +51,7 @@ def test_a_pool_of_few_slots_gives_the_same_model(parameters, counted_pools, mon
     monkeypatch.setattr(
         HistogramSearch,
         "__init__",
-        lambda self, a, b, c, budget, *rest, **more: plain(self, a, b, c, 0, *rest, **more),
+        lambda self, rules, budget, max_nodes: plain(self, rules, 0, max_nodes),
     )
     pools.clear()
     small = saved_bytes(SparseGBDTClassifier(**parameters).fit(X, Y), tmp_path)
@@ -60,13 +62,15 @@ def test_a_pool_of_few_slots_gives_the_same_model(parameters, counted_pools, mon
 
 def test_slots_are_given_back_when_the_features_change():
     limits = SplitLimits(None, 1, 1.0, 0.0)
-    search = HistogramSearch(np.full(6, 5), np.zeros(6, np.uint8), 16, 1 << 16, limits, 1, 100)
+    none = np.zeros(6, np.uint8)
+    search = HistogramSearch(CutRules(np.full(6, 5), none, 16, limits, none), 1 << 16, 100)
+    shard = Shard(np.zeros((9, 6), np.uint8), np.full(6, 4, np.int32), 1)
+    search.prepare(LocalShards(shard))
     for features in (np.arange(6), np.array([0, 2, 5]), np.array([0, 2, 5]), np.array([1])):
-        search.start_tree(features, None)
-        pool = search._pool
-        assert sorted(pool.free) == list(range(len(pool.sums)))
+        search.start_tree(LocalShards(shard), features, None)
+        assert sorted(search._free) == list(range(len(shard.own_pool().sums)))
         # a node that waits when the tree is complete, as with max_leaves
-        node = Node(3, 1, 50, slot=pool.free.pop())
+        node = Node(3, 1, 50, slot=search._free.pop())
         search._waiting[node.id] = node
 
 
@@ -76,18 +80,10 @@ def test_trees_do_not_depend_on_the_trees_before_them(tmp_path, monkeypatch):
     parameters = {"n_trees": 6, "colsample_bytree": 0.5, "max_leaves": 20, "min_samples_leaf": 2}
     found = saved_bytes(SparseGBDTClassifier(**parameters).fit(X, Y), tmp_path)
 
-    def start_afresh(self, features, columns):
-        pool = self._pool
-        self._pool = HistogramPool(
-            pool._n_bins,
-            pool._all_missing,
-            pool._all_categorical,
-            pool._columns,
-            pool._budget,
-            pool._max_nodes,
-        )
-        plain(self, features, columns)
+    def start_afresh(self, *args):
+        self.pool = HistogramPool(self.rules.n_bins, self.rules.width)
+        plain(self, *args)
 
-    plain = HistogramSearch.start_tree
-    monkeypatch.setattr(HistogramSearch, "start_tree", start_afresh)
+    plain = CutFinder.start_tree
+    monkeypatch.setattr(CutFinder, "start_tree", start_afresh)
     assert saved_bytes(SparseGBDTClassifier(**parameters).fit(X, Y), tmp_path) == found

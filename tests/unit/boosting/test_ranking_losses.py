@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import naive_ranking
-from sparseleaf.boosting.dense_losses import NO_CLASSES, NO_VALUES, DenseTargets
+from sparseleaf.boosting.dense_losses import NO_CLASSES, NO_VALUES, DenseTargets, TargetSums
 from sparseleaf.boosting.ranking_losses import START, RankingLoss
 from sparseleaf.ranking import make_queries
 
@@ -67,8 +67,7 @@ def test_weights_multiply_queries_in_order_of_first_appearance():
 
 def test_it_starts_at_0_and_scores_are_what_they_are():
     loss = RankingLoss("lambdamart", make_queries(6, QID))
-    targets = DenseTargets(GRADES[:, None], NO_CLASSES, NO_VALUES, 1)
-    assert loss.base_score(targets).tolist() == [0]
+    assert loss.base_score(TargetSums(np.ones(1), np.ones(1))).tolist() == [0]
     scores = np.ones((6, 1), np.float32)
     assert loss.predict(scores) is scores
 

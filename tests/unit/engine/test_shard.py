@@ -8,6 +8,7 @@ from smalldata import csr_targets, make_set, saved_bytes
 from sparseleaf import SparseGBDTClassifier
 from sparseleaf._arrays import hash_rows
 from sparseleaf.binning import bin_features, find_cuts
+from sparseleaf.engine import part as part_module
 from sparseleaf.engine import shard as shard_module
 from sparseleaf.engine import sparse as sparse_shard_module
 from sparseleaf.engine.shards import LocalShards
@@ -24,8 +25,7 @@ def make_shard(n=300, *, missing=0.0, n_jobs=1, seed=0, **options):
 
 @pytest.mark.parametrize("block_rows", [64, 1024])
 def test_counts(block_rows):
-    shard, X, Y = make_shard(missing=0.2, block_rows=block_rows)
-    assert shard.label_counts().tolist() == Y.sum(axis=0).tolist()
+    shard, X, _ = make_shard(missing=0.2, block_rows=block_rows)
     assert shard.missing_features().tolist() == np.isnan(X).sum(axis=0).tolist()
 
 
@@ -49,16 +49,16 @@ def test_labels_are_kept_by_rank_and_unseen_ones_not_at_all():
 def test_sampling_is_keyed_by_the_global_row_number():
     whole, *_ = make_shard(300)
     whole.plant(0.4, 1, 2, 3)
-    rows = whole._rows.tolist()
+    rows = whole._rows.rows.tolist()
     assert 80 < len(rows) < 160
     wanted = np.flatnonzero(hash_rows(300, 1, 2, 3) < np.uint64(int(0.4 * 2.0**64)))
     assert rows == wanted.tolist()
     part, *_ = make_shard(100, first_row=150)
-    assert part.plant(0.4, 1, 2, 3) == len(part._rows)
-    assert (part._rows + 150).tolist() == [row for row in rows if 150 <= row < 250]
-    assert sorted([*part._rows, *part._unsampled]) == list(range(100))
+    assert part.plant(0.4, 1, 2, 3) == len(part._rows.rows)
+    assert (part._rows.rows + 150).tolist() == [row for row in rows if 150 <= row < 250]
+    assert sorted([*part._rows.rows, *part._aside.rows]) == list(range(100))
     whole.plant(0.4, 1, 2, 4)
-    assert whole._rows.tolist() != rows
+    assert whole._rows.rows.tolist() != rows
 
 
 @pytest.mark.parametrize("share", [1e-300, 1 - 2**-53, 1.0])
@@ -66,7 +66,7 @@ def test_extreme_shares(share):
     shard, *_ = make_shard(50)
     n = shard.plant(share, 0)
     assert n == (0 if share < 0.5 else 50)
-    assert len(shard._rows) + len(shard._unsampled) == 50
+    assert len(shard._rows.rows) + len(shard._aside.rows) == 50
 
 
 @pytest.mark.parametrize("parameters", [
@@ -83,7 +83,8 @@ def test_block_size_does_not_change_a_byte(parameters, monkeypatch, tmp_path):
         def make(*args, rows=block_rows, **kwargs):
             return SparseShard(*args, block_rows=rows, **kwargs)
 
-        monkeypatch.setattr(sparse_module, "SparseShard", make)
+        monkeypatch.setattr(sparse_module, "SparseShard", make)  # of watched rows
+        monkeypatch.setattr(part_module, "SparseShard", make)
         clf = SparseGBDTClassifier(n_trees=4, **parameters)
         files.append(saved_bytes(clf.fit(X, Y, eval_set=(X[:700], Y[:700])), tmp_path))
     assert files[0] == files[1] == files[2]
@@ -106,7 +107,7 @@ def test_predictions_of_training_rows_are_the_scores_of_training(parameters, spa
             super().__init__(*args, **kwargs)
             shards.append(self)
 
-    monkeypatch.setattr(sparse_module, "SparseShard", Watched)
+    monkeypatch.setattr(part_module, "SparseShard", Watched)
     X, Y = make_set(400, 6, 10, seed=4, decimals=1, missing=0 if "projection" in parameters else 0.2)
     X[:, 2] = np.abs(X[:, 2]) > 1
     X = sp.csr_matrix(X) if sparse else X
@@ -127,9 +128,9 @@ def test_predictions_of_training_rows_are_the_scores_of_training(parameters, spa
 
 
 def test_local_shards_are_direct_calls():
-    shard, _, Y = make_shard(50)
+    shard, X, _ = make_shard(50, missing=0.1)
     shards = LocalShards(shard)
-    assert shards.sum("label_counts").tolist() == Y.sum(axis=0).tolist()
+    assert shards.sum("missing_features").tolist() == np.isnan(X).sum(axis=0).tolist()
     assert len(shards.gather("plant", 1.0)) == 1
     assert shards.call("plant", 0.5, 1) is None
     assert shard_module.BLOCK_ROWS & (shard_module.BLOCK_ROWS - 1) == 0

@@ -16,7 +16,7 @@ import naive_dense
 import sparseleaf
 from smalldata import saved_bytes
 from sparseleaf import MultiGBDTClassifier, MultiGBDTRegressor, SparseGBDTClassifier
-from sparseleaf.estimators import multi_training
+from sparseleaf.estimators import multi_part
 from sparseleaf.model import load_model
 
 pd = pytest.importorskip("pandas")
@@ -600,12 +600,12 @@ def test_predictions_leaves_and_training_scores_agree(case, monkeypatch):
     """The twin on raw values, the model, and the scores that training itself kept: bit for bit."""
     shards = []
 
-    class Watched(multi_training.DenseShard):
+    class Watched(multi_part.DenseShard):
         def __init__(self, *args, **kwargs):
             super().__init__(*args, **kwargs)
             shards.append(self)
 
-    monkeypatch.setattr(multi_training, "DenseShard", Watched)
+    monkeypatch.setattr(multi_part, "DenseShard", Watched)
     X, Y = make(300, 4, 3, seed=7, missing=0.1, categories=2)
     est = clone(BYTES[case])
     if isinstance(est, MultiGBDTClassifier):

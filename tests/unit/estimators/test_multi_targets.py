@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sparseleaf.estimators.multi_targets import encode_labels, encode_numbers, weighted
+from sparseleaf.estimators.multi_targets import encode_labels, encode_numbers, join_known, weighted
 
 pd = pytest.importorskip("pandas")
 
@@ -30,12 +30,18 @@ def test_numbers_in_every_form():
     (np.zeros(4), "inconsistent numbers of samples"),
     (np.array([1.0, np.inf, 0]), "infinity"),
     (np.array([1.0, 1e39, 0]), "beyond float32"),
-    (np.array([[1.0, np.nan]] * 3), "NaN in every row"),
     (np.array(["a", "b", "c"]), "convert string to float"),
 ])  # fmt: skip
 def test_numbers_that_cannot_be_fitted_are_refused(y, match):
     with pytest.raises(ValueError, match=match):
         encode_numbers(y, 3, None)
+
+
+def test_an_output_that_no_part_knows_is_refused():
+    one, other = (encode_numbers(np.array(y), 3, None)[0] for y in ([[1, np.nan]] * 3, [[np.nan, 2]] * 3))
+    with pytest.raises(ValueError, match="NaN in every row"):
+        join_known([one, one])
+    assert join_known([one, other]).counts.tolist() == [3, 3]
 
 
 def test_validation_numbers_must_fit_training():

@@ -266,7 +266,7 @@ def planted(monkeypatch, **parameters):
 
     def watched(self, *args):
         n = plant(self, *args)
-        found.append(self._rows.copy())
+        found.append(self._rows.rows.copy())
         return n
 
     monkeypatch.setattr(Shard, "plant", watched)

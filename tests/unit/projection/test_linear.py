@@ -7,6 +7,7 @@ from sklearn.decomposition import PCA
 
 from sparseleaf import SparseGBDTClassifier
 from sparseleaf._arrays import has_nan
+from sparseleaf.data.rows import RowsInfo
 from sparseleaf.estimators.base import refuse_nan
 from sparseleaf.projection import Projection, choose_keep_raw, choose_projection, fit_projection
 
@@ -22,11 +23,11 @@ def targets(X):
 
 def test_auto_projects_wide_sparse_data_only():
     wide = sp.csr_matrix((3, 101), dtype=np.float32)
-    assert choose_projection("auto", wide, 100) == "leml"
-    assert choose_projection("auto", wide, 101) is None
-    assert choose_projection("auto", wide.toarray(), 100) is None
-    assert choose_projection(None, wide, 100) is None
-    assert choose_projection("random", wide.toarray(), 1000) == "random"
+    assert choose_projection("auto", RowsInfo.of(wide), 100) == "leml"
+    assert choose_projection("auto", RowsInfo.of(wide), 101) is None
+    assert choose_projection("auto", RowsInfo.of(wide.toarray()), 100) is None
+    assert choose_projection(None, RowsInfo.of(wide), 100) is None
+    assert choose_projection("random", RowsInfo.of(wide.toarray()), 1000) == "random"
 
 
 @pytest.mark.parametrize("kind", ["random", "pca", "leml"])
@@ -79,11 +80,11 @@ def test_nan_is_refused_with_a_way_out(kind):
 
 def test_raw_features_are_kept_where_they_are_few():
     few, many = sp.csr_matrix((3, 2048)), sp.csr_matrix((3, 2049))
-    assert choose_keep_raw("auto", "leml", few) is True
-    assert choose_keep_raw("auto", "leml", many) is False
-    assert choose_keep_raw(True, "pca", many) is True
-    assert choose_keep_raw(False, "pca", few) is False
-    assert choose_keep_raw(True, None, few) is False
+    assert choose_keep_raw("auto", "leml", RowsInfo.of(few)) is True
+    assert choose_keep_raw("auto", "leml", RowsInfo.of(many)) is False
+    assert choose_keep_raw(True, "pca", RowsInfo.of(many)) is True
+    assert choose_keep_raw(False, "pca", RowsInfo.of(few)) is False
+    assert choose_keep_raw(True, None, RowsInfo.of(few)) is False
 
 
 @pytest.mark.parametrize("sparse", [False, True])

@@ -1,0 +1,156 @@
+"""Training from the command line in several processes: each reads its own parts of the data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sparseleaf.cli._common import STDIN, Columns, Reading, Rows, read_rows
+from sparseleaf.engine.shard import even_ranges
+
+if TYPE_CHECKING:
+    from sparseleaf.engine.mpi import Group
+    from sparseleaf.estimators.base import ModelEstimator
+
+
+@dataclass(frozen=True)
+class Workers:
+    """A training that is ready to begin.
+
+    Attributes
+    ----------
+    estimator : ModelEstimator
+    rows, watched : Rows
+        What this process gives to ``fit``.
+    where : dict
+        ``engine`` and ``layout`` of ``fit``.
+    leads : bool
+        Whether this process writes the model.
+    """
+
+    estimator: Any
+    rows: Rows
+    watched: Rows | None
+    where: dict[str, Any]
+    leads: bool = True
+
+
+def mpi(
+    candidates: dict[str, ModelEstimator],
+    paths: Sequence[Path],
+    valid: Path | None,
+    how: Reading,
+    layout: str,
+    scheduler: str | None,
+) -> Workers:
+    """Every rank reads the files that fall to it, in order; with fewer files than ranks, its share of the rows."""
+    from sparseleaf.cli.train import fitting
+    from sparseleaf.engine.mpi import MPIEngine
+
+    engine = MPIEngine()
+    group = engine.group
+    if any(str(path) in ("-", str(STDIN)) for path in paths):
+        raise ValueError("-: standard input goes to one rank only; wanted files.")
+    first, end = even_ranges(np.ones(len(paths)), group.size)[group.rank]
+    shared = len(paths) < group.size
+    own = paths if shared else paths[first:end]
+    probe = next(iter(candidates.values()))
+    with group.all_or_none():
+        rows = group.together(lambda: read_rows(probe, own, how))
+        width = group.together(partial(_agreed_width, rows, own, group.gather(_form_of(rows, own))))
+        if width != rows.X.shape[1]:
+            rows.X.resize(rows.X.shape[0], width)
+        if shared:
+            rows = _share(rows, group)
+        watched = None
+        if valid is not None and group.rank == 0:
+            columns = Columns.of_rows(rows.X)
+            watched = read_rows(probe, [valid], how, columns)
+    return Workers(
+        fitting(candidates, rows.Y), rows, watched, {"engine": engine, "layout": layout}, group.rank == 0
+    )
+
+
+def _form_of(rows: Rows, paths: Sequence[Path]) -> tuple[Any, ...]:
+    n_labels = rows.Y.shape[1] if len(getattr(rows.Y, "shape", ())) == 2 else None
+    names = list(rows.X.columns) if hasattr(rows.X, "columns") else None
+    # only XC text says in its first line how many there are
+    return str(paths[0]), rows.X.shape[1], n_labels, names, hasattr(rows.Y, "indptr")
+
+
+def _agreed_width(rows: Rows, paths: Sequence[Path], forms: list[tuple[Any, ...]]) -> int:
+    """Features of all parts; parts that say how many they have must say the same."""
+    first_path, n_features, n_labels, names, told = forms[0]
+    for path, *found in forms:
+        if told and found[:2] != [n_features, n_labels]:
+            raise ValueError(
+                f"{path}: found {found[0]} features and {found[1]} labels in its first line; wanted {n_features} and"
+                f" {n_labels} as in {first_path}: files to train on must agree."
+            )
+        if found[2] != names:
+            raise ValueError(
+                f"{path}: found other columns than in {first_path}; files to train on must agree."
+            )
+    return int(max(form[1] for form in forms)) if names is None else int(n_features)
+
+
+def _share(rows: Rows, group: Group) -> Rows:
+    """Of rows that all ranks have read, the share of this one; queries stay whole."""
+    n_rows = rows.X.shape[0]
+    borders = [first for first, _ in even_ranges(np.ones(n_rows), group.size)] + [n_rows]
+    if rows.qid is not None:
+        from sparseleaf.engine.sources import between_queries
+
+        borders = between_queries(np.asarray(rows.qid), borders)
+    if len(borders) != group.size + 1 or len(set(borders)) != len(borders):
+        raise ValueError(
+            f"found {n_rows} rows for {group.size} ranks; wanted more rows (or queries) than ranks."
+        )
+    own = slice(*borders[group.rank : group.rank + 2])
+    X, Y, qid = (
+        value if value is None else value.iloc[own] if hasattr(value, "iloc") else value[own]
+        for value in (rows.X, rows.Y, rows.qid)
+    )
+    return Rows(X, Y, qid)
+
+
+def dask(
+    candidates: dict[str, ModelEstimator],
+    paths: Sequence[Path],
+    valid: Path | None,
+    how: Reading,
+    layout: str,
+    scheduler: str | None,
+) -> Workers:
+    """Every worker reads the files that fall to it; the client reads the first, to know what they hold."""
+    from sparseleaf.cli.train import fitting
+    from sparseleaf.engine.dask import DaskEngine
+    from sparseleaf.engine.sources import PartFiles
+
+    if any(str(path) in ("-", str(STDIN)) for path in paths):
+        raise ValueError("-: standard input cannot go to workers; wanted files.")
+    for path in paths:
+        if not Path(path).is_file():
+            raise ValueError(f"{path}: there is no such file.")
+    probe = next(iter(candidates.values()))
+    sample = read_rows(probe, paths[:1], how)
+    watched = read_rows(probe, [valid], how, Columns.of_rows(sample.X)) if valid is not None else None
+    files = PartFiles(
+        [str(Path(path).absolute()) for path in paths],
+        partial(_read_part, probe, replace(how, n_jobs=how.n_jobs or 1)),
+    )
+    rows = Rows(files, None, None)
+    return Workers(
+        fitting(candidates, sample.Y), rows, watched, {"engine": DaskEngine(scheduler), "layout": layout}
+    )
+
+
+def _read_part(estimator: Any, how: Reading, path: str) -> dict[str, Any]:
+    found = read_rows(estimator, [Path(path)], how)
+    rows = {"X": found.X, "y": found.Y}
+    return rows if found.qid is None else {**rows, "qid": found.qid}

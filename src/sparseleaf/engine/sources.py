@@ -1,0 +1,213 @@
+"""Where the rows of Dask's shards come from: part files, Dask collections, or arrays of the client.
+
+A source can be asked again: a shard that was lost is made anew from it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+
+from sparseleaf.engine.shard import even_ranges
+
+Rows = dict[str, Any]
+"""What an estimator's ``fit`` takes, by name, of some rows."""
+
+
+class Source(Protocol):
+    """Rows of every shard."""
+
+    n_shards: int
+
+    def pieces(self, place: int, address: str) -> list[Any]:
+        """What a shard's rows are made of, in order; futures are the workers' to fetch."""
+
+    def join(self, pieces: list[Any]) -> Rows:
+        """A shard's rows, in its worker."""
+
+
+def make_source(client: Any, rows: Rows, n_workers: int) -> Source:
+    """The source for what a user gives as rows."""
+    X = rows["X"]
+    if isinstance(X, PartFiles):
+        return _Files(X, n_workers)
+    if isinstance(X, list | tuple) and X and all(isinstance(path, str | os.PathLike) for path in X):
+        if any(value is not None for name, value in rows.items() if name != "X"):
+            raise ValueError(
+                "X: found part files, whose rows have their labels; wanted y=None and no weights."
+            )
+        return _Files(PartFiles([Path(path) for path in X], read_xc_part), n_workers)
+    if hasattr(X, "to_delayed"):
+        return _Collections(client, rows, n_workers)
+    return _Arrays(client, rows, n_workers)
+
+
+# --- part files
+
+
+@dataclass(frozen=True)
+class PartFiles:
+    """Files that are read where they are needed.
+
+    Attributes
+    ----------
+    paths : sequence of paths
+    read : callable
+        ``read(path)`` answers the rows of a file.
+    """
+
+    paths: Sequence[Any]
+    read: Callable[[Any], Rows]
+
+
+def read_xc_part(path: Any) -> Rows:
+    """Rows of a file of XC text."""
+    from sparseleaf.data import load_xc
+
+    X, Y = load_xc(path, n_jobs=1)
+    return {"X": X, "y": Y}
+
+
+class _Files:
+    def __init__(self, files: PartFiles, n_workers: int) -> None:
+        self._files = files
+        self.n_shards = min(n_workers, len(files.paths))
+
+    def pieces(self, place: int, address: str) -> list[Any]:
+        first, end = even_ranges(np.ones(len(self._files.paths)), self.n_shards)[place]
+        return list(self._files.paths[first:end])
+
+    @property
+    def join(self) -> Callable[[list[Any]], Rows]:
+        return _ReadAll(self._files.read)
+
+
+@dataclass(frozen=True)
+class _ReadAll:
+    read: Callable[[Any], Rows]
+
+    def __call__(self, paths: list[Any]) -> Rows:
+        parts = [self.read(path) for path in paths]
+        for path, part in zip(paths, parts, strict=True):
+            for name, value in part.items():
+                own, wanted = (getattr(one, "shape", (0,))[1:] for one in (value, parts[0][name]))
+                if own != wanted:
+                    raise ValueError(
+                        f"{path}: found {name} of {own} columns; wanted {wanted} as in {paths[0]}."
+                    )
+        return join_rows(parts)
+
+
+# --- Dask collections
+
+
+class _Collections:
+    """Dask arrays or DataFrames with the same blocks of rows."""
+
+    def __init__(self, client: Any, rows: Rows, n_workers: int) -> None:
+        blocks = {}
+        X = rows["X"]
+        for name, value in rows.items():
+            if value is None:
+                continue
+            if not hasattr(value, "to_delayed"):
+                raise ValueError(
+                    f"{name}: found {type(value).__name__} beside Dask's X; wanted a Dask collection too."
+                )
+            if hasattr(value, "rechunk"):  # an array: whole rows, in the blocks of X where it has any
+                whole = dict.fromkeys(range(1, value.ndim), -1)
+                if hasattr(X, "rechunk"):
+                    whole[0] = X.chunks[0]
+                value = value.rechunk(whole)
+            blocks[name] = np.asarray(value.to_delayed(), object).ravel().tolist()
+        counts = {name: len(found) for name, found in blocks.items()}
+        if len(set(counts.values())) > 1:
+            raise ValueError(f"X, y: found {counts} partitions; wanted the same of all.")
+        self._names = list(blocks)
+        self._futures = {name: client.compute(found) for name, found in blocks.items()}
+        self._n_blocks = counts["X"]
+        self.n_shards = min(n_workers, self._n_blocks)
+
+    def pieces(self, place: int, address: str) -> list[Any]:
+        first, end = even_ranges(np.ones(self._n_blocks), self.n_shards)[place]
+        return [{name: found[block] for name, found in self._futures.items()} for block in range(first, end)]
+
+    @property
+    def join(self) -> Callable[[list[Any]], Rows]:
+        return join_rows
+
+
+# --- arrays of the client
+
+
+class _Arrays:
+    """Arrays, sparse matrices, DataFrames or lists of this process."""
+
+    def __init__(self, client: Any, rows: Rows, n_workers: int) -> None:
+        self._client = client
+        if rows.get("group") is not None:
+            group = np.asarray(rows["group"])
+            rows = {**rows, "group": None, "qid": np.repeat(np.arange(len(group)), group)}
+        self._rows = rows
+        n_rows = rows["X"].shape[0] if hasattr(rows["X"], "shape") else len(rows["X"])
+        for name, value in rows.items():
+            length = None if value is None else value.shape[0] if hasattr(value, "shape") else len(value)
+            if length not in (None, n_rows):
+                raise ValueError(f"{name}: found {length} rows; wanted {n_rows}, as X has.")
+        self.n_shards = max(1, min(n_workers, n_rows))
+        self._borders = [first for first, _ in even_ranges(np.ones(n_rows), self.n_shards)] + [n_rows]
+        if rows.get("qid") is not None:
+            self._borders = between_queries(np.asarray(rows["qid"]), self._borders)
+            self.n_shards = len(self._borders) - 1
+
+    def pieces(self, place: int, address: str) -> list[Any]:
+        own = slice(*self._borders[place : place + 2])
+        rows = {
+            name: None if value is None else value.iloc[own] if hasattr(value, "iloc") else value[own]
+            for name, value in self._rows.items()
+        }
+        return self._client.scatter([rows], workers=[address], hash=False)  # type: ignore[no-any-return]
+
+    @property
+    def join(self) -> Callable[[list[Any]], Rows]:
+        return join_rows
+
+
+def between_queries(qid: Any, borders: list[int]) -> list[int]:
+    """Borders moved on to where a query ends."""
+    moved = [0]
+    for border in borders[1:-1]:
+        at = max(border, moved[-1] + 1)
+        while at < len(qid) and qid[at] == qid[at - 1]:
+            at += 1
+        if at < len(qid) and at > moved[-1]:
+            moved.append(at)
+    return [*moved, len(qid)]
+
+
+def join_rows(parts: list[Rows]) -> Rows:
+    """Rows that follow each other."""
+    if len(parts) == 1:
+        return parts[0]
+    return {name: _joined([part[name] for part in parts]) for name in parts[0]}
+
+
+def _joined(values: list[Any]) -> Any:
+    first = values[0]
+    if first is None:
+        return None
+    if sp.issparse(first):
+        return sp.vstack(values, format="csr")
+    if hasattr(first, "iloc"):
+        import pandas as pd
+
+        return pd.concat(values)
+    if isinstance(first, list):
+        return [row for value in values for row in value]
+    return np.concatenate(values)

@@ -1,0 +1,105 @@
+"""Dask's workers give the model of one process, to the byte, and go on when one of them is killed."""
+
+import os
+import signal
+
+import jobs
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from sparseleaf import MultiGBDTRegressor, SparseGBDTClassifier
+from sparseleaf.data import save_xc
+from sparseleaf.engine.dask import DaskEngine
+
+distributed = pytest.importorskip("distributed", reason="Dask is not installed")
+pytestmark = pytest.mark.filterwarnings("ignore")  # those of Dask and of its libraries are not ours
+
+
+@pytest.fixture(scope="module")
+def alone():
+    """Digests of the models that one process trains."""
+    return {name: jobs.digest(estimator.fit(**rows)) for name, (estimator, rows) in jobs.make_jobs().items()}
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Of a cluster of three worker processes."""
+    with (
+        distributed.LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+def train(job, client, n, layout, **more):
+    estimator, rows = job
+    client.wait_for_workers(n, timeout=60)
+    return estimator.set_params(n_jobs=1).fit(**rows, engine=DaskEngine(client, n), layout=layout, **more)
+
+
+@pytest.mark.parametrize("layout", ["rows", "features"])
+@pytest.mark.parametrize(("n", "names"), [
+    (1, ("sparse",)),
+    (2, ("sampled", "names", "leml", "unknown", "absolute", "classes")),
+    (3, ("sparse", "multi", "rank")),
+])  # fmt: skip
+def test_workers_train_the_model_of_one_process(n, names, layout, client, alone):
+    made = jobs.make_jobs()
+    found = {name: jobs.digest(train(made[name], client, n, layout)) for name in names}
+    assert found == {name: alone[name] for name in names}
+
+
+@pytest.mark.parametrize("layout", ["rows", "features"])
+def test_it_goes_on_when_a_worker_is_killed(layout, client, alone):
+    def kill(state):
+        if state.tree == 2 and not killed:
+            pids = client.run(os.getpid)
+            killed.append(next(iter(pids.values())))
+            os.kill(killed[0], signal.SIGKILL)
+
+    killed = []
+    estimator = train(jobs.make_jobs()["sparse"], client, 2, layout, callbacks=[kill])
+    assert killed
+    assert jobs.digest(estimator) == alone["sparse"]
+
+
+def test_dask_arrays_and_frames(client):
+    import dask.array as da
+    import dask.dataframe as dd
+    import pandas as pd
+
+    X, scores, weights = jobs.make_rows()
+    y = scores[:, :2].astype(np.float32)
+    small = MultiGBDTRegressor(n_trees=2, max_leaves=4, n_jobs=1)
+    wanted = jobs.digest(small.fit(X, y, sample_weight=weights))
+    parts = {
+        "X": da.from_array(X, (100, 3)), "y": da.from_array(y, (200, 1)), "sample_weight": da.from_array(weights, 150),
+    }  # fmt: skip
+    assert jobs.digest(small.fit(**parts, engine=client)) == wanted
+    frame = pd.DataFrame(X, columns=[f"column {f}" for f in range(7)])
+    wanted = jobs.digest(small.fit(frame, y))
+    blocks = dd.from_pandas(frame, npartitions=4)
+    rows = [len(part) for part in blocks.partitions]
+    found = small.fit(blocks, da.from_array(y, (tuple(rows), 2)), engine=client)
+    assert jobs.digest(found) == wanted
+    assert found.feature_names_in_.tolist() == frame.columns.tolist()
+
+
+def test_part_files(client, tmp_path):
+    X, scores, _ = jobs.make_rows()
+    X, Y = sp.csr_matrix(np.nan_to_num(X)), sp.csr_matrix((scores > 2.5).astype(np.float32))
+    paths = [tmp_path / f"part-{i}.txt" for i in range(4)]
+    for path, begin, end in zip(paths, (0, 50, 200, 201), (50, 200, 201, 420), strict=True):
+        save_xc(path, X[begin:end], Y[begin:end])
+    small = SparseGBDTClassifier(n_trees=2, max_depth=3, min_samples_leaf=3, n_jobs=1)
+    assert jobs.digest(small.fit(paths, None, engine=client)) == jobs.digest(small.fit(X, Y))
+    paths[1].write_text(paths[1].read_text()[:-200])
+    with pytest.raises(ValueError, match=r"part-1\.txt"):
+        small.fit(paths, None, engine=client)
+    paths[1].unlink()
+    with pytest.raises((ValueError, OSError), match=r"part-1\.txt"):
+        small.fit(paths, None, engine=client)
+    save_xc(paths[1], X[50:200, :5], Y[50:200])
+    with pytest.raises(ValueError, match=r"found 5 features in part 0|part-1\.txt"):
+        small.fit(paths, None, engine=client)

@@ -1,0 +1,159 @@
+"""Several ranks give the model of one process, to the byte; what fails in one rank ends all of them."""
+
+import json
+from pathlib import Path
+
+import jobs
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from sparseleaf.cli import run
+from sparseleaf.data import save_xc
+
+PROGRAM = Path(jobs.__file__)
+
+
+@pytest.fixture(scope="module")
+def alone():
+    """Digests of the models that one process trains."""
+    return {name: jobs.digest(estimator.fit(**rows)) for name, (estimator, rows) in jobs.make_jobs().items()}
+
+
+@pytest.mark.parametrize("layout", ["rows", "features"])
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_ranks_train_the_model_of_one_process(n, layout, mpiexec, alone):
+    names = [name for name in jobs.BY_RANKS[n] if not (name == "exact" and layout == "rows")]
+    done = mpiexec(n, PROGRAM, layout, *names)
+    assert done.returncode == 0, done.stderr
+    found = dict(line.split("\t") for line in done.stdout.splitlines())
+    assert found == {name: alone[name] for name in names}
+
+
+FAILING = """
+import sys, os, signal, time
+import numpy as np
+from mpi4py import MPI
+import jobs
+comm = MPI.COMM_WORLD
+X, scores, _ = jobs.make_rows()
+rows = slice(comm.rank * 100, comm.rank * 100 + 100)
+X, y = X[rows], scores[rows, :3]
+from sparseleaf import MultiGBDTRegressor
+
+def fail(state):
+    if comm.rank == 1 and state.tree == 3:
+        {fail}
+
+try:
+    MultiGBDTRegressor(n_trees=2000, n_jobs=1, {more}).fit({args}, engine="mpi", layout="{layout}", callbacks=[fail])
+except ValueError as error:
+    print(f"rank {{comm.rank}}: {{error}}", flush=True)
+"""
+
+
+def run_failing(mpiexec, tmp_path, layout="rows", fail="pass", args="X, y", more=""):
+    program = tmp_path / "failing.py"
+    program.write_text(FAILING.format(fail=fail, args=args, more=more, layout=layout))
+    return mpiexec(3, program, env={"PYTHONPATH": str(PROGRAM.parent)})  # a hang is a timeout, and fails
+
+
+@pytest.mark.parametrize("layout", ["rows", "features"])
+def test_a_rank_that_fails_ends_the_job_and_says_why(layout, mpiexec, tmp_path):
+    done = run_failing(mpiexec, tmp_path, layout, fail='raise RuntimeError("no more disk")')
+    assert done.returncode != 0
+    assert "rank 1 of 3 failed, which ends the job: RuntimeError: no more disk" in done.stderr
+
+
+@pytest.mark.parametrize("layout", ["rows", "features"])
+def test_a_killed_rank_ends_the_job(layout, mpiexec, tmp_path):
+    done = run_failing(mpiexec, tmp_path, layout, fail="os.kill(os.getpid(), signal.SIGKILL)")
+    assert done.returncode != 0
+    assert "signal 9" in (done.stdout + done.stderr).lower()
+
+
+@pytest.mark.parametrize(("args", "match"), [
+    ("X[:, :7 - (comm.rank == 2)], y", "found 6 features in part 2; wanted 7"),
+    ("X, y[:, :3 - (comm.rank == 2)]", "found 2 outputs in part 2; wanted 3"),
+    ("X, y if comm.rank else np.full(100, np.inf)", "infinity"),
+    ("X[: 100 * (comm.rank < 2)], y[: 100 * (comm.rank < 2)]", "minimum of 1 is required"),
+])  # fmt: skip
+def test_bad_rows_of_one_rank_are_told_to_all_before_training(args, match, mpiexec, tmp_path):
+    done = run_failing(mpiexec, tmp_path, args=args)
+    assert done.returncode == 0, done.stderr
+    assert sorted(line[:6] for line in done.stdout.splitlines()) == ["rank 0", "rank 1", "rank 2"]
+    assert all(match in line for line in done.stdout.splitlines()), done.stdout
+
+
+def test_exact_search_by_rows_is_refused(mpiexec):
+    done = mpiexec(2, PROGRAM, "rows", "exact")
+    assert "layout='features'" in done.stderr
+
+
+@pytest.fixture
+def parts(tmp_path):
+    """Rows in four files of uneven size, and all of them in one."""
+    X, scores, _ = jobs.make_rows()
+    X, Y = sp.csr_matrix(np.nan_to_num(X)), sp.csr_matrix((scores > 2.5).astype(np.float32))
+    paths = [tmp_path / f"part-{i}.txt.gz" for i in range(4)]
+    for path, begin, end in zip(paths, (0, 50, 200, 201), (50, 200, 201, 420), strict=True):
+        save_xc(path, X[begin:end], Y[begin:end])
+    save_xc(tmp_path / "all.txt.gz", X, Y)
+    return paths
+
+
+SETTINGS = ("-j", "1", "-q", "-s", "n_trees=6", "-s", "min_samples_leaf=3", "-s", "max_depth=4")
+
+
+def train_alone(tmp_path, *more):
+    model = tmp_path / "alone"
+    assert run(["train", str(tmp_path / "all.txt.gz"), "-m", str(model), *SETTINGS, *more]) == 0
+    return model.read_bytes()
+
+
+@pytest.mark.parametrize(("n", "layout"), [(2, "rows"), (3, "features"), (6, "rows")])
+def test_the_command_line_reads_parts(n, layout, mpiexec, parts, tmp_path):
+    model, profile = tmp_path / "model", tmp_path / "profile.json"
+    where = ("--engine", "mpi", "--layout", layout, "--profile", profile)
+    done = mpiexec(n, "-m", "sparseleaf", "train", *parts, "-m", model, *SETTINGS, *where)
+    assert done.returncode == 0, done.stderr
+    assert model.read_bytes() == train_alone(tmp_path)
+    found = json.loads(profile.read_text())
+    assert [tree["tree"] for tree in found] == list(range(6))
+    assert all(len(tree["workers"]) == n for tree in found)
+    assert all(worker["received"] > 0 for tree in found for worker in tree["workers"])
+
+
+def test_a_job_that_was_cut_short_goes_on_in_any_number_of_ranks_and_layout(mpiexec, parts, tmp_path):
+    wanted = train_alone(tmp_path, "--valid", str(parts[0]))
+    model, kept = tmp_path / "model", ("--checkpoint", tmp_path / "kept", "--checkpoint-every", "1")
+    command = ("-m", "sparseleaf", "train", *parts, "-m", model, "--engine", "mpi", *kept)
+    command += ("--valid", parts[0])
+    for n_trees, n, layout in ((2, 2, "rows"), (4, 3, "features"), (6, 2, "features")):
+        settings = [*SETTINGS, "-s", f"n_trees={n_trees}", "--layout", layout]
+        done = mpiexec(n, *command, *settings)
+        assert done.returncode == 0, done.stderr
+    assert model.read_bytes() == wanted
+    # another set is told from this one
+    done = mpiexec(
+        2, "-m", "sparseleaf", "train", *parts[::-1], "-m", model, "--engine", "mpi", *kept, *SETTINGS
+    )
+    assert done.returncode == 2
+    assert "another training: found X" in done.stderr
+
+
+@pytest.mark.parametrize("damage", ["missing", "truncated", "shape"])
+def test_a_bad_part_is_named_before_training(damage, mpiexec, parts, tmp_path):
+    bad = parts[2]
+    if damage == "missing":
+        bad.unlink()
+    elif damage == "truncated":
+        bad.write_bytes(bad.read_bytes()[:-20])
+    else:
+        save_xc(bad, sp.csr_matrix((3, 5), dtype=np.float32), sp.csr_matrix((3, 12), dtype=np.float32))
+    model = tmp_path / "model"
+    done = mpiexec(2, "-m", "sparseleaf", "train", *parts, "-m", model, *SETTINGS, "--engine", "mpi")
+    assert done.returncode == 2
+    assert "part-2.txt.gz" in done.stderr
+    assert done.stderr.count("error") == 1, done.stderr
+    assert not model.exists()
