@@ -98,6 +98,8 @@ def machine():
         "xgboost-cpu",
         "lightgbm",
         "catboost",
+        "omikuji",
+        "napkinxc",
     ):
         try:
             about[package] = importlib.metadata.version(package)

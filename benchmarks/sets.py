@@ -1,0 +1,113 @@
+"""The sets of the benchmark page, real and made, all as the same thing: a list of `Split`.
+
+Kinds: "labels" (Y a CSR of ones), "classes" (y the class numbers), "numbers" (Y a dense matrix), "ranking" (y grades,
+with the rows of every query). A set without a split of its own has several, drawn from fixed seeds.
+"""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import gbdt_mo_paper, ranking
+from benchmarks._common import load_set
+
+
+@dataclass(frozen=True)
+class Split:
+    """Training and test rows."""
+
+    X: Any
+    Y: Any
+    X_test: Any
+    Y_test: Any
+    group: Any = None
+    group_test: Any = None
+    seed: int = 0
+
+
+def xc(name: str) -> Callable[[str], Iterator[Split]]:
+    """A set of XC text, with its own split."""
+
+    def load(data: str) -> Iterator[Split]:
+        yield Split(*load_set(data, name))
+
+    return load
+
+
+def mnist(data: str) -> Iterator[Split]:
+    """All 60,000 training rows."""
+    yield Split(*gbdt_mo_paper.mnist(data))
+
+
+def inpainting(data: str) -> Iterator[Split]:
+    yield Split(*gbdt_mo_paper.inpainting(data))
+
+
+def _drawn(X: Any, y: Any, n_splits: int) -> Iterator[Split]:
+    """70 % to train on, ``n_splits`` times."""
+    for seed in range(n_splits):
+        order = np.random.default_rng(seed).permutation(len(X))
+        train, test = np.split(order, [len(X) * 7 // 10])
+        yield Split(X[train], y[train], X[test], y[test], seed=seed)
+
+
+def yeast(data: str) -> Iterator[Split]:
+    yield from _drawn(*gbdt_mo_paper.yeast(data), 10)
+
+
+def student_por(data: str) -> Iterator[Split]:
+    yield from _drawn(*gbdt_mo_paper.student_por(data), 10)
+
+
+OUTPUTS = {"atp1d": 6, "enb": 2, "oes97": 16, "scpf": 3, "wq": 14}
+"""The last columns of each of Mulan's sets are what is predicted."""
+
+
+def multitarget(name: str) -> Callable[[str], Iterator[Split]]:
+    def load(data: str) -> Iterator[Split]:
+        table = read_arff(gbdt_mo_paper.need(Path(data) / "multitarget" / f"{name}.arff.gz"))
+        n = OUTPUTS[name]
+        yield from _drawn(table[:, :-n].astype(np.float32), table[:, -n:], 5)
+
+    return load
+
+
+def read_arff(path: Path) -> Any:
+    """The rows of a gzipped ARFF file whose attributes are all numbers; "?" is NaN."""
+    with gzip.open(path, "rt") as file:
+        text = file.read()
+    _, marker, rows = re.split(r"^(@data)\s*$", text, maxsplit=1, flags=re.MULTILINE | re.IGNORECASE)
+    assert marker
+    lines = [line for line in rows.splitlines() if line.strip() and not line.startswith("%")]
+    return np.array(
+        [[np.nan if v.strip() == "?" else float(v) for v in line.rstrip(" ,").split(",")] for line in lines]
+    )
+
+
+RANKING_SEEDS = 5
+
+
+def lambdarank(data: str) -> Iterator[Split]:
+    """The same rows with five seeds: with 50 test queries one says little."""
+    (X, y, group), (X_test, y_test, group_test) = ranking.read(data)
+    for seed in range(RANKING_SEEDS):
+        yield Split(X, y, X_test, y_test, group, group_test, seed)
+
+
+def made(n_rows: int, n_features: int, n_labels: int) -> Callable[[str], Iterator[Split]]:
+    """Sparse rows of 30 features, 3 labels each, and 2,000 rows more to test on."""
+
+    def load(_: str) -> Iterator[Split]:
+        from sparseleaf.data import make_xc
+
+        X, Y = make_xc(n_rows + 2_000, n_features, n_labels, labels_per_row=3, nnz_per_row=30, seed=0)
+        yield Split(X[:n_rows], Y[:n_rows], X[n_rows:], Y[n_rows:])
+
+    return load

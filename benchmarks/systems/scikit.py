@@ -1,0 +1,171 @@
+"""scikit-learn: forests and HistGradientBoosting; and two baselines, nearest neighbours and label centroids."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from benchmarks.systems.base import Task, dense, top
+
+NEIGHBOURS = 50
+BLOCK_ROWS = 1_000
+
+
+class Sklearn:
+    """Saved as scikit-learn's users do, with joblib."""
+
+    task: Task
+    model: Any
+
+    def save(self, folder: Path) -> None:
+        import joblib
+
+        joblib.dump(self.model, folder / "model.joblib")
+
+
+class Forest(Sklearn):
+    """Grown a few trees at a time, so that it can be stopped. Labels as numbers: the same cuts, half the memory."""
+
+    def __init__(self, task: Task, name: str) -> None:
+        self.task, self.name = task, name
+
+    def fit(self, split: Any) -> None:
+        import sklearn.ensemble
+
+        settings = {"n_estimators": 100} | self.task.own
+        kind = "Classifier" if self.task.kind == "classes" else "Regressor"
+        if self.task.kind == "labels":
+            settings = {"max_features": "sqrt", "min_samples_leaf": 5} | settings
+        wanted = settings.pop("n_estimators")
+        self.model = getattr(sklearn.ensemble, self.name + kind)(
+            **settings, warm_start=True, n_jobs=self.task.threads, random_state=split.seed
+        )
+        targets = split.Y.toarray() if sp.issparse(split.Y) else split.Y
+        pace, done, over = self.task.pace, 0, False
+        while done < wanted and not over:
+            passed = time.perf_counter() - pace.began
+            at_once = int(done * pace.seconds / 20 / passed) if done else 0  # in a twentieth of the time
+            done = min(wanted, done + max(2 * self.task.threads, at_once))
+            self.model.set_params(n_estimators=done).fit(split.X, targets)
+            over = pace.after(done, wanted)
+
+    def predict(self, X: Any) -> Any:
+        found = self.model.predict(X)
+        return top(found) if self.task.kind == "labels" else found
+
+
+class HistGradientBoosting(Sklearn):
+    """One model for classes; else one for every output."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+
+    def fit(self, split: Any) -> None:
+        from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+        settings = self.task.settings
+        parameters = {
+            "max_iter": settings["n_trees"],
+            "learning_rate": settings["learning_rate"],
+            "max_depth": settings["max_depth"],
+            "max_leaf_nodes": settings["max_leaves"],
+            "min_samples_leaf": settings["min_samples_leaf"],
+            "l2_regularization": settings.get("l2", 1.0),
+            "max_bins": settings["max_bins"],
+            "max_features": settings.get("colsample_bynode", 1.0),
+            "early_stopping": False,
+            "random_state": split.seed,
+        }
+        X = dense(split.X)
+        if self.task.kind == "classes":
+            self.model = HistGradientBoostingClassifier(**parameters).fit(X, split.Y)
+            return
+        kind = (
+            HistGradientBoostingRegressor if self.task.kind == "numbers" else HistGradientBoostingClassifier
+        )
+        columns = split.Y.tocsc() if sp.issparse(split.Y) else split.Y
+        self.model = {}
+        for j in range(columns.shape[1]):
+            y = columns[:, [j]].toarray().ravel() if sp.issparse(columns) else columns[:, j]
+            if len(np.unique(y)) > 1:
+                self.model[j] = kind(**parameters).fit(X, y)
+            self.task.pace.check(j + 1, columns.shape[1], "outputs")
+        self.n_outputs = columns.shape[1]
+
+    def predict(self, X: Any) -> Any:
+        X = dense(X)
+        if self.task.kind == "classes":
+            return self.model.predict(X)
+        labels = self.task.kind == "labels"
+        found = np.full((len(X), self.n_outputs), -np.inf if labels else 0.0)
+        for j, model in self.model.items():
+            found[:, j] = model.decision_function(X) if labels else model.predict(X)
+        return top(found) if labels else found
+
+
+class NearestNeighbours:
+    """Votes weighed by the cosine for sparse rows; sklearn's for dense ones, on standardised features."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+
+    def fit(self, split: Any) -> None:
+        from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor, NearestNeighbors
+        from sklearn.pipeline import make_pipeline
+
+        self.Y = split.Y
+        if self.task.kind == "labels":
+            index = NearestNeighbors(n_neighbors=NEIGHBOURS, metric="cosine", algorithm="brute")
+            self.model = index.set_params(n_jobs=self.task.threads).fit(split.X)
+            return
+        from sklearn.impute import SimpleImputer
+        from sklearn.preprocessing import StandardScaler
+
+        kind = KNeighborsClassifier if self.task.kind == "classes" else KNeighborsRegressor
+        own = {"n_neighbors": 5, "scale": True} | self.task.own
+        steps = [SimpleImputer(keep_empty_features=True), *([StandardScaler()] if own.pop("scale") else [])]
+        self.model = make_pipeline(*steps, kind(**own, n_jobs=self.task.threads)).fit(split.X, split.Y)
+
+    def predict(self, X: Any) -> Any:
+        if self.task.kind != "labels":
+            return self.model.predict(X)
+        found = []
+        for begin in range(0, X.shape[0], BLOCK_ROWS):
+            far, near = self.model.kneighbors(X[begin : begin + BLOCK_ROWS])
+            n, k = near.shape
+            votes = sp.csr_matrix(
+                (1 - far.ravel(), near.ravel(), np.arange(0, n * k + 1, k)), (n, self.Y.shape[0])
+            )
+            found.append(top((votes @ self.Y).toarray()))
+        return np.concatenate(found)
+
+    def save(self, folder: Path) -> None:
+        import joblib
+
+        joblib.dump((self.model, self.Y), folder / "model.joblib")
+
+
+class LabelCentroids(Sklearn):
+    """Labels whose mean row is nearest in angle; for classes sklearn's NearestCentroid."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+
+    def fit(self, split: Any) -> None:
+        from sklearn.neighbors import NearestCentroid
+        from sklearn.preprocessing import normalize
+
+        if self.task.kind == "classes":
+            self.model = NearestCentroid().fit(split.X, split.Y)
+        else:
+            self.model = normalize(split.Y.T.tocsr() @ normalize(sp.csr_matrix(split.X))).T.tocsr()
+
+    def predict(self, X: Any) -> Any:
+        if self.task.kind == "classes":
+            return self.model.predict(X)
+        blocks = (X[a : a + BLOCK_ROWS] for a in range(0, X.shape[0], BLOCK_ROWS))
+        return np.concatenate([top((sp.csr_matrix(block) @ self.model).toarray()) for block in blocks])
