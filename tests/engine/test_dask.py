@@ -50,6 +50,11 @@ def test_workers_train_the_model_of_one_process(n, names, layout, client, alone)
     assert found == {name: alone[name] for name in names}
 
 
+def test_workers_grow_whole_trees(client, alone):
+    estimator, rows = jobs.make_jobs()["ldsm"]
+    assert jobs.digest(estimator.set_params(n_jobs=1).fit(**rows, engine=client)) == alone["ldsm"]
+
+
 @pytest.mark.parametrize("layout", ["rows", "features"])
 def test_it_goes_on_when_a_worker_is_killed(layout, client, alone):
     def kill(state):

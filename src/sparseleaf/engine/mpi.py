@@ -154,6 +154,15 @@ class Group:
         found: Answer = answer
         return found
 
+    def once(self, work: Callable[[], Answer]) -> Answer:
+        """What the first rank's work answers, or its error, in all."""
+        if self.size == 1:
+            return work()
+        answer = self.tell(self.attempt(work) if self.rank == 0 else None)
+        self.refuse_failures([answer])
+        found: Answer = answer
+        return found
+
     def attempt(self, work: Callable[[], Answer]) -> Any:
         """The answer, or the error as an answer that can be sent."""
         try:
@@ -336,12 +345,7 @@ class MPIShards:
 
     def once(self, work: Callable[[], Answer]) -> Answer:
         """See :class:`Shards`."""
-        if self._alone:
-            return work()
-        answer = self.group.tell(self.group.attempt(work) if self.group.rank == 0 else None)
-        self.group.refuse_failures([answer])
-        found: Answer = answer
-        return found
+        return self.group.once(work)
 
     def first(self, work: Callable[[], Answer]) -> Answer | None:
         """See :class:`Shards`."""
