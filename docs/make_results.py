@@ -436,7 +436,10 @@ held-out part of the training rows, by the same rule of stopping. Yeast and Stud
 drawn at random, for every method. Their splits are those of the scripts that the paper's authors published: rows shuffled
 by `numpy.random.RandomState(seed)` for seeds 0 to 9, the first 70 % to train (for Student-por, of which they published no
 script, the same). MNIST-inpainting: four settings, depth 6 or 8 with or without sampling 70 % of the rows and half of the
-features of a node. ± is the standard error over seeds.
+features of a node. ± is the standard error over seeds. For Yeast two
+other ways to choose had been tried before, and their test results seen: by held-out accuracy from rates of 0.03 to 0.2
+(ours 61.50 as the paper) and by held-out loss from rates of 0.05 to 0.2 (ours 61.05, LightGBM 61.82). No method comes
+to its figure in the paper on these splits, and the methods differ by less than the splits do.
 
 {chr(10).join(parts)}"""
 
@@ -497,7 +500,7 @@ def mo_hessian() -> str:
     ]
     return f"""### Table X: the exact Hessian
 
-Accuracy in %; Yeast at depth 5, learning rate 0.1 and ten seeds, MNIST at depth 8, learning rate 0.3 and at most 120
+Accuracy in %; Yeast at depth 5, learning rate 0.1 and ten seeds (other splits than in Table V), MNIST at depth 8, learning rate 0.3 and at most 120
 rounds. The paper has, diagonal and exact: MNIST 98.30 and 98.17, Yeast 62.29 and 62.89, at 5.0 and 8.5 times the time.
 
 {table(["set / Hessian", "held out", "as the paper", "seconds a round"], rows)}
