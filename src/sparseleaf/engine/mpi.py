@@ -244,8 +244,9 @@ class MPIShards:
 
     def sum(self, verb: str, *args: Any) -> Any:
         """See :class:`Shards`."""
-        answer = getattr(self._shard, verb)(*args)
-        if self._all_rows:
+        share = self._share(verb, args)
+        answer = getattr(self._shard, verb)(*args) if share is None else share
+        if self._all_rows and share is None:
             return answer
         total = self.group.add_up(np.atleast_1d(answer))
         return total if isinstance(answer, np.ndarray) else int(total[0])
@@ -261,9 +262,17 @@ class MPIShards:
     def exchange(self, verb: str, *args: Any) -> list[Any]:
         """See :class:`Shards`."""
         if self._all_rows:
-            return [getattr(self._shard, verb)(*args)]
+            share = self._share(verb, args)
+            return [getattr(self._shard, verb)(*args)] if share is None else self.group.gather(share)
         pieces = self.group.exchange(getattr(self._shard, f"{verb}_give")(*args))
         return self.group.gather(getattr(self._shard, f"{verb}_take")(pieces, *args))
+
+    def _share(self, verb: str, args: tuple[Any, ...]) -> Any:
+        """Where every shard has all rows, this one's share of what can be shared out; None for what is not."""
+        if self._alone or not self._all_rows:
+            return None
+        share = getattr(self._shard, f"{verb}_share", None)
+        return None if share is None else share(*args)
 
     def best(self, verb: str, *args: Any) -> Any:
         """See :class:`Shards`."""
