@@ -26,7 +26,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import sparseleaf
-from sparseleaf import LdSMClassifier, ModelFileError, SparseGBDTClassifier
+from sparseleaf import BlendClassifier, LdSMClassifier, ModelFileError, SparseGBDTClassifier
 
 ROWS, FEATURES, LABELS = 80, 6, 9
 NUMBER = re.compile(rb"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
@@ -88,11 +88,15 @@ def valid_files(folder):
         (names, {"arity": 3}),
         (Y, {"rerank": "centroid"}),
         (classes, {"rerank": "log", "rerank_weight": 0.5}),
+        (names, {"rerank": "linear", "rerank_weight": 0.5}),
+        (sp.csr_matrix(Y), {"rerank": "boosted"}),
     ):
         clf = LdSMClassifier(n_trees=3, max_nodes=12, **parameters)
         files += saved(folder, clf.fit(X, targets, eval_set=(X, targets)))
     clf = SparseGBDTClassifier(n_trees=2, max_depth=2, min_samples_leaf=4, rerank="cosine")
-    return X, files + saved(folder, clf.fit(X, Y))
+    files += saved(folder, clf.fit(X, Y))
+    blend = BlendClassifier([clf, LdSMClassifier(n_trees=2, max_nodes=8)], weights=None)
+    return X, files + saved(folder, blend.fit(X, names))
 
 
 def saved(folder, clf):

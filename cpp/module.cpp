@@ -2,14 +2,19 @@
 #include "common.hpp"
 
 void bind_binning(nb::module_& m);
+void bind_candidates(nb::module_& m);
 void bind_bits(nb::module_& m);
 void bind_dense(nb::module_& m);
 void bind_exact(nb::module_& m);
+void bind_forest(nb::module_& m);
 void bind_histogram(nb::module_& m);
 void bind_ldsm(nb::module_& m);
 void bind_leaves(nb::module_& m);
+void bind_linear(nb::module_& m);
 void bind_losses(nb::module_& m);
+void bind_neighbours(nb::module_& m);
 void bind_partition(nb::module_& m);
+void bind_postings(nb::module_& m);
 void bind_predict(nb::module_& m);
 void bind_ranking(nb::module_& m);
 void bind_rerank(nb::module_& m);
@@ -25,14 +30,19 @@ void bind_xctext(nb::module_& m);
 NB_MODULE(_kernels, m) {
     m.doc() = "Compiled kernels of sparseleaf. Not public: use the estimators.";
     bind_binning(m);
+    bind_candidates(m);
     bind_bits(m);
     bind_dense(m);
     bind_exact(m);
+    bind_forest(m);
     bind_histogram(m);
     bind_ldsm(m);
     bind_leaves(m);
+    bind_linear(m);
     bind_losses(m);
+    bind_neighbours(m);
     bind_partition(m);
+    bind_postings(m);
     bind_predict(m);
     bind_ranking(m);
     bind_rerank(m);

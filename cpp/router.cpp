@@ -6,6 +6,10 @@
 // every row then reads the few that it needs; where only few rows reach a node, they look their features up
 // in its sorted list instead. Both add in the order of the row's features, so they give the same margins.
 //
+// Routers in 8 bits, of which a forest has many small ones, are walked row by row instead: a row is scattered
+// once into a work array over all features, and every router then reads from it what it needs, tree after
+// tree.
+//
 // Reads the model, never writes it: any number of threads may share one.
 #include "router.hpp"
 
@@ -17,6 +21,7 @@ namespace sparseleaf {
 namespace {
 
 constexpr int64_t kBlockRows = 2048;
+constexpr int64_t kSmallBlockRows = 64;
 constexpr int kMaxRouters = 16;
 
 struct Rows {
@@ -36,6 +41,10 @@ struct RoutedTrees {
     const float* bias;             // (inner nodes, arity)
     int arity;
     float threshold;
+    const int8_t*
+        small_weights;   // (entries, arity - 1), in place of weights; then bias has a column less, too
+    const float* scale;  // (inner nodes) of small_weights
+    RowView view;
 };
 
 struct Hit {
@@ -140,15 +149,59 @@ class Walker {
     std::vector<int32_t> sent_[kMaxRouters];
 };
 
+// Walks rows through trees of small routers, one row at a time.
+class RowWalker {
+  public:
+    RowWalker(const RoutedTrees& trees, const Rows& rows, int64_t n_features)
+        : trees_(trees), rows_(rows), x_(static_cast<size_t>(n_features), 0.0f) {}
+
+    // The leaf that a row reaches in each of the first trees.
+    void walk(int64_t row, int64_t n_trees, int32_t* leaves) {
+        const int64_t begin = rows_.indptr[row], end = rows_.indptr[row + 1];
+        const float scale = trees_.view.row_scale(rows_.indices, rows_.data, begin, end);
+        for (int64_t e = begin; e < end; ++e)
+            x_[rows_.indices[e]] = scale * trees_.view.weighted(rows_.indices[e], rows_.data[e]);
+        for (int64_t tree = 0; tree < n_trees; ++tree)
+            leaves[tree] =
+                trees_.arity == 2 ? leaf<2>(trees_.tree_offsets[tree]) : leaf<0>(trees_.tree_offsets[tree]);
+        for (int64_t e = begin; e < end; ++e) x_[rows_.indices[e]] = 0.0f;
+    }
+
+  private:
+    template <int kArity>
+    int32_t leaf(int64_t first) const {
+        const int C = (kArity ? kArity : trees_.arity) - 1;
+        int64_t node = first;
+        while (trees_.inner[node] >= 0) {
+            const int32_t inner = trees_.inner[node];
+            float z[kMaxRouters] = {};
+            for (int64_t e = trees_.router_indptr[inner]; e < trees_.router_indptr[inner + 1]; ++e) {
+                const float x = x_[trees_.features[e]];
+                for (int c = 0; c < C; ++c) z[c] += static_cast<float>(trees_.small_weights[e * C + c]) * x;
+            }
+            for (int c = 0; c < C; ++c)
+                z[c] = z[c] * trees_.scale[inner] + trees_.bias[static_cast<int64_t>(inner) * C + c];
+            node = first + trees_.child[node] + best_child(z, C + 1);
+        }
+        return trees_.child[node];
+    }
+
+    const RoutedTrees& trees_;
+    const Rows& rows_;
+    std::vector<float> x_;
+};
+
 }  // namespace
 
 using LabelsIn1 = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using WeightsIn2 = nb::ndarray<nb::ro, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 class RoutedPredictor {
   public:
     RoutedPredictor(In1<int64_t> tree_offsets, In1<int32_t> child, In1<int32_t> inner,
-                    In1<int64_t> router_indptr, In1<int32_t> features, In2<float> weights, In2<float> bias,
-                    float threshold, In1<int64_t> leaf_indptr, LabelsIn1 leaf_labels, In1<float> leaf_values,
+                    In1<int64_t> router_indptr, In1<int32_t> features, WeightsIn2 weights, In1<float> scale,
+                    In2<float> bias, float threshold, In1<float> feature_weights, bool unit_rows,
+                    In1<int64_t> leaf_indptr, LabelsIn1 leaf_labels, In1<float> leaf_values,
                     int64_t n_features, int64_t n_labels)
         : tree_offsets_(tree_offsets),
           child_(child),
@@ -156,7 +209,11 @@ class RoutedPredictor {
           router_indptr_(router_indptr),
           features_(features),
           weights_(weights),
+          scale_(scale),
           bias_(bias),
+          feature_weights_(feature_weights),
+          unit_rows_(unit_rows),
+          small_(weights.dtype() == nb::dtype<int8_t>()),
           threshold_(threshold),
           leaf_indptr_(leaf_indptr),
           leaf_labels_(leaf_labels),
@@ -247,16 +304,23 @@ class RoutedPredictor {
         const auto n_trees = static_cast<int64_t>(tree_offsets_.size()) - 1;
         const auto n_leaves = static_cast<int64_t>(leaf_indptr_.size()) - 1;
         const auto n_inner = static_cast<int64_t>(router_indptr_.size()) - 1;
-        const auto arity = static_cast<int64_t>(weights_.shape(1));
+        const auto columns = static_cast<int64_t>(weights_.shape(1)), arity = columns + small_;
         require(n_trees >= 0 && tree_offsets_.data()[0] == 0 && tree_offsets_.data()[n_trees] == n_nodes,
                 "tree_offsets must start at 0 and end at the number of nodes");
         require(inner_.size() == child_.size(), "child and inner must have one number a node");
         require(arity >= 2 && arity <= kMaxRouters, "weights: 2 to 16 routers a node");
         require_indptr(router_indptr_, features_.size());
         require(weights_.shape(0) == features_.size(), "weights: a line for every feature of a node");
-        require(
-            static_cast<int64_t>(bias_.shape(0)) == n_inner && static_cast<int64_t>(bias_.shape(1)) == arity,
-            "bias: a line for every inner node");
+        require(static_cast<int64_t>(bias_.shape(0)) == n_inner &&
+                    static_cast<int64_t>(bias_.shape(1)) == columns,
+                "bias: a line for every inner node");
+        require(small_ || weights_.dtype() == nb::dtype<float>(), "weights: float32 or int8");
+        require(static_cast<int64_t>(scale_.size()) == (small_ ? n_inner : 0),
+                "router_scale: one for every inner node, of weights in 8 bits only");
+        require(feature_weights_.size() == 0 || static_cast<int64_t>(feature_weights_.size()) == n_features_,
+                "feature_weights: one a feature, or none");
+        require(small_ || (feature_weights_.size() == 0 && !unit_rows_),
+                "feature_weights, unit_rows: of routers in 8 bits only");
         require_indptr(leaf_indptr_, leaf_labels_.size());
         require(leaf_labels_.size() == leaf_values_.size(), "leaf_labels, leaf_values: same size");
         require(n_features_ >= 0 && n_labels_ >= 0 && n_labels_ <= 0x7fffffff, "sizes must not be negative");
@@ -275,7 +339,11 @@ class RoutedPredictor {
                 if (!std::isfinite(values[i])) return false;
             return true;
         };
-        require(finite(weights_.data(), weights_.size()), "router_weights must be finite");
+        if (!small_)
+            require(finite(static_cast<const float*>(weights_.data()), weights_.size()),
+                    "router_weights must be finite");
+        require(finite(scale_.data(), scale_.size()), "router_scale must be finite");
+        require(finite(feature_weights_.data(), feature_weights_.size()), "feature_weights must be finite");
         require(finite(bias_.data(), bias_.size()), "router_bias must be finite");
         require(finite(leaf_values_.data(), leaf_values_.size()), "leaf_values must be finite");
         with_labels([&](auto* labels) {
@@ -338,19 +406,21 @@ class RoutedPredictor {
     template <typename F>
     void each_block(const Rows& rows, int64_t n_trees, int n_threads, F&& use,
                     const std::function<void(int64_t, int64_t, int)>& done = {}) const {
-        const RoutedTrees trees{tree_offsets_.data(),
-                                child_.data(),
-                                inner_.data(),
-                                router_indptr_.data(),
-                                features_.data(),
-                                weights_.data(),
-                                bias_.data(),
-                                static_cast<int>(weights_.shape(1)),
-                                threshold_};
+        const RoutedTrees trees{
+            tree_offsets_.data(), child_.data(),
+            inner_.data(),        router_indptr_.data(),
+            features_.data(),     small_ ? nullptr : static_cast<const float*>(weights_.data()),
+            bias_.data(),         static_cast<int>(weights_.shape(1)) + small_,
+            threshold_,           small_ ? static_cast<const int8_t*>(weights_.data()) : nullptr,
+            scale_.data(),        {feature_weights_.size() ? feature_weights_.data() : nullptr, unit_rows_}};
         // enough blocks for all threads, unless they become so small that nodes are visited for single rows
         const int64_t block = std::clamp<int64_t>((rows.n + n_threads - 1) / n_threads, 1, kBlockRows);
         std::vector<std::unique_ptr<Walker>> walkers(static_cast<size_t>(n_threads));
         std::vector<std::vector<Hit>> hits(static_cast<size_t>(n_threads));
+        if (small_) {
+            each_small_block(trees, rows, n_trees, n_threads, std::min(block, kSmallBlockRows), use, done);
+            return;
+        }
         parallel_tasks((rows.n + block - 1) / block, n_threads, [&](int64_t task, int thread) {
             auto& walker = walkers[thread];
             if (!walker) walker = std::make_unique<Walker>(trees, rows, n_features_);
@@ -359,6 +429,37 @@ class RoutedPredictor {
                 hits[thread].clear();
                 walker->walk(tree, begin, end, hits[thread]);
                 use(begin, hits[thread], thread);
+            }
+            if (done) done(begin, end, thread);
+        });
+    }
+
+    // The same by rows: a row's leaves in all trees come at once, and are handed out tree by tree.
+    template <typename F>
+    void each_small_block(const RoutedTrees& trees, const Rows& rows, int64_t n_trees, int n_threads,
+                          int64_t block, F&& use,
+                          const std::function<void(int64_t, int64_t, int)>& done) const {
+        struct Own {
+            Own(const RoutedTrees& trees, const Rows& rows, int64_t n_features)
+                : walker(trees, rows, n_features) {}
+            RowWalker walker;
+            std::vector<int32_t> leaves;
+            std::vector<Hit> hits;
+        };
+        std::vector<std::unique_ptr<Own>> scratch(static_cast<size_t>(n_threads));
+        parallel_tasks((rows.n + block - 1) / block, n_threads, [&](int64_t task, int thread) {
+            if (!scratch[thread]) scratch[thread] = std::make_unique<Own>(trees, rows, n_features_);
+            Own& own = *scratch[thread];
+            const int64_t begin = task * block, end = std::min(rows.n, begin + block);
+            own.leaves.resize(static_cast<size_t>((end - begin) * n_trees));
+            for (int64_t row = begin; row < end; ++row)
+                own.walker.walk(row, n_trees, own.leaves.data() + (row - begin) * n_trees);
+            for (int64_t tree = 0; tree < n_trees; ++tree) {
+                own.hits.clear();
+                for (int64_t row = begin; row < end; ++row)
+                    own.hits.push_back(
+                        {static_cast<int32_t>(row), own.leaves[(row - begin) * n_trees + tree]});
+                use(begin, own.hits, thread);
             }
             if (done) done(begin, end, thread);
         });
@@ -426,7 +527,11 @@ class RoutedPredictor {
     In1<int32_t> child_, inner_;
     In1<int64_t> router_indptr_;
     In1<int32_t> features_;
-    In2<float> weights_, bias_;
+    WeightsIn2 weights_;
+    In1<float> scale_;
+    In2<float> bias_;
+    In1<float> feature_weights_;
+    bool unit_rows_, small_;
     float threshold_;
     In1<int64_t> leaf_indptr_;
     LabelsIn1 leaf_labels_;
@@ -439,12 +544,14 @@ class RoutedPredictor {
 void bind_router(nb::module_& m) {
     using namespace sparseleaf;
     nb::class_<RoutedPredictor>(m, "RoutedPredictor")
-        .def(nb::init<In1<int64_t>, In1<int32_t>, In1<int32_t>, In1<int64_t>, In1<int32_t>, In2<float>,
-                      In2<float>, float, In1<int64_t>, LabelsIn1, In1<float>, int64_t, int64_t>(),
+        .def(nb::init<In1<int64_t>, In1<int32_t>, In1<int32_t>, In1<int64_t>, In1<int32_t>, WeightsIn2,
+                      In1<float>, In2<float>, float, In1<float>, bool, In1<int64_t>, LabelsIn1, In1<float>,
+                      int64_t, int64_t>(),
              nb::arg("tree_offsets"), nb::arg("child"), nb::arg("inner"), nb::arg("router_indptr"),
-             nb::arg("router_features"), nb::arg("router_weights"), nb::arg("router_bias"),
-             nb::arg("threshold"), nb::arg("leaf_indptr"), nb::arg("leaf_labels"), nb::arg("leaf_values"),
-             nb::arg("n_features"), nb::arg("n_labels"))
+             nb::arg("router_features"), nb::arg("router_weights"), nb::arg("router_scale"),
+             nb::arg("router_bias"), nb::arg("threshold"), nb::arg("feature_weights"), nb::arg("unit_rows"),
+             nb::arg("leaf_indptr"), nb::arg("leaf_labels"), nb::arg("leaf_values"), nb::arg("n_features"),
+             nb::arg("n_labels"))
         .def("topk", &RoutedPredictor::topk, nb::arg("indptr"), nb::arg("indices"), nb::arg("data"),
              nb::arg("n_trees"), nb::arg("labels").noconvert(), nb::arg("scores").noconvert(),
              nb::arg("n_threads"))

@@ -1,6 +1,7 @@
 // How margins send a row to children: shared by training and prediction, which must agree.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 namespace sparseleaf {
@@ -22,5 +23,40 @@ inline void each_child(const float* margins, int arity, float threshold, F&& use
     }
     if (!sent) use(best);
 }
+
+// Of a router that is relative to child 0, whose margin is 0: the child of largest margin, the first of
+// equals.
+inline int best_child(const float* margins, int arity) {
+    int best = 0;
+    float most = 0.0f;
+    for (int j = 1; j < arity; ++j)
+        if (margins[j - 1] > most) {
+            most = margins[j - 1];
+            best = j;
+        }
+    return best;
+}
+
+// Rows as routers see them: features weighted, and then every row brought to length 1, where that is asked
+// for.
+struct RowView {
+    const float* feature_weights;  // or null
+    bool unit_rows;
+
+    // What the entries of a row are to be multiplied by, beside their features' weights.
+    float row_scale(const int32_t* indices, const float* data, int64_t begin, int64_t end) const {
+        if (!unit_rows) return 1.0f;
+        double squares = 0.0;
+        for (int64_t e = begin; e < end; ++e) {
+            const double x = weighted(indices[e], data[e]);
+            squares += x * x;
+        }
+        return squares > 0.0 ? static_cast<float>(1.0 / std::sqrt(squares)) : 0.0f;
+    }
+
+    float weighted(int32_t feature, float x) const {
+        return feature_weights ? x * feature_weights[feature] : x;
+    }
+};
 
 }  // namespace sparseleaf

@@ -9,6 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from sparseleaf import SparseGBDTClassifier
@@ -41,6 +42,34 @@ def learning_curve() -> None:
     figure.savefig(FOLDER / "learning-curve.png", dpi=110)
 
 
+def forest_node() -> None:
+    """A node of the sketch forest: rows parted by their labels' sketch, and the router between the parts' means."""
+    rng = np.random.default_rng(3)
+    part = np.repeat([0, 1], 40)
+    angle = np.where(part == 0, 0.5, 2.2) + rng.normal(scale=0.35, size=80)
+    sketch = np.stack((np.cos(angle), np.sin(angle)), axis=1)
+    rows = np.where(part[:, None] == 0, (1.0, 2.4), (2.6, 1.2)) + rng.normal(scale=0.62, size=(80, 2))
+    means = np.stack([rows[part == j].mean(axis=0) for j in (0, 1)])
+    colours = np.array(["#2171b5", "#d95f02"])
+    figure = Figure(figsize=(8.0, 3.2), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    left.scatter(*sketch.T, c=colours[part], s=16)
+    left.set_title("1. labels, hashed: balanced k-means parts the rows", fontsize=10)
+    left.set_aspect("equal")
+    right.scatter(*rows.T, c=colours[part], s=16, alpha=0.7)
+    right.scatter(*means.T, c=colours, s=130, marker="X", edgecolors="black")
+    middle, across = means.mean(axis=0), means[1] - means[0]
+    along = np.array([-across[1], across[0]])
+    right.plot(*np.stack((middle - 1.3 * along, middle + 1.3 * along)).T, color="black", linewidth=1.4)
+    right.annotate("", means[1], means[0], arrowprops={"arrowstyle": "->", "color": "#6b6b6b"})
+    right.set_title("2. features: the router is the difference of the means", fontsize=10)
+    for ax in (left, right):
+        ax.set_xticks([])
+        ax.set_yticks([])
+    figure.savefig(FOLDER / "forest-node.png", dpi=90)
+
+
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
     learning_curve()
+    forest_node()

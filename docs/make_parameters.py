@@ -10,6 +10,7 @@ from sparseleaf import (
     LdSMClassifier,
     MultiGBDTClassifier,
     MultiGBDTRegressor,
+    SketchForestClassifier,
     SparseGBDTClassifier,
 )
 
@@ -77,6 +78,16 @@ RANKER_TAIL = """
 3. **`max_leaves`, `min_samples_leaf`, `subsample`.** The slides have 2,500 trees of 20 leaves.
 """
 
+FOREST_TAIL = """
+### Which to turn first
+
+1. **`n_trees`.** More trees never hurt; cost and size grow with them.
+2. **`rerank`** where labels are many and rare.
+3. **`min_samples_leaf`, `label_weight`, `arity`.** Small leaves and label weights of 0 to 0.5 for most data; wider nodes
+   make smaller models of shallow trees.
+4. **`router_weights`.** Fewer make a smaller model, and cost little until they are below 100.
+"""
+
 PARTS = (
     (
         (SparseGBDTClassifier,),
@@ -93,6 +104,11 @@ PARTS = (
         "`--method rank`. The losses and their symbols are on the page of "
         "[GBDT on Hadoop](papers/gbdt-on-hadoop.md).",
         RANKER_TAIL,
+    ),
+    (
+        (SketchForestClassifier,),
+        "`--method forest`. The idea and what it gives: [the sketch forest](forest.md).",
+        FOREST_TAIL,
     ),
     ((LdSMClassifier,), "`--method ldsm`. The paper is [LdSM](papers/ldsm.md).", LDSM_TAIL),
 )

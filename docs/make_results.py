@@ -233,6 +233,38 @@ is highest at the root; here it is lowest there.*
 """
 
 
+def forest() -> str:
+    """Nothing until ``benchmarks/forest.py`` has been run."""
+    if not (FOLDER / "forest.json").exists():
+        return ""
+    results = read("forest")
+    rows = [
+        [
+            title,
+            precision(run),
+            " / ".join(f"{run[f'PSP@{k}']:.2f}" for k in (1, 3, 5)),
+            precision(run["trees alone"]) if "trees alone" in run else "",
+            f"{run['train_seconds']:.1f} ({run['train_cpu_seconds']:.1f})",
+            f"{run['predict_ms_per_row']:.3f}",
+            f"{run['one_row_ms']:.2f}" if "one_row_ms" in run else "",
+            megabytes(run["model_bytes"]),
+            f"{run['peak_bytes'] / 1e9:.2f}",
+        ]
+        for title, run in results["runs"].items()
+    ]
+    heads = ["set / system", "P@1 / 3 / 5", "PSP@1 / 3 / 5", "trees alone", "train, s (CPU)"]
+    heads += ["predict, ms a row", "one row, ms", "model, MB", "peak, GB"]
+    return f"""## The sketch forest beside label trees
+
+Two threads; omikuji (Parabel) and napkinXC (PLT) from PyPI, with their defaults, in the same run. Settings of the forest
+were chosen on rows held out of training: [the sketch forest](forest.md).
+
+{table(heads, rows)}
+
+`python -m benchmarks.forest --data DIR`, on {about(results["machine"])}.
+"""
+
+
 def tuned() -> str:
     results = read("tuned")
     rows = [
@@ -625,7 +657,7 @@ def distributed() -> str:
 def page() -> str:
     parts = [
         text
-        for part in (delicious, many_labels, paper, tuned, gbdt_mo, ldsm, ranking, distributed)
+        for part in (delicious, many_labels, paper, tuned, gbdt_mo, forest, ldsm, ranking, distributed)
         if (text := part())
     ]
     return (

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sparseleaf.estimators import (
+        BlendClassifier,
         GBDTRanker,
         LdSMClassifier,
         MultiGBDTClassifier,
         MultiGBDTRegressor,
+        SketchForestClassifier,
         SparseGBDTClassifier,
     )
     from sparseleaf.memory import MemoryEstimate
@@ -24,12 +26,14 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "BlendClassifier",
     "GBDTRanker",
     "LdSMClassifier",
     "MemoryEstimate",
     "ModelFileError",
     "MultiGBDTClassifier",
     "MultiGBDTRegressor",
+    "SketchForestClassifier",
     "SparseGBDTClassifier",
     "__version__",
     "estimate_memory",
@@ -37,12 +41,14 @@ __all__ = [
 ]
 
 _HOMES = {
+    "BlendClassifier": "sparseleaf.estimators",
     "GBDTRanker": "sparseleaf.estimators",
     "LdSMClassifier": "sparseleaf.estimators",
     "MemoryEstimate": "sparseleaf.memory",
     "ModelFileError": "sparseleaf.model",
     "MultiGBDTClassifier": "sparseleaf.estimators",
     "MultiGBDTRegressor": "sparseleaf.estimators",
+    "SketchForestClassifier": "sparseleaf.estimators",
     "SparseGBDTClassifier": "sparseleaf.estimators",
 }
 

@@ -107,6 +107,33 @@ def exact_splits(
     n_threads: int,
 ) -> None: ...
 
+# forest.cpp
+class SketchSplitter:
+    def __init__(
+        self,
+        x_indptr: _I64,
+        x_indices: _I32,
+        x_data: _F32,
+        feature_weights: _F32,
+        unit_rows: bool,
+        y_indptr: _I64,
+        y_indices: _I32,
+        label_weights: _F32,
+        n_features: int,
+        arity: int,
+        sketch_dim: int,
+        rounds: int,
+        sample_rows: int,
+        router_weights: int,
+        weights_per_row: float,
+        max_features: float,
+        min_samples_leaf: int,
+        n_threads: int,
+    ) -> None: ...
+    def split(
+        self, rows: _I32, offsets: _I64, keys: NDArray[np.uint64]
+    ) -> tuple[_U8, _I64, _I32, NDArray[np.int8], _F32, _F32, _I32, _I64]: ...
+
 # histogram.cpp
 def build_histograms(
     bins: _U8,
@@ -198,6 +225,50 @@ def gradients(
     n_threads: int,
 ) -> None: ...
 def softmax_hessians(g: _F32, classes: _I32, weights: _F32, out: _F32, n_threads: int) -> None: ...
+
+# neighbours.cpp
+class NeighbourIndex:
+    def __init__(
+        self,
+        indptr: _I64,
+        indices: _I32,
+        values: NDArray[np.int8],
+        scale: _F32,
+        label_indptr: _I64,
+        labels: _I32,
+        feature_weights: _F32,
+        unit_rows: bool,
+        n_features: int,
+        n_labels: int,
+    ) -> None: ...
+    def topk(
+        self,
+        indptr: _I64,
+        indices: _I32,
+        data: _F32,
+        base_indptr: _I64,
+        base_labels: _I32,
+        base_scores: _F32,
+        n_neighbours: int,
+        power: float,
+        weight: float,
+        labels: _I32,
+        scores: _F32,
+        n_threads: int,
+    ) -> None: ...
+    def scores(
+        self,
+        indptr: _I64,
+        indices: _I32,
+        data: _F32,
+        base_indptr: _I64,
+        base_labels: _I32,
+        base_scores: _F32,
+        n_neighbours: int,
+        power: float,
+        weight: float,
+        n_threads: int,
+    ) -> tuple[_I64, _I32, _F32]: ...
 
 # partition.cpp
 def partition(
@@ -305,6 +376,63 @@ def rank_gradients(
     n_threads: int,
 ) -> None: ...
 
+# candidates.cpp
+def join_candidates(
+    labels: _I32,
+    scores: _F32,
+    found: _I32,
+    closeness: _F32,
+    indptr: _I64,
+    theirs: _I32,
+    width: int,
+    n_threads: int,
+) -> tuple[_I64, _I32, _F32]: ...
+
+class LabelVectors:
+    def __init__(self, indptr: _I64, indices: _I32, data: _F32, n_features: int) -> None: ...
+    def products(
+        self,
+        indptr: _I64,
+        indices: _I32,
+        data: _F32,
+        starts: _I64,
+        labels: _I32,
+        out: _F32,
+        n_threads: int,
+    ) -> None: ...
+
+# linear.cpp
+def fit_linear(
+    indptr: _I64,
+    indices: _I32,
+    data: _F32,
+    n_features: int,
+    starts: _I64,
+    examples: _I32,
+    sides: _I8,
+    cost: float,
+    epochs: int,
+    tolerance: float,
+    prune: float,
+    most: int,
+    seed: int,
+    n_threads: int,
+) -> tuple[_I64, _I32, _F32, _F32]: ...
+
+# postings.cpp
+class PostingIndex:
+    def __init__(self, indptr: _I64, rows: _I32, values: _F32, n_rows: int) -> None: ...
+    def nearest(
+        self,
+        indptr: _I64,
+        indices: _I32,
+        data: _F32,
+        own: _I32,
+        found: _I32,
+        products: _F32,
+        n_threads: int,
+    ) -> None: ...
+
 # rerank.cpp
 class CentroidReranker:
     def __init__(
@@ -333,9 +461,12 @@ class RoutedPredictor:
         inner: _I32,
         router_indptr: _I64,
         router_features: _I32,
-        router_weights: _F32,
+        router_weights: _F32 | NDArray[np.int8],
+        router_scale: _F32,
         router_bias: _F32,
         threshold: float,
+        feature_weights: _F32,
+        unit_rows: bool,
         leaf_indptr: _I64,
         leaf_labels: _U16 | _U32,
         leaf_values: _F32,

@@ -9,13 +9,15 @@ import pytest
 import sparseleaf
 
 HERE = Path(__file__).parent
-FILES = sorted(HERE.glob("gbdt-sparse-*.safetensors"))
+FILES = sorted([*HERE.glob("gbdt-sparse-*.safetensors"), *HERE.glob("forest-*.safetensors")])
 
 
 def test_there_are_files():
     assert {file.stem for file in HERE.glob("*.safetensors")} >= {
         *("gbdt-sparse-v1", "gbdt-sparse-v1-missing", "gbdt-mo-v2-regression", "gbdt-mo-v2-classification"),
         *("gbdt-sparse-v2-rerank", "ldsm-v2", "ldsm-v2-arity"),
+        *("ldsm-v3-linear", "sparse-v3-boosted", "blend-v3"),
+        *("forest-v3", "forest-v3-dense"),
     }
 
 
@@ -73,3 +75,13 @@ def test_classification_with_sparse_leaves_of_version_2():
     check_model(est, expected, rows)
     assert est.classes_.tolist() == ["ash", "birch", "elm", "hâsel"]
     assert np.diff(est.model_.trees.leaf_indptr).max() == 2
+
+
+@pytest.mark.parametrize("name", ["ldsm-v3-linear", "sparse-v3-boosted", "blend-v3"])
+def test_learned_re_ranking_and_blends_of_version_3(name):
+    clf, expected = expected_of(name)
+    labels, scores = clf.predict_topk(np.array(expected["X"], np.float32), 4)
+    assert labels.tolist() == expected["labels"]
+    wanted = np.array([[-np.inf if s is None else s for s in row] for row in expected["scores"]])
+    np.testing.assert_allclose(scores, wanted, rtol=1e-5)
+    assert clf.model_.n_trees == expected["n_trees"]

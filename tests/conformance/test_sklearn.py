@@ -9,6 +9,7 @@ from sparseleaf import (
     LdSMClassifier,
     MultiGBDTClassifier,
     MultiGBDTRegressor,
+    SketchForestClassifier,
     SparseGBDTClassifier,
 )
 
@@ -54,6 +55,7 @@ MULTI = {
 EXPECTED_FAILURES = {
     SparseGBDTClassifier: SPARSE,
     LdSMClassifier: SPARSE,
+    SketchForestClassifier: SPARSE,
     MultiGBDTRegressor: MULTI | {"check_regressor_multioutput": FLOAT32},
     MultiGBDTClassifier: MULTI
     | {
@@ -87,6 +89,9 @@ SMALL = {"n_trees": 20, "learning_rate": 0.3, "min_samples_leaf": 1}
         SparseGBDTClassifier(**SMALL, split="exact"),
         LdSMClassifier(n_trees=5, max_nodes=100),
         LdSMClassifier(n_trees=5, max_nodes=100, arity=3, rerank="cosine", rerank_weight=0.5),
+        LdSMClassifier(n_trees=5, max_nodes=100, rerank="linear"),
+        SketchForestClassifier(n_trees=10),
+        SketchForestClassifier(n_trees=5, arity=3, bootstrap=True, rerank="cosine", rerank_weight=0.5),
         MultiGBDTRegressor(**SMALL),
         MultiGBDTRegressor(**SMALL, tree_per_output=True, loss="absolute"),
         MultiGBDTClassifier(**SMALL),

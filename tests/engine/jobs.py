@@ -16,6 +16,7 @@ from sparseleaf import (
     LdSMClassifier,
     MultiGBDTClassifier,
     MultiGBDTRegressor,
+    SketchForestClassifier,
     SparseGBDTClassifier,
 )
 
@@ -60,6 +61,7 @@ def make_jobs():
             {"X": text, "y": labels},
         ),
         "exact": (SparseGBDTClassifier(split="exact", subsample=0.7, **few), {"X": X, "y": labels}),
+        "forest": (SketchForestClassifier(n_trees=5), {"X": text, "y": labels}),
         "ldsm": (LdSMClassifier(n_trees=5, epochs=2), {"X": text, "y": names}),
         "multi": (MultiGBDTRegressor(**few), {"X": X, "y": numbers}),
         "unknown": (MultiGBDTRegressor(subsample=0.7, **few), {"X": X, "y": partly}),
@@ -83,8 +85,8 @@ def make_jobs():
     }  # fmt: skip
 
 
-ALL = ("sparse", "sampled", "names", "leml", "exact", "ldsm", "multi", "unknown", "absolute", "monotone", "per output",
-       "sketch", "classes", "categories", "rank")  # fmt: skip
+ALL = ("sparse", "sampled", "names", "leml", "exact", "ldsm", "forest", "multi", "unknown", "absolute", "monotone",
+       "per output", "sketch", "classes", "categories", "rank")  # fmt: skip
 BY_RANKS = {
     1: ("sparse", "multi"),
     2: ALL,
@@ -118,7 +120,7 @@ def main():
     for name in sys.argv[2:]:
         estimator, rows = jobs[name]
         estimator.set_params(n_jobs=1)
-        where = {"engine": comm} if name == "ldsm" else {"engine": comm, "layout": layout}
+        where = {"engine": comm} if name in ("ldsm", "forest") else {"engine": comm, "layout": layout}
         estimator.fit(**{key: values[own] for key, values in rows.items()}, **where)
         found = comm.gather(digest(estimator))
         if comm.rank == 0:

@@ -18,6 +18,7 @@ from sparseleaf import (
     LdSMClassifier,
     MultiGBDTClassifier,
     MultiGBDTRegressor,
+    SketchForestClassifier,
     SparseGBDTClassifier,
 )
 from sparseleaf.callbacks import EarlyStopping, TrainingState
@@ -87,6 +88,7 @@ CASES = {
         {"qid": QID, "eval_set": (D, GRADES, QID)},
     ),
     "rank-averaged": (GBDTRanker, {"loss": "gbrank"}, (D, GRADES), {"qid": QID}),
+    "forest": (SketchForestClassifier, {"rerank": "cosine", "bootstrap": True}, XC, {}),
     "ldsm": (LdSMClassifier, {"max_nodes": 40, "epochs": 3, "rerank": "log"}, XC, {}),
     "ldsm-watched": (LdSMClassifier, {"max_nodes": 40, "arity": 3, "epochs": 2}, XC, {"eval_set": XC_VALID}),
 }

@@ -16,6 +16,7 @@ from typing import Annotated, NoReturn, TextIO
 
 import typer
 
+from sparseleaf.cli.blend import blend
 from sparseleaf.cli.demo import demo
 from sparseleaf.cli.evaluate import evaluate
 from sparseleaf.cli.export import export
@@ -33,7 +34,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, train, predict, evaluate, inspect, export):
+for command in (demo, train, predict, evaluate, inspect, blend, export):
     app.command()(command)
 
 

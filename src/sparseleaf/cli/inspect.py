@@ -13,8 +13,8 @@ from sparseleaf.cli._common import AsJson, Model, readable_bytes
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
     from sparseleaf._files import AnyPath
+    from sparseleaf.model import BlendModel, Trees
     from sparseleaf.model import Model as TrainedModel
-    from sparseleaf.model import Trees
 
 TOP_FEATURES = 10
 
@@ -45,10 +45,12 @@ def describe(path: AnyPath) -> dict[str, Any]:
 
     import sparseleaf
     from sparseleaf._files import local_copy
-    from sparseleaf.model import RoutedTrees
+    from sparseleaf.model import BlendModel, RoutedTrees
 
     estimator = sparseleaf.load(path)
     model = estimator.model_
+    if isinstance(model, BlendModel):
+        return _describe_blend(path, model)
     trees: Any = model.trees
     routed = isinstance(trees, RoutedTrees)
     n_leaves = len(trees.leaf_indptr) - 1
@@ -77,9 +79,7 @@ def describe(path: AnyPath) -> dict[str, Any]:
         "labels_per_leaf": len(trees.leaf_values) / n_leaves if n_leaves else 0.0,
         "projection_shape": None if model.projection is None else list(model.projection.components.shape),
         "keep_raw": model.projection is not None and model.projection.keep_raw,
-        "rerank": None
-        if model.rerank is None
-        else {"mix": model.rerank.mix, "weight": model.rerank.weight, "scale": model.rerank.scale},
+        "rerank": _describe_rerank(model),
         "features_per_router": len(trees.router_features) / max(1, len(trees.router_bias))
         if routed
         else None,
@@ -88,6 +88,34 @@ def describe(path: AnyPath) -> dict[str, Any]:
         ],
         "history": model.history,
         "bytes_by_part": {**parts, "header": size - sum(parts.values())},
+    }
+
+
+def _describe_rerank(model: TrainedModel) -> dict[str, Any] | None:
+    stage = model.rerank
+    return None if stage is None else {"mix": stage.mix, "weight": stage.weight, "scale": stage.scale}
+
+
+def _describe_blend(path: AnyPath, model: BlendModel) -> dict[str, Any]:
+    return {
+        "method": model.method,
+        "n_trees": model.n_trees,
+        "n_labels": model.n_labels,
+        "n_features": model.n_features,
+        "bytes": path.stat().st_size,
+        "n_train_rows": model.n_train_rows,
+        "target_kind": model.target_kind,
+        "label_names": model.label_names is not None,
+        "members": [
+            {
+                "method": member.method,
+                "weight": weight,
+                "n_trees": member.n_trees,
+                "rerank": _describe_rerank(member),
+                "parameters": member.parameters,
+            }
+            for member, weight in zip(model.members, model.weights.tolist(), strict=True)
+        ],
     }
 
 
@@ -134,6 +162,20 @@ def _show(path: AnyPath, found: dict[str, Any]) -> None:
     table = Table(title=escape(path.name), show_header=False)
     table.add_column(style="bold")
     table.add_column()
+    if "members" in found:
+        trained = (
+            f"{found['n_train_rows']:,} rows, {found['n_features']:,} features, {found['n_labels']:,} labels"
+        )
+        for name, text in {
+            "method": "blend",
+            "trained on": trained,
+            "size": readable_bytes(found["bytes"]),
+        }.items():
+            table.add_row(name, text)
+        for member in found["members"]:
+            table.add_row(f"{member['weight']:.3g}", f"{member['method']}, {member['n_trees']:,} trees")
+        console.print(table)
+        return
     shape = found["projection_shape"]
     outputs = "outputs" if found["target_kind"].startswith("regression") else "labels"
     rows = {
@@ -152,7 +194,12 @@ def _show(path: AnyPath, found: dict[str, Any]) -> None:
         else "none",
         "re-ranking": "none"
         if found["rerank"] is None
-        else f"{found['rerank']['mix']}, weight of the trees {found['rerank']['weight']:g}",
+        else found["rerank"]["mix"]
+        + (
+            f", weight of the trees {found['rerank']['weight']:g}"
+            if found["rerank"]["weight"] is not None
+            else ""
+        ),
         "size": readable_bytes(found["bytes"])
         + f" ({', '.join(f'{name} {readable_bytes(n)}' for name, n in found['bytes_by_part'].items() if n)})",
         "top features": ", ".join(

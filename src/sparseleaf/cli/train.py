@@ -61,7 +61,7 @@ def train(
     data: Data,
     model: Annotated[Path, typer.Option("--model", "-m", help="Model file to write.", parser=as_path)],
     method: Annotated[
-        str, typer.Option(help="Which system trains: gbdt-sparse, gbdt-mo, ldsm or rank.")
+        str, typer.Option(help="Which system trains: gbdt-sparse, gbdt-mo, forest, ldsm or rank.")
     ] = "gbdt-sparse",
     task: Annotated[
         Task, typer.Option(help="For gbdt-mo: numbers are regression, all else classes, unless told.")
@@ -157,7 +157,7 @@ def train(
         estimator, rows, watched, where = found.estimator, found.rows, found.watched, found.where
         quiet = quiet or not found.leads
     began = time.perf_counter()
-    if method == "ldsm":  # whole trees are shared out, on all rows
+    if method in ("ldsm", "forest"):  # whole trees are shared out, on all rows
         where.pop("layout", None)
     interrupted = _fit(estimator, rows, watched, keeping | where)
     seconds = time.perf_counter() - began
@@ -185,6 +185,10 @@ def make_estimators(
         near = difflib.get_close_matches(method, ESTIMATORS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(ESTIMATORS)}."
         raise ValueError(f"--method {method!r}: there is no such method; {hint}")
+    if method == "blend":
+        raise ValueError(
+            "--method 'blend': train its members one by one, then join them with sparseleaf blend."
+        )
     kinds = ESTIMATORS[method]
     if task is not Task.AUTO:
         if task.value not in kinds:

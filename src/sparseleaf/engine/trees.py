@@ -88,6 +88,7 @@ class _Workers(_Alone):
 def _grow(estimator: Any, rows: tuple[Any, ...], n_jobs: int, number: int) -> Any:
     """One tree."""
     alone = clone(estimator).set_params(n_trees=number + 1)
+    alone._prepare(rows[0])
     (tree,) = alone._trees(*rows, n_jobs, number)
     return tree
 

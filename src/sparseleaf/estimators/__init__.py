@@ -1,6 +1,8 @@
 """The scikit-learn faces of the library."""
 
 from sparseleaf.estimators.base import ModelEstimator
+from sparseleaf.estimators.blend import BlendClassifier
+from sparseleaf.estimators.forest import SketchForestClassifier
 from sparseleaf.estimators.ldsm import LdSMClassifier
 from sparseleaf.estimators.multi import MultiGBDTClassifier, MultiGBDTRegressor
 from sparseleaf.estimators.ranker import GBDTRanker
@@ -9,8 +11,10 @@ from sparseleaf.estimators.sparse import SparseGBDTClassifier
 ESTIMATORS: dict[str, dict[str, type[ModelEstimator]]] = {
     "gbdt-sparse": {"classification": SparseGBDTClassifier},
     "gbdt-mo": {"classification": MultiGBDTClassifier, "regression": MultiGBDTRegressor},
+    "forest": {"classification": SketchForestClassifier},
     "ldsm": {"classification": LdSMClassifier},
     "rank": {"regression": GBDTRanker},
+    "blend": {"classification": BlendClassifier},
 }
 """Estimators by method, as the command line and model files name it, and by what they are for."""
 
@@ -22,10 +26,12 @@ def task_of(target_kind: str) -> str:
 
 __all__ = [
     "ESTIMATORS",
+    "BlendClassifier",
     "GBDTRanker",
     "LdSMClassifier",
     "MultiGBDTClassifier",
     "MultiGBDTRegressor",
+    "SketchForestClassifier",
     "SparseGBDTClassifier",
     "task_of",
 ]

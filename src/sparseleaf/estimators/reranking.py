@@ -8,16 +8,16 @@ from typing import Any, Self
 from sparseleaf._arrays import effective_n_jobs
 from sparseleaf.estimators.base import ModelEstimator, encode_known, refuse_nan
 from sparseleaf.estimators.parameters import Parameter
-from sparseleaf.rerank import MIXES
-from sparseleaf.rerank.centroids import fit_centroids
-from sparseleaf.rerank.fit import choose_weight
+from sparseleaf.rerank import KINDS
+from sparseleaf.rerank.fit import AUTO, Judges, fit_stage, refuse_fixed_weight
 
 RERANK_PARAMETERS: dict[str, Parameter] = {
     "rerank": Parameter(
         "name",
-        "Score the trees' candidates anew by how close a row is to the labels' mean rows: the authors' way, by angle,"
-        " or by angle in a mix of logarithms.",
-        choices=MIXES,
+        "Score the trees' candidates anew: by how close a row is to the labels' mean rows (the authors' way, by angle,"
+        " or by angle in a mix of logarithms); or by these, linear models of the labels and the nearest training rows,"
+        ' as a weighted mean or by boosted trees; "auto" takes what is best on rows held out.',
+        choices=(*KINDS, AUTO),
         none=True,
     ),
     "rerank_weight": Parameter(
@@ -58,10 +58,12 @@ class RerankMixin(ModelEstimator):
         ----------
         X, y
             Rows whose labels' means are taken, usually those of training.
-        rerank : {"centroid", "cosine", "log"}, default="cosine"
-            How trees and closeness are mixed.
+        rerank : {"centroid", "cosine", "log", "linear", "boosted", "auto"}, default="cosine"
+            What candidates are scored by: see :mod:`sparseleaf.rerank`. "auto" takes what is best on ``eval_set``,
+            which may be nothing.
         weight : float, optional
-            Share of the trees. None chooses it on ``eval_set``, which must be rows that training has not seen.
+            Share of the trees. None chooses it on ``eval_set``, which must be rows that training has not seen;
+            "boosted" and "auto" need these.
         scale : float, optional
             How sharply closeness falls.
         eval_set : (X, y), optional
@@ -71,8 +73,11 @@ class RerankMixin(ModelEstimator):
         self
         """
         model = self._model()
-        if rerank not in MIXES:
-            raise ValueError(f"rerank: found {rerank!r}; wanted one of {', '.join(map(repr, MIXES))}.")
+        wanted = RERANK_PARAMETERS["rerank"]
+        if rerank is None or not wanted.accepts(rerank):
+            raise ValueError(
+                f"rerank: found {rerank!r}; wanted one of {', '.join(map(repr, wanted.choices))}."
+            )
         given: dict[str, Any] = {"rerank_weight": weight, "rerank_scale": scale}
         for name, value in given.items():
             parameter = RERANK_PARAMETERS[name]
@@ -80,6 +85,7 @@ class RerankMixin(ModelEstimator):
                 raise ValueError(
                     f"{name.removeprefix('rerank_')}: found {value!r}; wanted {parameter.wanted}."
                 )
+        refuse_fixed_weight(rerank, weight, "weight")
         if (weight is None) == (eval_set is None):
             raise ValueError(
                 "weight, eval_set: wanted one of them: the trees' share, or rows to choose it on."
@@ -87,13 +93,13 @@ class RerankMixin(ModelEstimator):
         features = self._features(X)
         refuse_nan(features)
         truth = encode_known(y, features.shape[0], model.known_labels)[:, : model.n_labels]
-        stage = fit_centroids(features, truth, rerank, 0.5 if weight is None else float(weight), scale)
+        judges, judged = features[:0], truth[:0]
         if eval_set is not None:
             judges = self._features(eval_set[0])
             judged = encode_known(eval_set[1], judges.shape[0], model.known_labels)
             refuse_nan(judges, "eval_set")
-            staged = replace(model, rerank=stage)
-            n_jobs = effective_n_jobs(self.n_jobs)
-            stage = stage.with_weight(choose_weight(stage, judges, judged, staged, n_jobs))
+        trees = replace(model, rerank=None)
+        panel = Judges(judges, judged, trees, self._seed(), effective_n_jobs(self.n_jobs))
+        stage = fit_stage(rerank, features, truth, panel, None if weight is None else float(weight), scale)
         self._adopt(replace(model, rerank=stage))
         return self

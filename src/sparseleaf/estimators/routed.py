@@ -1,23 +1,56 @@
-"""What classifiers with routed trees share: they route on the raw features, which must be numbers."""
+"""What classifiers with routed trees share: fitting, and routing on the raw features, which must be numbers."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+import os
+import time
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+import scipy.sparse as sp
 
+from sparseleaf._arrays import effective_n_jobs
+from sparseleaf.callbacks import Callback, TrainingState
+from sparseleaf.checkpoint import EVERY, Checkpoint
+from sparseleaf.data.targets import encode_targets
+from sparseleaf.engine.trees import tree_workers
 from sparseleaf.estimators.base import ModelClassifier, refuse_nan
+from sparseleaf.estimators.parameters import check_parameters
 from sparseleaf.estimators.reranking import RerankMixin
+from sparseleaf.estimators.resuming import describe_targets, describe_watched
+from sparseleaf.metrics import precision_at_k
 from sparseleaf.model import Model, RoutedModel
+from sparseleaf.progress import say, training_progress
+from sparseleaf.rerank.fit import Reranking, all_but, held_out_rows
+from sparseleaf.routed.ensemble import FrozenTree, join_trees, with_more_rows
+from sparseleaf.routed.packing import pack_routed, unpack_routed
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
+    from sparseleaf.data.targets import Targets
+    from sparseleaf.engine.trees import TreeWorkers
+    from sparseleaf.model.routed import RoutedTrees
 
 
 class RoutedClassifier(RerankMixin, ModelClassifier):
     """Base of classifiers whose ``model_`` is a :class:`~sparseleaf.model.RoutedModel`."""
 
     model_kind: ClassVar[type[Model]] = RoutedModel
+    send_above: ClassVar[float]
+    """A row goes to the children whose margin is at least this."""
+
+    small_routers: ClassVar[bool] = False
+    """Whether routers are in 8 bits."""
+
+    n_trees: int
+    arity: int
+    leaf_labels: int | None
+    verbose: int
     model_: RoutedModel
 
     @property
@@ -26,6 +59,105 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
         model = self.model_
         per_row = model.label_counts.sum() / max(1, model.n_train_rows)
         return float(0.5 / max(1.0, per_row))
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        eval_set: tuple[Any, Any] | None = None,
+        callbacks: Sequence[Callback] = (),
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_every: int = EVERY,
+        engine: Any = "local",
+    ) -> Self:
+        """Train.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix, shape (n_rows, n_features)
+            A sparse matrix may be memory-mapped: see :func:`sparseleaf.data.load_mapped`.
+        y : sparse or dense 0/1 matrix, lists of label names, or one class a row
+        eval_set : (X, Y), optional
+            Validation rows: P@1 is measured on them after every tree.
+        callbacks : sequence of callables
+            Called with a :class:`~sparseleaf.callbacks.TrainingState` after every tree; True stops the training.
+        checkpoint : path, optional
+            File that keeps the trees so far: where it is there, training goes on from it, to the same bytes as if it
+            had never stopped. Local, or a URL that fsspec knows.
+        checkpoint_every : int, default=10
+            Trees between two writings.
+        engine : {"local", "mpi", "dask"}, mpi4py communicator or Dask client, default="local"
+            Who grows the trees, each of which takes all rows. With MPI every rank calls ``fit`` with rows of its own,
+            and all of them are sent to all; X and y are then sparse matrices, arrays or lists.
+
+        Returns
+        -------
+        self
+        """
+        with tree_workers(engine) as workers:
+            kept = checkpoint, checkpoint_every
+            return self._train(workers, *workers.rows(X, y), eval_set, callbacks, kept)
+
+    def _train(
+        self,
+        workers: TreeWorkers,
+        X: Any,
+        y: Any,
+        eval_set: tuple[Any, Any] | None,
+        callbacks: Sequence[Callback],
+        checkpoint: tuple[str | os.PathLike[str] | None, int],
+    ) -> Self:
+        check_parameters(type(self).__name__, self.get_params(deep=False), self.parameter_table)
+        n_jobs = effective_n_jobs(self.n_jobs)
+        seed = self._seed()
+        X = self._validate_features(X, reset=True)
+        if y is None:  # in scikit-learn's words
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        targets = encode_targets(y, X.shape[0])
+        watched = None if eval_set is None else self._eval_rows(eval_set, targets)
+        prints = partial(describe_targets, X, targets)
+        keeper = workers.once(
+            lambda: Checkpoint.open(self, *checkpoint, seed, lambda: prints() | describe_watched(watched))
+        )
+        if not workers.leads:
+            keeper = keeper.without_file()
+        seed = keeper.seed
+        told = self.verbose * workers.leads
+        say(f"{X.shape[0]:,} rows, {X.shape[1]:,} features, {targets.n_labels:,} labels", told)
+
+        reranking = Reranking.plan(self, X, targets.matrix, seed, watched)
+        if self._wants_held(X) and watched is None and not len(reranking.held):
+            reranking = replace(reranking, held=held_out_rows(X.shape[0], seed))
+        held = reranking.held
+        watch = None if watched is None else _Watch(*watched, self._joined_model, X.shape[1], targets, n_jobs)
+        seen = all_but(X.shape[0], held).astype(np.int32)
+        self._prepare(X)
+        with training_progress(self.n_trees, told) as shown:
+            grown = self._grow(workers, X, targets.matrix, seen, keeper, n_jobs, watch, [*shown, *callbacks])
+
+        model = self._joined_model(grown, X.shape[1], targets)
+        judges = watched or (X[held], targets.matrix[held])
+        model = self._with_votes(model, X, targets.matrix, seen, judges, n_jobs)
+        stage = reranking.finish(model, n_jobs)
+        if len(held):  # routers have not seen these rows, leaves shall
+            reached, labels = model.leaves(X[held], n_jobs), targets.matrix[held]
+            trees = with_more_rows(model.trees, grown, reached, labels, self.leaf_labels)
+            model = self._with_all_votes(replace(model, trees=trees), X, targets.matrix)
+        self._adopt(
+            replace(
+                model,
+                label_counts=np.bincount(targets.matrix.indices, minlength=targets.n_labels),
+                n_train_rows=X.shape[0],
+                parameters=self._saved_parameters(seed),
+                history={} if watch is None else {"valid P@1": watch.values},
+                rerank=stage,
+                feature_names=self._feature_names(),
+            )
+        )
+        self._adopt_trees(grown)
+        self._finish(X, targets.matrix, seen)
+        return self
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -47,3 +179,142 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
         checked = super()._validate_features(X, reset=reset)
         refuse_nan(checked)
         return checked
+
+    @abstractmethod
+    def _trees(
+        self, X: Features, Y: sp.csr_matrix, seen: Array, seed: int, n_jobs: int, first: int
+    ) -> Iterator[FrozenTree]:
+        """Grow the trees from number ``first``, one after the other, on the rows ``seen``."""
+
+    def _join(self, trees: Sequence[FrozenTree]) -> RoutedTrees:
+        return join_trees(trees, self.send_above, self.leaf_labels)
+
+    def _wants_held(self, X: Features) -> bool:
+        """Whether rows must be held out for more than the weight of re-ranking."""
+        return False
+
+    def _with_votes(
+        self,
+        model: RoutedModel,
+        X: Features,
+        Y: sp.csr_matrix,
+        seen: Array,
+        judges: tuple[Features, sp.csr_matrix],
+        n_jobs: int,
+    ) -> RoutedModel:
+        """The model with votes of the rows that trees have seen, where there are to be any."""
+        return model
+
+    def _with_all_votes(self, model: RoutedModel, X: Features, Y: sp.csr_matrix) -> RoutedModel:
+        """The same with votes of all rows."""
+        return model
+
+    def _prepare(self, X: Features) -> None:
+        """Look at the rows before trees grow."""
+
+    def _finish(self, X: Features, Y: sp.csr_matrix, seen: Array) -> None:
+        """Measure what only training rows can tell."""
+
+    def _adopt_trees(self, trees: Sequence[FrozenTree]) -> None:
+        """Keep what the model does not hold."""
+
+    def _grow(
+        self,
+        workers: TreeWorkers,
+        X: Features,
+        Y: sp.csr_matrix,
+        seen: Array,
+        checkpoint: Checkpoint,
+        n_jobs: int,
+        watch: _Watch | None,
+        callbacks: Sequence[Callback],
+    ) -> list[FrozenTree]:
+        """Grow the trees, on from those of the checkpoint; Ctrl-C keeps those that are complete."""
+        began = time.perf_counter()
+        with checkpoint.refusing():
+            kept = unpack_routed(
+                checkpoint.part("trees"), self.arity, X.shape[1], Y.shape[1], small=self.small_routers
+            )
+        trees = kept[: self.n_trees]
+        checkpoint.tell(len(trees), len(trees) >= self.n_trees, self.verbose)
+        written = len(kept)
+
+        def write() -> None:
+            nonlocal written
+            packed = pack_routed(trees, small=self.small_routers) if len(trees) > written else {}
+            if packed and checkpoint.keep("trees", packed, {}):
+                written = len(trees)
+
+        if watch is not None:
+            for tree in trees:
+                watch.add(tree)
+        try:
+            for tree in workers.trees(self, (X, Y, seen, checkpoint.seed), n_jobs, len(trees)):
+                if watch is not None:
+                    watch.add(tree)
+                trees.append(tree)
+                state = TrainingState(
+                    len(trees),
+                    self.n_trees,
+                    tree.leaf_counts.shape[0],
+                    tree.leaf_counts.nnz,
+                    time.perf_counter() - began,
+                    {} if watch is None else {"valid P@1": watch.values},
+                )
+                stop = [callback(state) for callback in callbacks]  # all are called
+                if any(stop):
+                    break
+                if len(trees) % checkpoint.every == 0:
+                    write()
+        except KeyboardInterrupt:
+            if not trees:
+                raise
+            if watch is not None:
+                del watch.values[len(trees) :]
+            warnings.warn(f"interrupted: the model has the {len(trees)} trees grown so far", stacklevel=4)
+        write()
+        return trees
+
+    def _joined_model(self, trees: Sequence[FrozenTree], n_features: int, targets: Targets) -> RoutedModel:
+        """A model that can predict; what it does not need for that is left empty."""
+        return RoutedModel(
+            method=self.method,
+            n_features=n_features,
+            n_labels=targets.n_labels,
+            trees=self._join(trees),
+            projection=None,
+            label_names=targets.names,
+            target_kind=targets.kind,
+            label_counts=np.empty(0, np.int64),
+            n_train_rows=0,
+            parameters={},
+            history={},
+        )
+
+
+class _Watch:
+    """P@1 on validation rows, after every tree."""
+
+    def __init__(
+        self,
+        X: Features,
+        Y: sp.csr_matrix,
+        model_of: Callable[[Sequence[FrozenTree], int, Targets], RoutedModel],
+        n_features: int,
+        targets: Targets,
+        n_jobs: int,
+    ) -> None:
+        self.values: list[float] = []
+        self._X, self._Y, self._n_jobs = X, Y, n_jobs
+        self._model_of: Callable[[FrozenTree], RoutedModel] = lambda tree: model_of(
+            [tree], n_features, targets
+        )
+        self._sum = sp.csr_matrix(Y.shape, dtype=np.float32)
+
+    def add(self, tree: FrozenTree) -> None:
+        """Measure with one more tree."""
+        scores = self._model_of(tree).tree_scores(self._X, None, self._n_jobs)
+        # labels that training never saw have no score
+        scores = sp.csr_matrix((scores.data, scores.indices, scores.indptr), self._Y.shape)
+        self._sum = sp.csr_matrix(self._sum + scores)
+        self.values.append(100.0 * precision_at_k(self._Y, self._sum, 1))

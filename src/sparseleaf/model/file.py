@@ -20,8 +20,10 @@ from sparseleaf._files import as_path, local_copy
 from sparseleaf._tensors import write_tensors
 from sparseleaf.data.categories import MAX_CATEGORIES
 from sparseleaf.data.targets import Kind
+from sparseleaf.model.blend import BlendModel, blend_models
 from sparseleaf.model.codec import UNSIGNED, decode_trees, encode_trees, narrow
 from sparseleaf.model.model import Model
+from sparseleaf.model.neighbours import decode_neighbours, encode_neighbours
 from sparseleaf.model.rerank import decode_rerank, encode_rerank
 from sparseleaf.model.routed import RoutedModel, decode_routed, encode_routed
 from sparseleaf.projection import Projection
@@ -32,11 +34,11 @@ if TYPE_CHECKING:
     from sparseleaf._arrays import Array
     from sparseleaf.model.codec import Take
     from sparseleaf.model.model import Trees
-    from sparseleaf.rerank import CentroidRerank
+    from sparseleaf.rerank import Rerank
 
 Decoded = TypeVar("Decoded")
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 METADATA_KEY = "sparseleaf"
 
 DTYPES: dict[str, np.dtype[Any]] = {
@@ -81,8 +83,45 @@ def save_model(model: Model, path: str | os.PathLike[str], *, compact: bool = Tr
 
     ``compact`` stores leaf values in 16 bits, with a scale for every tree, instead of 32.
     """
+    header = _header_of(model)
+    if isinstance(model, BlendModel):
+        tensors: dict[str, Array] = {"blend.weights": model.weights}
+        for number, member in enumerate(model.members):
+            tensors |= _prefixed(f"blend.{number}", _tensors_of(member, compact))
+        header["members"] = [_header_of(member) for member in model.members]
+    else:
+        tensors = _tensors_of(model, compact)
+    if model.label_names is not None:
+        encoded = [str(name).encode() for name in model.label_names.tolist()]
+        tensors["label_names.bytes"] = np.frombuffer(b"".join(encoded), np.uint8)
+        tensors["label_names.offsets"] = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+    write_tensors(as_path(path), tensors, {METADATA_KEY: json.dumps(header, sort_keys=True)})
+
+
+def _header_of(model: Model) -> dict[str, Any]:
+    names = model.label_names
+    return {
+        "format_version": FORMAT_VERSION,
+        "method": model.method,
+        "n_features": model.n_features,
+        "n_labels": model.n_labels,
+        "n_train_rows": model.n_train_rows,
+        "target_kind": model.target_kind,
+        "label_name_kind": "none" if names is None else NAME_KINDS.get(names.dtype.kind, "str"),
+        "keep_raw": int(model.projection is not None and model.projection.keep_raw),
+        "parameters": model.parameters,
+        "history": model.history,
+        "feature_names": model.feature_names,
+        "categories": {str(feature): names for feature, names in model.categories.items()},
+    }
+
+
+def _tensors_of(model: Model, compact: bool) -> dict[str, Array]:
+    """All but the label names."""
     if isinstance(model, RoutedModel):
         tensors = _prefixed("routed", encode_routed(model.trees, compact))
+        if model.neighbours is not None:
+            tensors |= _prefixed("neighbours", encode_neighbours(model.neighbours))
     else:
         tensors = _prefixed("trees", encode_trees(model.trees, compact))
     if model.rerank is not None:
@@ -92,27 +131,7 @@ def save_model(model: Model, path: str | os.PathLike[str], *, compact: bool = Tr
         tensors["projection.components"] = model.projection.components
     if model.base_score is not None:
         tensors["base_score"] = model.base_score
-    name_kind = "none"
-    if model.label_names is not None:
-        name_kind = NAME_KINDS.get(model.label_names.dtype.kind, "str")
-        encoded = [str(name).encode() for name in model.label_names.tolist()]
-        tensors["label_names.bytes"] = np.frombuffer(b"".join(encoded), np.uint8)
-        tensors["label_names.offsets"] = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
-    header = {
-        "format_version": FORMAT_VERSION,
-        "method": model.method,
-        "n_features": model.n_features,
-        "n_labels": model.n_labels,
-        "n_train_rows": model.n_train_rows,
-        "target_kind": model.target_kind,
-        "label_name_kind": name_kind,
-        "keep_raw": int(model.projection is not None and model.projection.keep_raw),
-        "parameters": model.parameters,
-        "history": model.history,
-        "feature_names": model.feature_names,
-        "categories": {str(feature): names for feature, names in model.categories.items()},
-    }
-    write_tensors(as_path(path), tensors, {METADATA_KEY: json.dumps(header, sort_keys=True)})
+    return tensors
 
 
 def _prefixed(part: str, tensors: dict[str, Array]) -> dict[str, Array]:
@@ -134,6 +153,54 @@ def load_model(path: str | os.PathLike[str]) -> Model:
 def _read(path: Path) -> Model:
     tensors, metadata = _map_tensors(path)
     header = _header(metadata)
+    names = _label_names(tensors, header["label_name_kind"])
+    if names is None and header["target_kind"] not in NAMELESS_KINDS:
+        raise ModelFileError(f"target_kind {header['target_kind']!r} needs label names; found none")
+    blended = header["method"] == "blend"
+    model = _blend_of(tensors, header, names) if blended else _model_of(tensors, header, names)
+    if tensors:
+        raise ModelFileError(f"unknown tensor {min(tensors)!r}")
+    if names is not None and len(names) != header["n_labels"]:
+        raise ModelFileError(
+            f"label_names has {len(names)} entries; wanted one for each of {header['n_labels']} labels"
+        )
+    return model
+
+
+def _blend_of(
+    tensors: dict[str, tuple[str, Array]], header: dict[str, Any], names: Array | None
+) -> BlendModel:
+    """A blend, whose members have the header's features and labels."""
+    weights = _take(tensors, "blend.weights", ("F32",), 1)
+    found = header.get("members")
+    if not isinstance(found, list) or not found or len(found) != len(weights):
+        raise ModelFileError(f"metadata 'members' is not a list of {len(weights)} headers, one a weight")
+    members = []
+    for number, one in enumerate(found):
+        try:
+            if not isinstance(one, dict):
+                raise ModelFileError("its header is not a JSON object")
+            _check_header(one)
+            for key in ("n_features", "n_labels", "target_kind", "label_name_kind"):
+                if one[key] != header[key]:
+                    raise ModelFileError(
+                        f"{key} is {_short(one[key])}; wanted {_short(header[key])}, the blend's"
+                    )
+            start = f"blend.{number}."
+            own = {n.removeprefix(start): tensors.pop(n) for n in sorted(tensors) if n.startswith(start)}
+            members.append(_model_of(own, one, names))
+            if own:
+                raise ModelFileError(f"unknown tensor {min(own)!r}")
+        except ModelFileError as error:
+            raise ModelFileError(f"member {number}: {error}") from None
+    try:
+        return blend_models(members, weights, header["parameters"], _feature_names(header))
+    except ValueError as error:
+        raise ModelFileError(f"blend: {error}") from None
+
+
+def _model_of(tensors: dict[str, tuple[str, Array]], header: dict[str, Any], names: Array | None) -> Model:
+    """A model from its tensors, each of which is taken off the list."""
     counts = _take(tensors, "label_counts", (*UNSIGNED, "U64"), 1)
     routed = any(name.startswith("routed.") for name in tensors)
 
@@ -141,6 +208,12 @@ def _read(path: Path) -> Model:
         return decode_trees(take, lambda name: f"trees.{name}" in tensors, header["n_labels"])
 
     trees: Any = _decoded("routed", tensors, decode_routed) if routed else _decoded("trees", tensors, boosted)
+    neighbours = None
+    if routed and any(name.startswith("neighbours.") for name in tensors):
+        sizes = header["n_features"], header["n_labels"]
+        neighbours = _decoded(
+            "neighbours", tensors, lambda take: decode_neighbours(take, trees.feature_weights, *sizes)
+        )
     rerank = _rerank(tensors, header)
     projection = None
     if "projection.components" in tensors:
@@ -151,15 +224,9 @@ def _read(path: Path) -> Model:
             )
         _require_finite("projection.components", components)
         projection = Projection(components, bool(header["keep_raw"]))
-    names = _label_names(tensors, header["label_name_kind"])
-    if names is None and header["target_kind"] not in NAMELESS_KINDS:
-        raise ModelFileError(f"target_kind {header['target_kind']!r} needs label names; found none")
     base_score = _take(tensors, "base_score", ("F32",), 1) if "base_score" in tensors else None
-    if tensors:
-        raise ModelFileError(f"unknown tensor {min(tensors)!r}")
     for name, found in (
         ("label_counts", len(counts)),
-        ("label_names", None if names is None else len(names)),
         ("base_score", None if base_score is None else len(base_score)),
     ):
         if found is not None and found != header["n_labels"]:
@@ -172,7 +239,7 @@ def _read(path: Path) -> Model:
         _require_finite("trees.feature_gain", trees.feature_gain)
         if base_score is None and not len(trees.leaf_labels) and len(trees.leaf_values):
             raise ModelFileError("base_score is missing: leaves with a value for every label need it")
-    model = (RoutedModel if routed else Model)(
+    model = Model(
         header["method"],
         header["n_features"],
         header["n_labels"],
@@ -189,6 +256,8 @@ def _read(path: Path) -> Model:
         _categories(header),
         rerank,
     )
+    if routed:
+        model = RoutedModel(**vars(model), neighbours=neighbours)
     try:
         _ = model.predictor
     except ValueError as error:
@@ -206,11 +275,15 @@ def _decoded(part: str, tensors: dict[str, tuple[str, Array]], decode: Callable[
         raise ModelFileError(f"{part}: {error}") from None
 
 
-def _rerank(tensors: dict[str, tuple[str, Array]], header: dict[str, Any]) -> CentroidRerank | None:
+def _rerank(tensors: dict[str, tuple[str, Array]], header: dict[str, Any]) -> Rerank | None:
     if not any(name.startswith("rerank.") for name in tensors):
         return None
     n_features, n_labels = header["n_features"], header["n_labels"]
-    return _decoded("rerank", tensors, lambda take: decode_rerank(take, n_features, n_labels))
+
+    def has(name: str) -> bool:
+        return f"rerank.{name}" in tensors
+
+    return _decoded("rerank", tensors, lambda take: decode_rerank(take, has, n_features, n_labels))
 
 
 def _map_tensors(path: Path) -> tuple[dict[str, tuple[str, Array]], dict[str, str]]:
@@ -244,6 +317,11 @@ def _header(metadata: dict[str, str]) -> dict[str, Any]:
         raise ModelFileError(f"its metadata is not JSON ({error})") from None
     if not isinstance(header, dict):
         raise ModelFileError("its metadata is not a JSON object")
+    _check_header(header)
+    return header
+
+
+def _check_header(header: dict[str, Any]) -> None:
     version = header.get("format_version")
     if isinstance(version, int) and not isinstance(version, bool) and version > FORMAT_VERSION:
         raise ModelFileError(f"format version {version} is newer than {FORMAT_VERSION}; update sparseleaf")
@@ -262,7 +340,6 @@ def _header(metadata: dict[str, str]) -> dict[str, Any]:
     for name, values in header["history"].items():
         if not isinstance(values, list) or not all(isinstance(value, int | float) for value in values):
             raise ModelFileError(f"metadata 'history' of {_short(name)} is not a list of numbers")
-    return header
 
 
 def _take(tensors: dict[str, tuple[str, Array]], name: str, dtypes: tuple[str, ...], ndim: int) -> Array:

@@ -19,21 +19,19 @@ from sparseleaf import _kernels
 from sparseleaf._arrays import csr_parts, has_nan
 from sparseleaf.boosting.tree import SET_BYTES
 from sparseleaf.data.targets import Targets
+from sparseleaf.rerank.learned import LearnedRerank
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
     from sparseleaf.boosting.tree import FlatTree, LeafVectors
     from sparseleaf.projection import Projection
-    from sparseleaf.rerank import CentroidRerank
+    from sparseleaf.rerank import Rerank
 
 BLOCK_ROWS = 16_384
 """Rows that are projected at a time, so that memory does not grow with a batch."""
 
 LARGEST_SET = 2**24
 """Sets of categories are numbered by thresholds, which are exact up to here."""
-
-CANDIDATES = 300
-"""Labels of the trees that a re-ranking stage looks at, at least; more where more are asked for."""
 
 ONE_THREAD_ROWS = 64
 """Rows below which waking other threads costs more than it saves."""
@@ -235,7 +233,7 @@ class Model:
         Columns of the DataFrame of training.
     categories : dict of int to list
         By feature, what its categories are called; category ``c`` is the c-th.
-    rerank : CentroidRerank or None
+    rerank : CentroidRerank, LearnedRerank or None
         The stage that scores the trees' candidates anew.
     """
 
@@ -253,7 +251,7 @@ class Model:
     base_score: Array | None = None
     feature_names: list[str] | None = None
     categories: dict[int, list[Any]] = field(default_factory=dict)
-    rerank: CentroidRerank | None = None
+    rerank: Rerank | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         # the compiled predictor is made again where it is needed
@@ -305,15 +303,22 @@ class Model:
         """
         if self.rerank is None:
             return self.tree_topk(X, k, n_trees, n_jobs)
-        found = self.tree_topk(X, max(k, CANDIDATES), n_trees, n_jobs)
+        found = self.candidates(X, max(k, self.rerank.places), n_trees, n_jobs)
         return self.rerank.topk(X, *found, k, n_jobs)
 
     def scores(self, X: Features, n_trees: int | None, n_jobs: int) -> sp.csr_matrix:
         """Scores of every row as a CSR matrix (n_rows, n_labels); what is not stored is 0."""
+        if isinstance(self.rerank, LearnedRerank):
+            return self.rerank.scores(X, *self.candidates(X, self.rerank.places, n_trees, n_jobs), n_jobs)
         scores = self.tree_scores(X, n_trees, n_jobs)
         if self.rerank is not None:
             scores.data = self.rerank.rescored(X, scores.indptr, scores.indices, scores.data, n_jobs)
         return scores
+
+    def candidates(self, X: Features, k: int, n_trees: int | None, n_jobs: int) -> tuple[Array, Array]:
+        """The trees' k best labels for a re-ranking stage, with scores above 0 for what is likely."""
+        labels, scores = self.tree_topk(X, k, n_trees, n_jobs)
+        return labels, scores if self.base_score is None else expit(scores)
 
     def tree_topk(self, X: Features, k: int, n_trees: int | None, n_jobs: int) -> tuple[Array, Array]:
         """:meth:`topk` by the trees alone."""
@@ -339,7 +344,7 @@ class Model:
             best = np.argsort(-own, axis=1, kind="stable")[:, :k]
             labels[block, : best.shape[1]] = best
             scores[block, : best.shape[1]] = np.take_along_axis(own, best, axis=1)
-        return labels, scores if self.rerank is None else expit(scores)
+        return labels, scores
 
     def tree_scores(self, X: Features, n_trees: int | None, n_jobs: int) -> sp.csr_matrix:
         """:meth:`scores` by the trees alone."""

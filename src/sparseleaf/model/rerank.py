@@ -7,59 +7,174 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
-from sparseleaf.model.codec import UNSIGNED
-from sparseleaf.model.steps import decode_steps, encode_steps, quantise, restored
-from sparseleaf.rerank.centroids import MIXES, CentroidRerank
+from sparseleaf.model.codec import UNSIGNED, decode_trees, encode_trees, narrow
+from sparseleaf.model.model import Model
+from sparseleaf.model.steps import decode_steps, encode_steps, join_leaps, quantise, restored, split_leaps
+from sparseleaf.rerank import KINDS, LEARNED, CentroidRerank, LearnedRerank
+from sparseleaf.rerank.learned import COLUMNS, OPINIONS, Evidence
+from sparseleaf.rerank.linear import LinearModels
+from sparseleaf.rerank.neighbours import Neighbours
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
-    from sparseleaf.model.codec import Take
+    from sparseleaf.model.codec import Has, Take
+    from sparseleaf.rerank import Rerank
 
 LARGEST_ENTRY = 2**7 - 1
 
 
-def encode_rerank(rerank: CentroidRerank, compact: bool) -> dict[str, Array]:
-    """Tensors by name; ``compact`` keeps entries in 8 bits, with a scale for every label."""
-    matrix = rerank.centroids
-    sizes, steps = encode_steps(matrix.indices, matrix.indptr)
-    tensors: dict[str, Array] = {
-        "mix": np.array([MIXES.index(rerank.mix)], np.uint8),
+def encode_rerank(rerank: Rerank, compact: bool) -> dict[str, Array]:
+    """Tensors by name; ``compact`` keeps entries of vectors in 8 bits, with a scale for each vector."""
+    if isinstance(rerank, CentroidRerank):
+        return _encode_centroids(rerank, compact)
+    evidence = rerank.evidence
+    assert evidence.linear is not None
+    tensors = _encode_centroids(evidence.centroids, compact)
+    tensors |= {
+        "mix": np.array([KINDS.index(rerank.mix)], np.uint8),
+        "label_counts": narrow(evidence.label_counts),
+        "linear.bias": evidence.linear.bias,
+    }
+    tensors |= _prefixed("linear", _encode_vectors(evidence.linear.weights, compact))
+    if evidence.neighbours is not None:
+        tensors |= _prefixed("neighbours", _encode_vectors(evidence.neighbours.postings, compact))
+        theirs = evidence.neighbours.labels
+        sizes, steps = encode_steps(theirs.indices, theirs.indptr)
+        tensors |= {"neighbours.label_sizes": sizes, "neighbours.label_steps": steps}
+    if rerank.booster is None:
+        return tensors | {"shares": rerank.shares}
+    assert rerank.booster.base_score is not None
+    tensors["booster.base_score"] = rerank.booster.base_score
+    return tensors | _prefixed("booster", encode_trees(rerank.booster.trees, compact))
+
+
+def decode_rerank(take: Take, has: Has, n_features: int, n_labels: int) -> Rerank:
+    """The stage from its tensors; ValueError where they are not sound."""
+    mix = take("mix", ("U8",), 1)
+    if len(mix) != 1 or mix[0] >= len(KINDS):
+        raise ValueError(f"mix: wanted one number below {len(KINDS)}")
+    kind = KINDS[mix[0]]
+    centroids = _decode_centroids(take, has, kind, n_features, n_labels)
+    if kind not in LEARNED:
+        return centroids
+    counts, bias = take("label_counts", (*UNSIGNED, "U64"), 1), take("linear.bias", ("F32",), 1)
+    if len(counts) != n_labels or len(bias) != n_labels:
+        raise ValueError(f"label_counts and linear.bias must have a number for each of {n_labels} labels")
+    if not np.isfinite(bias).all():
+        raise ValueError("linear.bias: must be finite")
+    linear = LinearModels(_decode_vectors(take, has, "linear.", n_labels, n_features), bias)
+    _ = linear.kernel  # checks that indices exist and numbers are finite
+    neighbours = _decode_neighbours(take, has, n_features, n_labels) if has("neighbours.sizes") else None
+    evidence = Evidence(centroids, linear, neighbours, counts)
+    if kind == "boosted":
+        return LearnedRerank(kind, evidence, np.empty(0, np.float32), _decode_booster(take, has))
+    shares = take("shares", ("F32",), 1)
+    if len(shares) != len(OPINIONS) or not ((shares >= 0) & (shares <= 1)).all():
+        raise ValueError(f"shares: wanted {len(OPINIONS)} numbers from 0 to 1")
+    return LearnedRerank(kind, evidence, shares, None)
+
+
+def _encode_centroids(rerank: CentroidRerank, compact: bool) -> dict[str, Array]:
+    return {
+        "mix": np.array([KINDS.index(rerank.mix)], np.uint8),
         "settings": np.array([rerank.weight, rerank.scale], np.float32),
         "squared_norms": rerank.squared_norms,
-        "sizes": sizes,
-        "steps": steps,
         "feature_weights": rerank.feature_weights,
+        **_encode_vectors(rerank.centroids, compact),
     }
-    if not compact:
-        return tensors | {"values": matrix.data}
-    label = np.repeat(np.arange(matrix.shape[0]), sizes)
-    values, scale = quantise(matrix.data, label, matrix.shape[0], LARGEST_ENTRY)
-    return tensors | {"values": values, "value_scale": scale}
 
 
-def decode_rerank(take: Take, n_features: int, n_labels: int) -> CentroidRerank:
-    """The stage from its tensors; ValueError where they are not sound."""
-    mix, settings = take("mix", ("U8",), 1), take("settings", ("F32",), 1)
-    if len(mix) != 1 or mix[0] >= len(MIXES):
-        raise ValueError(f"mix: wanted one number below {len(MIXES)}")
+def _decode_centroids(take: Take, has: Has, mix: str, n_features: int, n_labels: int) -> CentroidRerank:
+    learned = mix in LEARNED  # which want the cosine alone
+    mix = "cosine" if learned else mix
+    settings, norms = take("settings", ("F32",), 1), take("squared_norms", ("F32",), 1)
     if len(settings) != 2 or not (0 <= settings[0] <= 1 and 0 <= settings[1] < np.inf):
         raise ValueError("settings: wanted a weight from 0 to 1 and a scale of at least 0")
-    norms, sizes = take("squared_norms", ("F32",), 1), take("sizes", UNSIGNED, 1)
-    if len(norms) != n_labels or len(sizes) != n_labels:
-        raise ValueError(f"sizes and squared_norms must have a number for each of {n_labels} labels")
-    indices, indptr = decode_steps(sizes, take("steps", UNSIGNED, 1), n_features)
-    values = take("values", ("F32", "I8"), 1)
-    if len(values) != len(indices):
-        raise ValueError(f"values: found {len(values)}; wanted {len(indices)}")
-    if values.dtype != np.float32:
-        values = restored(values, take("value_scale", ("F32",), 1), sizes)
+    if len(norms) != n_labels:
+        raise ValueError(f"squared_norms must have a number for each of {n_labels} labels")
+    centroids = _decode_vectors(take, has, "", n_labels, n_features)
     weights = take("feature_weights", ("F32",), 1)
     if len(weights) not in (0, n_features) or not np.isfinite(weights).all():
         raise ValueError(
             f"feature_weights: wanted a finite number for each of {n_features} features, or none"
         )
-    centroids = sp.csr_matrix((n_labels, n_features), dtype=np.float32)
-    centroids.data, centroids.indices, centroids.indptr = values, indices, indptr
-    rerank = CentroidRerank(centroids, norms, MIXES[mix[0]], float(settings[0]), float(settings[1]), weights)
+    weight = 0.0 if learned else float(settings[0])
+    rerank = CentroidRerank(centroids, norms, mix, weight, float(settings[1]), weights)
     _ = rerank.kernel  # checks that indices exist and numbers are finite
     return rerank
+
+
+def _decode_neighbours(take: Take, has: Has, n_features: int, n_labels: int) -> Neighbours:
+    sizes = take("neighbours.label_sizes", UNSIGNED, 1)
+    labels, indptr = decode_steps(sizes, take("neighbours.label_steps", UNSIGNED, 1), n_labels)
+    theirs = _csr(np.ones(len(labels), np.float32), labels, indptr, (len(sizes), n_labels))
+    neighbours = Neighbours(_decode_vectors(take, has, "neighbours.", n_features, len(sizes)), theirs)
+    _ = neighbours.kernel  # checks that indices exist and numbers are finite
+    return neighbours
+
+
+def _decode_booster(take: Take, has: Has) -> Model:
+    base = take("booster.base_score", ("F32",), 1)
+    if len(base) != 1 or not np.isfinite(base).all():
+        raise ValueError("booster.base_score: wanted one finite number")
+    trees = decode_trees(
+        lambda name, dtypes, ndim: take(f"booster.{name}", dtypes, ndim),
+        lambda name: has(f"booster.{name}"),
+        1,
+    )
+    if not np.isfinite(trees.feature_gain).all():
+        raise ValueError("booster.feature_gain: must be finite")
+    booster = Model(
+        method="rank",
+        n_features=len(COLUMNS),
+        n_labels=1,
+        trees=trees,
+        projection=None,
+        label_names=None,
+        target_kind="regression-column",
+        label_counts=np.zeros(1, np.int64),
+        n_train_rows=0,
+        parameters={},
+        history={},
+        base_score=base,
+    )
+    _ = booster.predictor  # checks that indices exist and numbers are finite
+    return booster
+
+
+def _encode_vectors(matrix: sp.csr_matrix, compact: bool) -> dict[str, Array]:
+    sizes, steps = encode_steps(matrix.indices, matrix.indptr)
+    steps, leaps = split_leaps(steps)
+    lists = {"sizes": sizes, "steps": steps} | ({"leaps": leaps} if len(leaps) else {})
+    if not compact:
+        return lists | {"values": matrix.data}
+    vector = np.repeat(np.arange(matrix.shape[0]), sizes)
+    values, scale = quantise(matrix.data, vector, matrix.shape[0], LARGEST_ENTRY)
+    return lists | {"values": values, "value_scale": scale}
+
+
+def _decode_vectors(take: Take, has: Has, part: str, n_vectors: int, width: int) -> sp.csr_matrix:
+    sizes = take(f"{part}sizes", UNSIGNED, 1)
+    if len(sizes) != n_vectors:
+        raise ValueError(f"{part}sizes: found {len(sizes)}; wanted {n_vectors}")
+    steps = take(f"{part}steps", UNSIGNED, 1)
+    if has(f"{part}leaps"):
+        steps = join_leaps(steps, take(f"{part}leaps", ("U32",), 2))
+    indices, indptr = decode_steps(sizes, steps, width)
+    values = take(f"{part}values", ("F32", "I8"), 1)
+    if len(values) != len(indices):
+        raise ValueError(f"{part}values: found {len(values)}; wanted {len(indices)}")
+    if values.dtype != np.float32:
+        values = restored(values, take(f"{part}value_scale", ("F32",), 1), sizes)
+    return _csr(values, indices, indptr, (n_vectors, width))
+
+
+def _csr(values: Array, indices: Array, indptr: Array, shape: tuple[int, int]) -> sp.csr_matrix:
+    # as it is: scipy would walk all of it
+    matrix = sp.csr_matrix(shape, dtype=np.float32)
+    matrix.data, matrix.indices, matrix.indptr = values, indices, indptr
+    return matrix
+
+
+def _prefixed(part: str, tensors: dict[str, Array]) -> dict[str, Array]:
+    return {f"{part}.{name}": tensor for name, tensor in tensors.items()}

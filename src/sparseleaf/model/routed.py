@@ -6,7 +6,7 @@ inner ones: the j-th inner node of a tree has the children M·j + 1 to M·j + M.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ from sparseleaf.model.steps import decode_steps, encode_steps, quantise, restore
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
     from sparseleaf.model.codec import Take
+    from sparseleaf.routed.neighbours import NeighbourVotes
 
 BEST_ONLY = float("inf")
 """The threshold of trees that send a row to one child, that of largest margin."""
@@ -45,14 +46,22 @@ class RoutedTrees:
         Where the entries of every inner node begin.
     router_features : int32 array, shape (n_entries,)
         Rising within a node.
-    router_weights : float32 array, shape (n_entries, arity)
-    router_bias : float32 array, shape (n_inner, arity)
+    router_weights : float32 array, shape (n_entries, arity), or int8 array, shape (n_entries, arity - 1)
+        In 8 bits they are of all children but the first, whose margin is 0, and to be multiplied by ``router_scale``.
+    router_bias : float32 array, shape (n_inner, arity), or (n_inner, arity - 1)
     threshold : float
-        A row goes to every child whose margin is at least this, or else to that of largest margin.
+        A row goes to every child whose margin is at least this, or else to that of largest margin. Routers in 8 bits
+        send it to that of largest margin.
     leaf_indptr : int64 array, shape (n_leaves + 1,)
     leaf_labels : uint16 array, or uint32 for more than 65,536 labels
         Rising within a leaf.
     leaf_values : float32 array
+    router_scale : float32 array, shape (n_inner,), or empty
+        Of weights in 8 bits.
+    feature_weights : float32 array, shape (n_features,), or empty
+        What features are multiplied by before routers in 8 bits see them.
+    unit_rows : bool
+        Whether rows are then brought to length 1.
     """
 
     tree_offsets: Array
@@ -66,6 +75,9 @@ class RoutedTrees:
     leaf_indptr: Array
     leaf_labels: Array
     leaf_values: Array
+    router_scale: Array = field(default_factory=lambda: np.empty(0, np.float32))
+    feature_weights: Array = field(default_factory=lambda: np.empty(0, np.float32))
+    unit_rows: bool = False
 
     @property
     def n_trees(self) -> int:
@@ -75,7 +87,7 @@ class RoutedTrees:
     @property
     def arity(self) -> int:
         """Children of an inner node."""
-        return int(self.router_weights.shape[1])
+        return _arity(self.router_weights)
 
     @classmethod
     def from_shape(
@@ -91,9 +103,12 @@ class RoutedTrees:
         leaf_sizes: Array,
         leaf_labels: Array,
         leaf_values: Array,
+        router_scale: Array | None = None,
+        feature_weights: Array | None = None,
+        unit_rows: bool = False,
     ) -> RoutedTrees:
         """Trees from sizes and which nodes are inner ones; ValueError where these do not fit together."""
-        arity = router_weights.shape[1]
+        arity = _arity(router_weights)
         tree_offsets = np.concatenate(([0], np.cumsum(n_nodes, dtype=np.int64)))
         if tree_offsets[-1] != len(inner):
             raise ValueError("n_nodes must add up to the nodes of inner")
@@ -115,6 +130,9 @@ class RoutedTrees:
             np.concatenate(([0], np.cumsum(leaf_sizes, dtype=np.int64))),
             leaf_labels,
             leaf_values,
+            np.empty(0, np.float32) if router_scale is None else router_scale,
+            np.empty(0, np.float32) if feature_weights is None else feature_weights,
+            unit_rows,
         )
 
     def depths(self) -> Array:
@@ -133,9 +151,16 @@ class RoutedTrees:
 
 @dataclass(frozen=True)
 class RoutedModel(Model):
-    """A trained model whose trees route on the raw features."""
+    """A trained model whose trees route on the raw features.
+
+    Attributes
+    ----------
+    neighbours : NeighbourVotes or None
+        Training rows whose votes are mixed into the trees' scores.
+    """
 
     trees: RoutedTrees  # type: ignore[assignment]
+    neighbours: NeighbourVotes | None = None
 
     @property
     def takes_nan(self) -> bool:
@@ -153,8 +178,11 @@ class RoutedModel(Model):
             trees.router_indptr,
             trees.router_features,
             trees.router_weights,
+            trees.router_scale,
             trees.router_bias,
             trees.threshold,
+            trees.feature_weights,
+            trees.unit_rows,
             trees.leaf_indptr,
             trees.leaf_labels,
             trees.leaf_values,
@@ -163,13 +191,25 @@ class RoutedModel(Model):
         )
 
     def tree_topk(self, X: Features, k: int, n_trees: int | None, n_jobs: int) -> tuple[Array, Array]:
-        """See :meth:`Model.tree_topk`."""
+        """See :meth:`Model.tree_topk`; votes of neighbours count as the trees'."""
+        if self.neighbours is not None:
+            X = X if sp.issparse(X) else sp.csr_matrix(X)
+            scores = self._shares(X, n_trees, n_jobs)
+            return self.neighbours.topk(X, scores, k, _threads(X.shape[0], n_jobs))
         labels, scores = np.empty((X.shape[0], k), np.int32), np.empty((X.shape[0], k), np.float32)
         self.predictor.topk(*_sparse(X), self._used(n_trees), labels, scores, _threads(X.shape[0], n_jobs))
         return labels, scores
 
     def tree_scores(self, X: Features, n_trees: int | None, n_jobs: int) -> sp.csr_matrix:
-        """See :meth:`Model.tree_scores`."""
+        """See :meth:`Model.tree_scores`; votes of neighbours count as the trees'."""
+        if self.neighbours is not None:
+            X = X if sp.issparse(X) else sp.csr_matrix(X)
+            scores = self._shares(X, n_trees, n_jobs)
+            return self.neighbours.scores(X, scores, _threads(X.shape[0], n_jobs))
+        return self._shares(X, n_trees, n_jobs)
+
+    def _shares(self, X: Features, n_trees: int | None, n_jobs: int) -> sp.csr_matrix:
+        """Scores by the leaves alone."""
         indptr, labels, values = self.predictor.scores(
             *_sparse(X), self._used(n_trees), _threads(X.shape[0], n_jobs)
         )
@@ -180,6 +220,10 @@ class RoutedModel(Model):
         indptr, leaves = self.predictor.leaves(*_sparse(X), _threads(X.shape[0], n_jobs))
         shape = (X.shape[0], len(self.trees.leaf_indptr) - 1)
         return sp.csr_matrix((np.ones(len(leaves), np.float32), leaves, indptr), shape=shape)
+
+
+def _arity(router_weights: Array) -> int:
+    return int(router_weights.shape[1]) + (router_weights.dtype == np.int8)
 
 
 def _sparse(X: Features) -> tuple[Array, Array, Array]:
@@ -202,13 +246,23 @@ def encode_routed(trees: RoutedTrees, compact: bool) -> dict[str, Array]:
         "leaf_sizes": narrow(np.diff(trees.leaf_indptr)),
         "leaf_labels": trees.leaf_labels,
     }
+    weights, scale = trees.router_weights, trees.router_scale
+    if weights.dtype == np.int8:
+        tensors |= {
+            "router_scale": scale,
+            "feature_weights": trees.feature_weights,
+            "unit_rows": np.array([trees.unit_rows], np.uint8),
+        }
+    elif compact:
+        node = np.repeat(np.arange(len(sizes)), sizes)
+        weights, scale = quantise(weights, node, len(sizes), LARGEST_WEIGHT)
+        tensors["router_scale"] = scale
+    tensors["router_weights"] = weights
     if not compact:
-        return tensors | {"router_weights": trees.router_weights, "leaf_values": trees.leaf_values}
-    node = np.repeat(np.arange(len(sizes)), sizes)
-    weights, scale = quantise(trees.router_weights, node, len(sizes), LARGEST_WEIGHT)
+        return tensors | {"leaf_values": trees.leaf_values}
     # a share is in (0, 1]: one too small for 16 bits stays a candidate
     values = np.maximum(trees.leaf_values, np.finfo(np.float16).smallest_subnormal).astype(np.float16)
-    return tensors | {"router_weights": weights, "router_scale": scale, "leaf_values": values}
+    return tensors | {"leaf_values": values}
 
 
 def decode_routed(take: Take) -> RoutedTrees:
@@ -219,10 +273,18 @@ def decode_routed(take: Take) -> RoutedTrees:
         raise ValueError(f"inner: found {len(bits)} bytes; wanted a bit for each of {total} nodes")
     sizes = take("router_sizes", UNSIGNED, 1)
     features, _ = decode_steps(sizes, take("router_steps", UNSIGNED, 1), 2**31)
-    weights = take("router_weights", ("F32", "I16"), 2)
+    weights = take("router_weights", ("F32", "I16", "I8"), 2)
     if len(weights) != len(features):
         raise ValueError(f"router_weights: found {len(weights)} lines; wanted {len(features)}")
-    if weights.dtype != np.float32:
+    scale = feature_weights = None
+    unit_rows = False
+    if weights.dtype == np.int8:
+        scale, feature_weights = take("router_scale", ("F32",), 1), take("feature_weights", ("F32",), 1)
+        flag = take("unit_rows", ("U8",), 1)
+        if len(flag) != 1 or flag[0] > 1:
+            raise ValueError("unit_rows: wanted one number, 0 or 1")
+        unit_rows = bool(flag[0])
+    elif weights.dtype != np.float32:
         weights = restored(weights, take("router_scale", ("F32",), 1), sizes)
     threshold = take("threshold", ("F32",), 1)
     if len(threshold) != 1:
@@ -238,4 +300,7 @@ def decode_routed(take: Take) -> RoutedTrees:
         leaf_sizes=take("leaf_sizes", UNSIGNED, 1),
         leaf_labels=take("leaf_labels", ("U16", "U32"), 1),
         leaf_values=take("leaf_values", ("F32", "F16"), 1).astype(np.float32),
+        router_scale=scale,
+        feature_weights=feature_weights,
+        unit_rows=unit_rows,
     )

@@ -34,6 +34,24 @@ def decode_steps(sizes: Array, steps: Array, width: int) -> tuple[Array, Array]:
     return indices.astype(np.int32), indptr
 
 
+def split_leaps(steps: Array) -> tuple[Array, Array]:
+    """Steps in 16 bits, and (place, how many times 2¹⁶ more) of those that need more: few do."""
+    wide = np.flatnonzero(steps >> 16) if steps.dtype.itemsize > 2 else np.empty(0, np.int64)
+    leaps = np.stack((wide, steps[wide] >> 16), axis=1).astype(np.uint32)
+    return narrow(steps & 0xFFFF) if len(wide) else steps, leaps
+
+
+def join_leaps(steps: Array, leaps: Array) -> Array:
+    """Steps as they were; ValueError where a place does not exist."""
+    if leaps.shape[1:] != (2,) or leaps.max(initial=0, axis=0)[:1].max(initial=0) >= max(1, len(steps)):
+        raise ValueError("leaps: a place that does not exist")
+    whole = steps.astype(np.uint64)
+    np.add.at(whole, leaps[:, 0], leaps[:, 1].astype(np.uint64) << np.uint64(16))
+    if whole.max(initial=0) >= 2**32:
+        raise ValueError("leaps: an index that does not exist")
+    return whole.astype(np.uint32)
+
+
 def quantise(values: Array, groups: Array, n_groups: int, largest: int) -> tuple[Array, Array]:
     """Rows of values as integers up to ``largest``, and the scale of every group: value ≈ integer · scale."""
     sizes = np.abs(values) if values.ndim == 1 else np.abs(values).max(axis=1, initial=0)

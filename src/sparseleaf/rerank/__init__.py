@@ -1,5 +1,13 @@
 """The last stage of any classifier: candidates of the trees, scored anew."""
 
-from sparseleaf.rerank.centroids import MIXES, CentroidRerank
+from typing import TypeAlias
 
-__all__ = ["MIXES", "CentroidRerank"]
+from sparseleaf.rerank.centroids import MIXES, CentroidRerank
+from sparseleaf.rerank.learned import LEARNED, LearnedRerank
+
+Rerank: TypeAlias = CentroidRerank | LearnedRerank
+
+KINDS = (*MIXES, *LEARNED)
+"""Stages by name."""
+
+__all__ = ["KINDS", "LEARNED", "MIXES", "CentroidRerank", "LearnedRerank", "Rerank"]

@@ -30,6 +30,9 @@ CENTROID_FEATURES = 256
 
 BLOCK_LABELS = 4096
 
+PLACES = 300
+"""Labels of the trees that are candidates, at least; more where more are asked for."""
+
 
 @dataclass(frozen=True)
 class CentroidRerank:
@@ -77,7 +80,7 @@ class CentroidRerank:
         """New scores; candidates of row i are ``labels[starts[i]:starts[i + 1]]``, -1 is none."""
         new = np.array(scores, np.float32).ravel()
         self.kernel.rescore(
-            *csr_parts(_weighted(X if sp.issparse(X) else sp.csr_matrix(X), self.feature_weights)),
+            *csr_parts(weighted(X if sp.issparse(X) else sp.csr_matrix(X), self.feature_weights)),
             np.ascontiguousarray(starts, np.int64),
             np.ascontiguousarray(labels, np.int32).ravel(),
             new,
@@ -87,6 +90,11 @@ class CentroidRerank:
             n_jobs,
         )
         return new
+
+    @property
+    def places(self) -> int:
+        """Labels of the trees that it looks at."""
+        return PLACES
 
     def topk(self, X: Features, labels: Array, scores: Array, k: int, n_jobs: int) -> tuple[Array, Array]:
         """The k best of each row's candidates, both (n_rows, more than k), by their new scores."""
@@ -108,7 +116,7 @@ def fit_centroids(
     weights = np.empty(0, np.float32)
     if mix != "centroid":
         weights = rarity(X)
-        X = normalize(_weighted(X, weights))
+        X = normalize(weighted(X, weights))
     if scale is None:
         scale = 10.0
         if mix == "centroid" and X.nnz:
@@ -139,7 +147,9 @@ def rarity(X: sp.csr_matrix) -> Array:
     return weights
 
 
-def _weighted(X: sp.csr_matrix, weights: Array) -> sp.csr_matrix:
+def weighted(X: sp.csr_matrix, weights: Array) -> sp.csr_matrix:
+    """Rows with every feature multiplied by its weight; by 1 where there are no weights."""
     if not len(weights):
         return X
-    return sp.csr_matrix((X.data * weights[X.indices], X.indices, X.indptr), shape=X.shape)
+    with np.errstate(over="ignore"):  # what overflows is close to nothing
+        return sp.csr_matrix((X.data * weights[X.indices], X.indices, X.indptr), shape=X.shape)

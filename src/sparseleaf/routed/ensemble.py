@@ -1,9 +1,9 @@
-"""Grown trees to the flat arrays of a model: nodes in level order, label shares in the leaves."""
+"""Grown trees to the flat arrays of a model: nodes in level order, label shares or rates in the leaves."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -52,6 +52,10 @@ class FrozenTree:
     leaf_counts : CSR matrix of float64, shape (n_leaves, n_labels)
         Rows of every leaf that have the label.
     splits : list of SplitRecord
+    scale : float32 array, shape (n_inner,), or empty
+        Of weights in 8 bits.
+    leaf_rows : int64 array, shape (n_leaves,), or None
+        Rows of every leaf, where leaves are to hold rates, label counts by rows; None for shares, by label occurrences.
     """
 
     inner: Array
@@ -61,6 +65,8 @@ class FrozenTree:
     bias: Array
     leaf_counts: sp.csr_matrix
     splits: list[SplitRecord]
+    scale: Array = field(default_factory=lambda: np.empty(0, np.float32))
+    leaf_rows: Array | None = None
 
 
 def freeze_tree(tree: GrowingTree, n_labels: int) -> FrozenTree:
@@ -98,9 +104,16 @@ def freeze_tree(tree: GrowingTree, n_labels: int) -> FrozenTree:
     )
 
 
-def join_trees(trees: Sequence[FrozenTree], threshold: float, leaf_labels: int | None) -> RoutedTrees:
-    """All trees of a model; leaves hold the ``leaf_labels`` largest shares of the labels."""
-    leaves = _shares(all_leaf_counts(trees), leaf_labels)
+def join_trees(
+    trees: Sequence[FrozenTree],
+    threshold: float,
+    leaf_labels: int | None,
+    *,
+    feature_weights: Array | None = None,
+    unit_rows: bool = False,
+) -> RoutedTrees:
+    """All trees of a model; leaves hold the ``leaf_labels`` largest shares or rates of the labels."""
+    leaves = _shares(all_leaf_counts(trees), all_leaf_rows(trees), leaf_labels)
     return RoutedTrees.from_shape(
         n_nodes=np.array([len(tree.inner) for tree in trees], np.int64),
         inner=_joined([tree.inner for tree in trees], np.bool_),
@@ -112,6 +125,9 @@ def join_trees(trees: Sequence[FrozenTree], threshold: float, leaf_labels: int |
         leaf_sizes=np.diff(leaves.indptr),
         leaf_labels=_narrow_labels(leaves),
         leaf_values=leaves.data.astype(np.float32),
+        router_scale=_joined([tree.scale for tree in trees], np.float32),
+        feature_weights=feature_weights,
+        unit_rows=unit_rows,
     )
 
 
@@ -120,14 +136,30 @@ def all_leaf_counts(trees: Sequence[FrozenTree]) -> sp.csr_matrix:
     return sp.vstack([tree.leaf_counts for tree in trees], "csr")
 
 
-def with_leaves(trees: RoutedTrees, counts: sp.csr_matrix, leaf_labels: int | None) -> RoutedTrees:
-    """The same routers over leaves with other label counts."""
-    leaves = _shares(counts, leaf_labels)
+def all_leaf_rows(trees: Sequence[FrozenTree]) -> Array | None:
+    """Rows of the leaves of all trees, where they hold rates."""
+    counts = [tree.leaf_rows for tree in trees if tree.leaf_rows is not None]
+    return np.concatenate(counts) if counts else None
+
+
+def with_more_rows(
+    trees: RoutedTrees,
+    grown: Sequence[FrozenTree],
+    leaves: sp.csr_matrix,
+    Y: sp.csr_matrix,
+    leaf_labels: int | None,
+) -> RoutedTrees:
+    """The same routers over leaves that have the labels of more rows as well; ``leaves``: where these rows come to."""
+    counts = sp.csr_matrix(all_leaf_counts(grown) + leaves.T @ Y)
+    rows = all_leaf_rows(grown)
+    if rows is not None:
+        rows = rows + np.asarray(leaves.sum(axis=0)).ravel()
+    shares = _shares(counts, rows, leaf_labels)
     return replace(
         trees,
-        leaf_indptr=leaves.indptr.astype(np.int64),
-        leaf_labels=_narrow_labels(leaves),
-        leaf_values=leaves.data.astype(np.float32),
+        leaf_indptr=shares.indptr.astype(np.int64),
+        leaf_labels=_narrow_labels(shares),
+        leaf_values=shares.data.astype(np.float32),
     )
 
 
@@ -136,10 +168,10 @@ def _narrow_labels(leaves: sp.csr_matrix) -> Array:
     return labels
 
 
-def _shares(counts: sp.csr_matrix, most: int | None) -> sp.csr_matrix:
-    """Each label's share of the label occurrences in its leaf; the ``most`` largest, labels rising."""
-    totals = np.maximum(1, np.asarray(counts.sum(axis=1)).ravel())
-    shares = sp.csr_matrix(sp.diags(1 / totals) @ counts)
+def _shares(counts: sp.csr_matrix, rows: Array | None, most: int | None) -> sp.csr_matrix:
+    """Label counts of a leaf by its rows, or else by its label occurrences; the ``most`` largest, labels rising."""
+    totals = np.asarray(counts.sum(axis=1)).ravel() if rows is None else rows
+    shares = sp.csr_matrix(sp.diags(1 / np.maximum(1, totals)) @ counts)
     shares.sort_indices()
     return shares if most is None else largest_entries(shares, most)
 

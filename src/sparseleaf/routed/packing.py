@@ -31,23 +31,33 @@ ARRAYS: dict[str, tuple[type[np.generic], int]] = {
 }
 """Type and dimensions of every array, of all trees one after the other; ``NAME_of_tree`` says how long each is."""
 
+SMALL_ARRAYS: dict[str, tuple[type[np.generic], int]] = {
+    **{name: kind for name, kind in ARRAYS.items() if not name.startswith("split_")},
+    "weights": (np.int8, 2),
+    "scale": (np.float32, 1),
+    "leaf_rows": (np.int64, 1),
+}
+"""The same of trees with routers in 8 bits, which keep no record of their splits."""
 
-def pack_routed(trees: Sequence[FrozenTree]) -> dict[str, Array]:
-    """Tensors by name."""
+
+def pack_routed(trees: Sequence[FrozenTree], *, small: bool = False) -> dict[str, Array]:
+    """Tensors by name; ``small``: routers are in 8 bits."""
     packed: dict[str, Array] = {}
     parts = [_arrays(tree) for tree in trees]
-    for name, (kind, _) in ARRAYS.items():
+    for name, (kind, _) in (SMALL_ARRAYS if small else ARRAYS).items():
         packed[name] = np.concatenate([part[name] for part in parts]).astype(kind, copy=False)
         packed[f"{name}_of_tree"] = np.array([len(part[name]) for part in parts], np.int64)
     return packed
 
 
-def unpack_routed(tensors: dict[str, Array], arity: int, n_features: int, n_labels: int) -> list[FrozenTree]:
+def unpack_routed(
+    tensors: dict[str, Array], arity: int, n_features: int, n_labels: int, *, small: bool = False
+) -> list[FrozenTree]:
     """Trees from tensors; ValueError where they are not trees over so many features and labels."""
     if not tensors:
         return []
     columns: dict[str, list[Array]] = {}
-    for name, (kind, ndim) in ARRAYS.items():
+    for name, (kind, ndim) in (SMALL_ARRAYS if small else ARRAYS).items():
         array, sizes = tensors.get(name), tensors.get(f"{name}_of_tree")
         _require(array is not None and array.dtype == kind and array.ndim == ndim, name)
         _require(sizes is not None and sizes.dtype == np.int64 and sizes.ndim == 1, name)
@@ -74,6 +84,8 @@ def _arrays(tree: FrozenTree) -> dict[str, Array]:
         "leaf_sizes": np.diff(tree.leaf_counts.indptr).astype(np.int64),
         "leaf_labels": tree.leaf_counts.indices,
         "leaf_counts": tree.leaf_counts.data,
+        "scale": tree.scale,
+        "leaf_rows": np.empty(0, np.int64) if tree.leaf_rows is None else tree.leaf_rows,
         "split_depth": np.array([split.depth for split in splits], np.int64),
         "split_rows": np.array([split.n_rows for split in splits], np.int64),
         "split_quality": np.array([(split.balance, split.purity) for split in splits]).reshape(-1, 2),
@@ -85,10 +97,12 @@ def _arrays(tree: FrozenTree) -> dict[str, Array]:
 def _tree(own: dict[str, Array], arity: int, n_features: int, n_labels: int) -> FrozenTree:
     n_inner = int(own["inner"].sum())
     n_leaves = len(own["inner"]) - n_inner
+    small = "scale" in own
+    columns = arity - small  # in 8 bits, the first child has none
     _require(len(own["inner"]) == 1 + arity * n_inner, "inner")
-    _require(len(own["sizes"]) == n_inner and own["bias"].shape == (n_inner, arity), "bias")
+    _require(len(own["sizes"]) == n_inner and own["bias"].shape == (n_inner, columns), "bias")
     _require(_adds_up(own["sizes"], len(own["features"])), "sizes")
-    _require(own["weights"].shape == (len(own["features"]), arity), "weights")
+    _require(own["weights"].shape == (len(own["features"]), columns), "weights")
     _require(_within(own["features"], n_features), "features")
     _require(bool(np.isfinite(own["weights"]).all() and np.isfinite(own["bias"]).all()), "weights")
     _require(
@@ -97,11 +111,11 @@ def _tree(own: dict[str, Array], arity: int, n_features: int, n_labels: int) -> 
     _require(len(own["leaf_counts"]) == len(own["leaf_labels"]), "leaf_counts")
     _require(_within(own["leaf_labels"], n_labels), "leaf_labels")
     _require(bool(np.isfinite(own["leaf_counts"]).all()), "leaf_counts")
-    records = ("split_depth", "split_rows", "split_quality", "split_passes")
-    _require(all(len(own[name]) == n_inner for name in records), "splits")
-    _require(own["split_quality"].shape == (n_inner, 2), "splits")
-    _require(_adds_up(own["split_passes"], len(own["split_objective"])), "splits")
-    passes = np.cumsum([0, *own["split_passes"].tolist()]).tolist()
+    if small:
+        _require(len(own["scale"]) == n_inner and bool(np.isfinite(own["scale"]).all()), "scale")
+        _require(len(own["leaf_rows"]) == n_leaves and bool((own["leaf_rows"] >= 0).all()), "leaf_rows")
+    else:
+        _require_records(own, n_inner)
     indptr = np.cumsum([0, *own["leaf_sizes"].tolist()], dtype=np.int64)
     return FrozenTree(
         inner=own["inner"],
@@ -112,17 +126,31 @@ def _tree(own: dict[str, Array], arity: int, n_features: int, n_labels: int) -> 
         leaf_counts=sp.csr_matrix(
             (own["leaf_counts"], own["leaf_labels"], indptr), shape=(n_leaves, n_labels)
         ),
-        splits=[
-            SplitRecord(depth, n_rows, own["split_objective"][a:b].tolist(), balance, purity)
-            for depth, n_rows, (balance, purity), (a, b) in zip(
-                own["split_depth"].tolist(),
-                own["split_rows"].tolist(),
-                own["split_quality"].tolist(),
-                itertools.pairwise(passes),
-                strict=True,
-            )
-        ],
+        splits=[] if small else _records(own),
+        scale=own.get("scale", np.empty(0, np.float32)),
+        leaf_rows=own.get("leaf_rows"),
     )
+
+
+def _require_records(own: dict[str, Array], n_inner: int) -> None:
+    records = ("split_depth", "split_rows", "split_quality", "split_passes")
+    _require(all(len(own[name]) == n_inner for name in records), "splits")
+    _require(own["split_quality"].shape == (n_inner, 2), "splits")
+    _require(_adds_up(own["split_passes"], len(own["split_objective"])), "splits")
+
+
+def _records(own: dict[str, Array]) -> list[SplitRecord]:
+    passes = np.cumsum([0, *own["split_passes"].tolist()]).tolist()
+    return [
+        SplitRecord(depth, n_rows, own["split_objective"][a:b].tolist(), balance, purity)
+        for depth, n_rows, (balance, purity), (a, b) in zip(
+            own["split_depth"].tolist(),
+            own["split_rows"].tolist(),
+            own["split_quality"].tolist(),
+            itertools.pairwise(passes),
+            strict=True,
+        )
+    ]
 
 
 def _adds_up(sizes: Array, total: int) -> bool:

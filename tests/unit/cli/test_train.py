@@ -164,6 +164,17 @@ def test_ldsm_trains_predicts_and_is_inspected(cli, files, tmp_path):
     assert "routers" in shown
 
 
+def test_a_forest_trains_and_predicts(cli, files, tmp_path):
+    model = tmp_path / "m.safetensors"
+    settings = ("-s", "n_trees=3", "-s", "bootstrap=true", "-s", "rerank=cosine")
+    done = cli("train", files.train, "-m", model, "--method", "forest", *settings, "--valid", files.test)
+    assert done.code == 0
+    assert isinstance(sparseleaf.load(model), sparseleaf.SketchForestClassifier)
+    assert cli("predict", model, files.test, "-k", 2).out.count("\n") == 100
+    assert '"P@1"' in cli("evaluate", model, files.test, "--json").out
+    assert json.loads(cli("inspect", model, "--json").out)["method"] == "forest"
+
+
 def test_an_unknown_setting_of_ldsm_is_refused(cli, files, tmp_path):
     done = cli("train", files.train, "-m", tmp_path / "m", "--method", "ldsm", "-s", "leaf_label=3")
     assert done.code == 2

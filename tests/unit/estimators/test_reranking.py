@@ -58,3 +58,31 @@ def test_missing_values_are_refused():
     dense[0, 0] = np.nan
     with pytest.raises(ValueError, match="found NaN"):
         clf.fit_rerank(dense, Y, weight=0.5)
+
+
+@pytest.mark.parametrize("clf", CLASSIFIERS, ids=lambda clf: type(clf).__name__)
+@pytest.mark.parametrize("kind", ["linear", "boosted", "auto"])
+@pytest.mark.parametrize("compact", [True, False])
+def test_learned_stages_are_added_and_saved(clf, kind, compact, tmp_path):
+    clf.fit(X[:600], Y[:600])
+    before, _ = clf.predict_topk(X[750:], 5)
+    clf.fit_rerank(X[:600], Y[:600], rerank=kind, eval_set=(X[600:750], Y[600:750]))
+    labels, scores = clf.predict_topk(X[750:], 5)
+    assert precision_at_k(Y[750:], labels, 5) >= precision_at_k(Y[750:], before, 5) - 0.02
+    clf.save(tmp_path / "m", compact=compact)
+    found, again = sparseleaf.load(tmp_path / "m").predict_topk(X[750:], 5)
+    if compact:  # numbers in 8 bits change the order of a few, not how good they are
+        assert precision_at_k(Y[750:], found, 5) == pytest.approx(
+            precision_at_k(Y[750:], labels, 5), abs=0.02
+        )
+    else:
+        np.testing.assert_array_equal(found, labels)
+        np.testing.assert_allclose(again, scores, rtol=1e-5)
+
+
+def test_learned_stages_want_rows_to_learn_on():
+    clf = SparseGBDTClassifier(n_trees=1).fit(X, Y)
+    for kind in ("boosted", "auto"):
+        with pytest.raises(ValueError, match=f"weight: found 0.5; rerank={kind!r} learns"):
+            clf.fit_rerank(X, Y, rerank=kind, weight=0.5)
+    assert clf.fit_rerank(X, Y, rerank="linear", weight=0.7).rerank_weight_ == pytest.approx(0.7)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
+import naive_forest
 import naive_ldsm as naive
 from sparseleaf import _kernels
 from sparseleaf._arrays import csr_parts
@@ -57,6 +60,66 @@ def model_of(trees, n_features=N_FEATURES, n_labels=N_LABELS):
 def random_rows(n=50, seed=1, density=0.3):
     rng = np.random.default_rng(seed)
     return (rng.normal(size=(n, N_FEATURES)) * (rng.random((n, N_FEATURES)) < density)).astype(np.float32)
+
+
+def small_trees(arity=2, feature_weights=None, unit_rows=False, **shape):
+    """Random trees with routers in 8 bits."""
+    rng = np.random.default_rng(5)
+    trees = random_trees(arity, threshold=BEST_ONLY, **shape)
+    return replace(
+        trees,
+        router_weights=rng.integers(-127, 128, (len(trees.router_features), arity - 1)).astype(np.int8),
+        router_bias=np.ascontiguousarray(trees.router_bias[:, 1:]) / 8,
+        router_scale=rng.random(len(trees.router_bias)).astype(np.float32) / 127,
+        feature_weights=np.empty(0, np.float32) if feature_weights is None else feature_weights,
+        unit_rows=unit_rows,
+    )
+
+
+@pytest.mark.parametrize("unit_rows", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("arity", [2, 3, 5])
+def test_routers_in_8_bits_walk_as_a_plain_walk(arity, weighted, unit_rows):
+    weights = np.random.default_rng(6).random(N_FEATURES).astype(np.float32) if weighted else None
+    trees = small_trees(arity, weights, unit_rows)
+    X = random_rows(150)
+    found = model_of(trees).tree_scores(sp.csr_matrix(X), None, 1)
+    seen = naive_forest.seen_rows(X, trees.feature_weights, unit_rows)
+    wanted = np.stack([naive.routed_scores(trees, x, N_LABELS) for x in seen])
+    assert found.toarray() == pytest.approx(wanted, abs=1e-6)
+    for n_jobs in (2, 3):
+        assert (found != model_of(trees).tree_scores(sp.csr_matrix(X), None, n_jobs)).nnz == 0
+    first = model_of(trees).tree_scores(sp.csr_matrix(X), 1, 1).toarray()
+    assert not np.array_equal(first, found.toarray())
+
+
+def test_routers_in_8_bits_take_all_rows():
+    model = model_of(small_trees(unit_rows=True))
+    for X in (np.full((3, N_FEATURES), 3e38), np.zeros((2, N_FEATURES)), np.full((1, N_FEATURES), 1e-38)):
+        leaves = model.leaves(X.astype(np.float32), 1)
+        assert np.diff(leaves.indptr).tolist() == [3] * len(X)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"router_scale": np.empty(0, np.float32)},
+        {"router_scale": np.full(18, np.nan, np.float32)},
+        {"feature_weights": np.ones(3, np.float32)},
+        {"feature_weights": np.full(N_FEATURES, np.inf, np.float32)},
+        {"router_bias": np.zeros((18, 2), np.float32)},
+        {"router_weights": np.zeros((3, 1), np.int8)},
+    ],
+)
+def test_8_bits_that_no_walk_should_see_are_refused(changed):
+    with pytest.raises(ValueError, match=r"must|bias|router_scale|feature_weights|weights"):
+        _ = model_of(replace(small_trees(), **changed)).predictor
+
+
+def test_only_routers_in_8_bits_have_weighted_features():
+    for changed in ({"unit_rows": True}, {"feature_weights": np.ones(N_FEATURES, np.float32)}):
+        with pytest.raises(ValueError, match="8 bits only"):
+            _ = model_of(replace(random_trees(), **changed)).predictor
 
 
 @pytest.mark.parametrize("threshold", [0.5, BEST_ONLY, -1.0])
@@ -171,7 +234,15 @@ def test_arrays_that_no_walk_should_see_are_refused(name, at, value):
     arrays = {key: np.array(getattr(trees, key)) for key in ARRAYS}
     arrays[name].reshape(-1)[at] = value
     with pytest.raises(ValueError, match=r"must|column|label|inner|child|leaves|rise|needs"):
-        _kernels.RoutedPredictor(**arrays, threshold=0.5, n_features=N_FEATURES, n_labels=N_LABELS)
+        _kernels.RoutedPredictor(
+            **arrays,
+            router_scale=np.empty(0, np.float32),
+            feature_weights=np.empty(0, np.float32),
+            unit_rows=False,
+            threshold=0.5,
+            n_features=N_FEATURES,
+            n_labels=N_LABELS,
+        )
 
 
 def test_rows_with_unknown_features_are_refused():

@@ -6,12 +6,27 @@ import json
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 from smalldata import make_set
-from sparseleaf import LdSMClassifier, ModelFileError, SparseGBDTClassifier, load
-from sparseleaf.model.steps import decode_steps, encode_steps, quantise, restored
+from sparseleaf import (
+    LdSMClassifier,
+    ModelFileError,
+    SketchForestClassifier,
+    SparseGBDTClassifier,
+    load,
+)
+from sparseleaf.model.codec import narrow
+from sparseleaf.model.steps import (
+    decode_steps,
+    encode_steps,
+    join_leaps,
+    quantise,
+    restored,
+    split_leaps,
+)
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +129,60 @@ def test_damage_is_refused(edited, change):
         edited(change)
 
 
+@pytest.fixture(scope="module")
+def good_forest(tmp_path_factory):
+    path = tmp_path_factory.mktemp("good") / "forest.safetensors"
+    X, Y = make_set(150, 6, 8, seed=1)
+    clf = SketchForestClassifier(n_trees=3, neighbor_weight=0.5).fit(
+        sp.csr_matrix((X > 0).astype(np.float32)), Y
+    )
+    clf.save(path)
+    with safe_open(path, framework="np") as file:
+        header = json.loads(file.metadata()["sparseleaf"])
+    return load_file(path), header
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *(drop(f"routed.{n}") for n in ("router_scale", "feature_weights", "unit_rows")),
+        *(cut(f"routed.{n}") for n in ("router_scale", "router_weights", "router_bias", "unit_rows")),
+        *(drop(f"neighbours.{n}") for n in ("settings", "sizes", "values", "scale", "label_steps")),
+        *(cut(f"neighbours.{n}") for n in ("settings", "sizes", "values", "scale", "label_sizes", "steps")),
+        drop("neighbours.leaps"),
+        lambda tensors, header: tensors.update({"neighbours.leaps": np.array([[10**6, 1]], np.uint32)}),
+        lambda tensors, header: tensors.update({"neighbours.leaps": np.array([[0, 1]], np.uint32)}),
+        lambda tensors, header: tensors.update({"neighbours.leaps": np.array([[0, 2**31]], np.uint32)}),
+        lambda tensors, header: tensors.update({"neighbours.leaps": np.zeros((1, 3), np.uint32)}),
+        put("neighbours.settings", 0, 0),
+        put("neighbours.settings", 0, 1.5),
+        put("neighbours.settings", 0, np.inf),
+        put("neighbours.settings", 1, 1.5),
+        put("neighbours.settings", 1, np.nan),
+        put("neighbours.scale", 0, np.nan),
+        wide("neighbours.steps", 2**32 - 1),
+        wide("neighbours.label_steps", 2**32 - 1),
+        put("routed.unit_rows", 0, 2),
+        put("routed.router_scale", 0, np.inf),
+        put("routed.router_bias", 0, np.nan),
+        put("routed.feature_weights", 0, np.nan),
+        lambda tensors, header: header.update(n_features=3),
+        lambda tensors, header: header.update(method="gbdt-sparse", parameters={}),
+        lambda tensors, header: header["parameters"].update(sketch_dim=0),
+    ],
+)
+def test_damage_of_a_forest_is_refused(good_forest, change, tmp_path):
+    tensors = {name: array.copy() for name, array in good_forest[0].items()}
+    header = json.loads(json.dumps(good_forest[1]))
+    path = tmp_path / "edited.safetensors"
+    save_file(tensors, path, {"sparseleaf": json.dumps(header)})
+    assert load(path).model_.n_trees == 3
+    change(tensors, header)
+    save_file(tensors, path, {"sparseleaf": json.dumps(header)})
+    with pytest.raises(ModelFileError):
+        load(path)
+
+
 def test_trees_of_another_kind_are_refused(tmp_path):
     X, Y = make_set(80, 4, 6)
     path = tmp_path / "m.safetensors"
@@ -136,6 +205,16 @@ def test_steps_come_back():
     assert np.array_equal(ends, indptr)
     with pytest.raises(ValueError, match="does not exist"):
         decode_steps(sizes, steps, 3_000_000)
+
+
+@pytest.mark.parametrize("steps", [[], [3, 65_535], [65_536, 1, 70_000, 3_000_000_000], [5]])
+def test_leaps_come_back(steps):
+    steps = narrow(np.array(steps, np.int64))
+    small, leaps = split_leaps(steps)
+    assert small.dtype.itemsize <= 2
+    assert np.array_equal(join_leaps(small, leaps), steps)
+    with pytest.raises(ValueError, match="leaps"):
+        join_leaps(small, np.array([[max(1, len(steps)), 1]], np.uint32))
 
 
 def test_integers_are_near_what_they_stand_for():

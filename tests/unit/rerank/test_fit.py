@@ -26,7 +26,7 @@ class Trees:
     def __init__(self, scores):
         self.scores = scores
 
-    def tree_topk(self, X, k, n_trees, n_jobs):
+    def candidates(self, X, k, n_trees, n_jobs):
         labels = np.tile(np.arange(self.scores.shape[1], dtype=np.int32), (X.shape[0], 1))
         return labels, self.scores
 

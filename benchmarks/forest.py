@@ -1,0 +1,228 @@
+"""The sketch forest beside the label trees: omikuji (Parabel) and napkinXC (PLT), from PyPI, in the same run.
+
+    python -m benchmarks.forest --data <folder> [--out results/forest.json] [--only SET ...] [--small]
+
+Settings of the forest were chosen on rows held out of training (`--search SET` repeats the trials); peers have their
+defaults. Every run is a process of its own, on two threads; one that is in --out already is not done again. "made" is
+a set of `make_xc`. omikuji predicts row by row from Python, which is part of its time. `--small` takes the first rows
+of every set: a trial of the script, not of the systems.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks._common import in_child, load_set, machine, measured, write_results
+
+THREADS = 2
+MADE = {"n_rows": 129_000, "n_features": 20_000, "n_labels": 60_000, "labels_per_row": 5, "nnz_per_row": 30}
+MADE_TEST = 10_000
+SMALL_ROWS = 2_000
+FOREST = {
+    "bibtex": {"n_trees": 100},
+    "delicious": {"n_trees": 150, "sketch_dim": 128},
+    "tibkat-gnd": {"n_trees": 40, "arity": 8},
+    "made": {"n_trees": 20},
+}
+SEARCH = [
+    {},
+    {"label_weight": 0.5},
+    {"label_weight": 1.0},
+    {"sketch_dim": 32},
+    {"sketch_dim": 128},
+    {"arity": 2},
+    {"arity": 8},
+    {"min_samples_leaf": 4},
+    {"router_weights": 100},
+    {"router_weights": 1000},
+    {"max_features": 0.5},
+    {"bootstrap": True},
+    {"n_neighbors": 0},
+    {"rerank": None},
+    {"rerank": "log"},
+]
+
+
+def load(data, name, small, validate=False):
+    """``X_train, Y_train, X_test, Y_test``."""
+    import numpy as np
+
+    if name == "made":
+        from sparseleaf.data import make_xc
+
+        shape = MADE | ({"n_rows": 2 * SMALL_ROWS, "n_features": 2_000, "n_labels": 1_000} if small else {})
+        X, Y = make_xc(**shape, seed=1)
+        test = SMALL_ROWS // 2 if small else MADE_TEST
+        parts = [X[:-test], Y[:-test], X[-test:], Y[-test:]]
+    else:
+        parts = list(load_set(data, name))
+    if validate:
+        held, kept = np.split(
+            np.random.default_rng(0).permutation(parts[0].shape[0]), [parts[0].shape[0] // 5]
+        )
+        parts = [parts[0][kept], parts[1][kept], parts[0][held], parts[1][held]]
+    return [part[:SMALL_ROWS] for part in parts] if small else parts
+
+
+def figures(labels, truth, Y, train_seconds, cpu_seconds, predict_seconds, size):
+    """What every run reports."""
+    from sparseleaf.metrics import evaluate, propensities
+
+    return {
+        **evaluate(truth, labels, propensities(Y)),
+        "train_seconds": train_seconds,
+        "train_cpu_seconds": cpu_seconds,
+        "predict_ms_per_row": 1e3 * predict_seconds / len(labels),
+        "model_bytes": size,
+    }
+
+
+def forest(data, name, small, settings, validate=False):
+    """Ours: train, save, load, predict; the trees alone beside it."""
+    from dataclasses import replace
+
+    from sparseleaf import SketchForestClassifier
+    from sparseleaf import load as load_file
+    from sparseleaf.metrics import evaluate
+
+    X, Y, X_test, Y_test = load(data, name, small, validate)
+    classifier = SketchForestClassifier(n_jobs=THREADS, **settings)
+    before = time.process_time()
+    _, seconds = measured(lambda: classifier.fit(X, Y))
+    cpu = time.process_time() - before
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.safetensors"
+        classifier.save(path)
+        size = path.stat().st_size
+        saved = load_file(path)
+        saved.n_jobs = THREADS
+        saved.predict_topk(X_test[:1], 5)
+        (labels, _), taken = measured(lambda: saved.predict_topk(X_test, 5))
+        one = min(measured(lambda i=i: saved.predict_topk(X_test[i : i + 1], 5))[1] for i in range(20))
+    trees = replace(classifier.model_, neighbours=None, rerank=None).topk(X_test, 5, None, THREADS)[0]
+    return figures(labels, Y_test, Y, seconds, cpu, taken, size) | {
+        "one_row_ms": 1e3 * one,
+        "neighbor_weight": classifier.neighbor_weight_,
+        "rerank_weight": classifier.rerank_weight_,
+        "trees alone": {f"P@{k}": value for k, value in _precision(evaluate(Y_test, trees)).items()},
+    }
+
+
+def _precision(found):
+    return {k: found[f"P@{k}"] for k in (1, 3, 5)}
+
+
+def omikuji(data, name, small):
+    """Parabel with its defaults: three balanced trees."""
+    import numpy as np
+    import omikuji as peer
+
+    from sparseleaf.data import save_xc
+
+    X, Y, X_test, Y_test = load(data, name, small)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "train.txt"
+        save_xc(path, X, Y)
+        before = time.process_time()
+        model, seconds = measured(lambda: peer.Model.train_on_data(str(path), None, THREADS))
+        cpu = time.process_time() - before
+        model.save(str(Path(folder) / "model"))
+        size = _folder_bytes(Path(folder) / "model")
+    rows = [
+        list(zip(X_test.indices[a:b].tolist(), X_test.data[a:b].tolist(), strict=True))
+        for a, b in zip(X_test.indptr[:-1], X_test.indptr[1:], strict=True)
+    ]
+    found, taken = measured(lambda: [model.predict(row, top_k=5) for row in rows])
+    labels = np.full((len(rows), 5), -1)
+    for i, row in enumerate(found):
+        labels[i, : len(row)] = [label for label, _ in row]
+    return figures(labels, Y_test, Y, seconds, cpu, taken, size)
+
+
+def napkinxc(data, name, small):
+    """A probabilistic label tree with its defaults."""
+    import numpy as np
+    from napkinxc.models import PLT
+
+    X, Y, X_test, Y_test = load(data, name, small)
+    targets = [row.indices.tolist() for row in Y]
+    with tempfile.TemporaryDirectory() as folder:
+        model = PLT(folder, threads=THREADS)
+        before = time.process_time()
+        _, seconds = measured(lambda: model.fit(X, targets))
+        cpu = time.process_time() - before
+        size = _folder_bytes(Path(folder))
+        model.predict(X_test[:1], top_k=5)  # loads the model
+        found, taken = measured(lambda: model.predict(X_test, top_k=5))
+    labels = np.full((X_test.shape[0], 5), -1)
+    for i, row in enumerate(found):
+        labels[i, : len(row)] = row
+    return figures(labels, Y_test, Y, seconds, cpu, taken, size)
+
+
+def _folder_bytes(folder):
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+def wanted_runs(names, small):
+    """(title, function, further arguments)."""
+    runs = []
+    for name in names:
+        settings = FOREST[name] | ({"n_trees": 5} if small else {})
+        runs.append((f"{name} / sketch forest", "forest", name, [settings]))
+        runs.append((f"{name} / omikuji", "omikuji", name, []))
+        runs.append((f"{name} / napkinXC", "napkinxc", name, []))
+    return runs
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--out", default="results/forest.json")
+    parser.add_argument("--only", nargs="*", choices=tuple(FOREST), default=tuple(FOREST))
+    parser.add_argument("--small", action="store_true", help="try the script on few rows")
+    parser.add_argument(
+        "--search", choices=tuple(FOREST), help="try settings on a fifth of the training rows"
+    )
+    arguments = parser.parse_args()
+    if arguments.search:
+        for settings in SEARCH:
+            run = forest(
+                arguments.data, arguments.search, arguments.small, {"n_trees": 30} | settings, validate=True
+            )
+            print(
+                f"{run['P@1']:.2f} {run['P@3']:.2f} {run['P@5']:.2f} {run['train_cpu_seconds']:7.1f} s CPU"
+                f" {run['model_bytes'] / 1e6:7.1f} MB  {settings}",
+                flush=True,
+            )
+        return
+    out = Path(arguments.out)
+    results = json.loads(out.read_text()) if out.exists() else {"machine": machine(), "runs": {}}
+    print(f"{'':28s} P@1   P@3   P@5   PSP@1 PSP@3 PSP@5  train s (CPU)   ms a row      MB  peak GB")
+    for title, function, name, further in wanted_runs(arguments.only, arguments.small):
+        if title not in results["runs"]:
+            child = in_child(function, arguments.data, name, arguments.small, *further)
+            results["runs"][title] = {
+                **child["result"],
+                "peak_bytes": child["peak_bytes"],
+                "settings": further[0] if further else {},
+            }
+            write_results(out, results)
+        run = results["runs"][title]
+        print(
+            f"{title:28s} {run['P@1']:.2f} {run['P@3']:.2f} {run['P@5']:.2f} {run['PSP@1']:.2f}"
+            f" {run['PSP@3']:.2f} {run['PSP@5']:.2f} {run['train_seconds']:8.1f} ({run['train_cpu_seconds']:.1f})"
+            f" {run['predict_ms_per_row']:10.4f} {run['model_bytes'] / 1e6:7.2f}"
+            f" {run['peak_bytes'] / 1e9:8.2f}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,537 @@
+// Splits nodes of the sketch forest: rows are parted by their labels, in a sketch, and a linear router learns
+// from the parts' mean rows to tell them apart.
+//
+// In: rows of nodes. Out, a node: its router, in 8 bits, and its rows in order of child.
+//
+// The labels of a node's rows are hashed into few columns, with signs, and balanced k-means over the rows'
+// sketches (those of a sample, in a large node) parts the rows. The router of child j is the difference of
+// its mean row and that of child 0, on the features where means differ most; its bias is half-way between the
+// two, so a row goes to the nearest mean. Rows then go where the router sends them, by the very sums that
+// prediction makes.
+//
+// Nothing costs O(features) or O(labels) a node: tables are made once a thread and cleared by what was
+// touched. Nodes are independent of each other, so threads share none of a node's work and cannot change a
+// bit of it.
+#include <cmath>
+#include <numeric>
+
+#include "common.hpp"
+#include "router.hpp"
+
+namespace sparseleaf {
+namespace {
+
+constexpr int kMaxArity = 16;
+constexpr int kStarts = 8;          // rows of which the least close one starts another part
+constexpr float kLargest = 127.0f;  // of a router's weights
+constexpr uint64_t kStartDraw = 1, kFeatureDraw = 2;
+
+struct ForestSettings {
+    int arity, sketch_dim, rounds;
+    int64_t sample_rows;     // k-means sees at most so many of a node's rows
+    int64_t router_weights;  // features of a router, at most
+    double weights_per_row;  // and at most so many for every row of the node
+    double max_features;     // share of the features that a node's router may use
+    int64_t min_samples_leaf;
+};
+
+struct Data {
+    const int64_t* x_indptr;
+    const int32_t* x_indices;
+    const float* x_data;
+    RowView view;
+    const int64_t* y_indptr;
+    const int32_t* y_indices;
+    const float* label_weights;
+};
+
+struct SplitNode {
+    bool split = false;
+    std::vector<int32_t> features;  // rising
+    std::vector<int8_t> weights;    // (features, arity - 1)
+    float scale = 1.0f;
+    std::vector<float> bias;      // (arity - 1)
+    std::vector<int32_t> rows;    // in order of child
+    std::vector<int64_t> counts;  // rows of every child
+};
+
+// One thread's memory, kept over nodes.
+struct Workspace {
+    Workspace(int64_t n_features, int arity)
+        : table(static_cast<size_t>(n_features * arity), 0.0f), seen(static_cast<size_t>(n_features), 0) {}
+
+    std::vector<float> table;  // (features, arity): sums of the parts' rows, then the router's weights
+    std::vector<uint8_t> seen;
+    std::vector<int32_t> touched;
+    std::vector<float> sketches, centres, closeness, margins;
+    std::vector<int32_t> sample, order;
+    std::vector<uint8_t> sample_part, part;
+    std::vector<std::pair<float, int32_t>> kept;
+};
+
+class NodeSplitter {
+  public:
+    NodeSplitter(const Data& data, const ForestSettings& settings, Workspace& work)
+        : data_(data), settings_(settings), work_(work), M_(settings.arity), C_(settings.arity - 1) {}
+
+    SplitNode run(const int32_t* rows, int64_t n, uint64_t key) {
+        rows_ = rows;
+        n_ = n;
+        key_ = key;
+        SplitNode out;
+        if (part_rows() && learn(out)) assign(out);
+        return out;
+    }
+
+  private:
+    // A row's labels in few columns, at length 1.
+    void sketch(int32_t row, float* out) const {
+        const int m = settings_.sketch_dim;
+        std::fill_n(out, m, 0.0f);
+        for (int64_t e = data_.y_indptr[row]; e < data_.y_indptr[row + 1]; ++e) {
+            const int32_t label = data_.y_indices[e];
+            const uint64_t hash = mix64(key_ ^ static_cast<uint64_t>(label));
+            const float weight = data_.label_weights[label];
+            out[(hash >> 1) % static_cast<uint64_t>(m)] += hash & 1 ? weight : -weight;
+        }
+        shorten(out, m);
+    }
+
+    static void shorten(float* v, int m) {
+        float squares = 0.0f;
+        for (int c = 0; c < m; ++c) squares += v[c] * v[c];
+        if (!(squares > 0.0f)) return;
+        const float length = std::sqrt(squares);
+        for (int c = 0; c < m; ++c) v[c] /= length;
+    }
+
+    float close(const float* a, const float* b) const {
+        float sum = 0.0f;
+        for (int c = 0; c < settings_.sketch_dim; ++c) sum += a[c] * b[c];
+        return sum;
+    }
+
+    // Parts the rows by balanced k-means; false where their sketches are all the same.
+    bool part_rows() {
+        const int m = settings_.sketch_dim;
+        const int64_t s = std::min(n_, settings_.sample_rows);
+        work_.sample.resize(static_cast<size_t>(s));
+        for (int64_t i = 0; i < s; ++i)
+            work_.sample[i] = rows_[s == n_ ? i
+                                            : static_cast<int64_t>(mix64(key_ ^ static_cast<uint64_t>(i)) %
+                                                                   static_cast<uint64_t>(n_))];
+        work_.sketches.resize(static_cast<size_t>(s * m));
+        bool same = true;
+        for (int64_t i = 0; i < s; ++i) {
+            float* own = work_.sketches.data() + i * m;
+            sketch(work_.sample[i], own);
+            same = same && std::equal(own, own + m, work_.sketches.data());
+        }
+        if (same) return false;
+        start(s);
+        work_.sample_part.resize(static_cast<size_t>(s));
+        work_.part.resize(static_cast<size_t>(n_));
+        float middle = 0.0f;
+        for (int round = 0; round < settings_.rounds; ++round) {
+            if (round) recentre(s);
+            middle = M_ == 2 ? halve(s) : share_out(s);
+        }
+        if (s == n_) {
+            std::copy(work_.sample_part.begin(), work_.sample_part.end(), work_.part.begin());
+            return true;
+        }
+        std::vector<float> own(static_cast<size_t>(m));
+        for (int64_t i = 0; i < n_; ++i) {
+            sketch(rows_[i], own.data());
+            work_.part[i] = static_cast<uint8_t>(nearest(own.data(), middle, i));
+        }
+        return true;
+    }
+
+    // The part of a row that was not in the sample; `middle` is where the sample was halved.
+    int nearest(const float* own, float middle, int64_t i) const {
+        const float* centres = work_.centres.data();
+        const int m = settings_.sketch_dim;
+        if (M_ == 2) {
+            const float d = close(own, centres + m) - close(own, centres);
+            return d > middle || (d == middle && (mix64(key_ ^ static_cast<uint64_t>(i)) & 1));
+        }
+        int best = 0;
+        float most = close(own, centres);
+        for (int j = 1; j < M_; ++j)
+            if (const float d = close(own, centres + j * m); d > most) {
+                most = d;
+                best = j;
+            }
+        return best;
+    }
+
+    // Rows to start from: the first by chance, every other the least close of a few.
+    void start(int64_t s) {
+        const int m = settings_.sketch_dim;
+        work_.centres.resize(static_cast<size_t>(M_ * m));
+        uint64_t draw = mix64(key_ ^ kStartDraw);
+        const auto pick = [&] {
+            draw = mix64(draw);
+            return static_cast<int64_t>(draw % static_cast<uint64_t>(s));
+        };
+        for (int j = 0; j < M_; ++j) {
+            int64_t chosen = pick();
+            float least = 0.0f;
+            for (int t = 0; j > 0 && t < kStarts; ++t) {
+                const int64_t i = pick();
+                float most = -2.0f;
+                for (int l = 0; l < j; ++l)
+                    most = std::max(most, close(work_.sketches.data() + i * m, work_.centres.data() + l * m));
+                if (t == 0 || most < least) {
+                    least = most;
+                    chosen = i;
+                }
+            }
+            std::copy_n(work_.sketches.data() + chosen * m, m, work_.centres.data() + j * m);
+        }
+    }
+
+    // Two halves, by which of two centres a row is closer to; equals go by chance. Where they meet comes out.
+    float halve(int64_t s) {
+        const int m = settings_.sketch_dim;
+        work_.closeness.resize(static_cast<size_t>(s));
+        work_.order.resize(static_cast<size_t>(s));
+        std::iota(work_.order.begin(), work_.order.end(), 0);
+        for (int64_t i = 0; i < s; ++i) {
+            const float* own = work_.sketches.data() + i * m;
+            work_.closeness[i] = close(own, work_.centres.data() + m) - close(own, work_.centres.data());
+        }
+        const auto middle = work_.order.begin() + s / 2;
+        std::nth_element(work_.order.begin(), middle, work_.order.end(), [&](int32_t a, int32_t b) {
+            const float x = work_.closeness[a], y = work_.closeness[b];
+            return x != y ? x < y : shuffled(a) < shuffled(b);
+        });
+        for (int64_t i = 0; i < s; ++i) work_.sample_part[work_.order[i]] = i >= s / 2;
+        return work_.closeness[*middle];
+    }
+
+    uint64_t shuffled(int32_t i) const { return mix64(key_ ^ static_cast<uint64_t>(i)); }
+
+    // Parts of equal size: rows that lose most by not having their choice choose first.
+    float share_out(int64_t s) {
+        const int m = settings_.sketch_dim;
+        work_.closeness.resize(static_cast<size_t>(s * M_));
+        work_.order.resize(static_cast<size_t>(s));
+        std::iota(work_.order.begin(), work_.order.end(), 0);
+        std::vector<float> urgency(static_cast<size_t>(s));
+        for (int64_t i = 0; i < s; ++i) {
+            float most = -2.0f, second = -2.0f;
+            for (int j = 0; j < M_; ++j) {
+                const float d = close(work_.sketches.data() + i * m, work_.centres.data() + j * m);
+                work_.closeness[i * M_ + j] = d;
+                second = std::max(second, std::min(most, d));
+                most = std::max(most, d);
+            }
+            urgency[i] = most - second;
+        }
+        std::sort(work_.order.begin(), work_.order.end(), [&](int32_t a, int32_t b) {
+            return urgency[a] != urgency[b] ? urgency[a] > urgency[b] : shuffled(a) < shuffled(b);
+        });
+        int64_t room[kMaxArity];
+        std::fill_n(room, M_, (s + M_ - 1) / M_);
+        for (const int32_t i : work_.order) {
+            const float* own = work_.closeness.data() + static_cast<int64_t>(i) * M_;
+            int best = -1;
+            for (int j = 0; j < M_; ++j)
+                if (room[j] > 0 && (best < 0 || own[j] > own[best])) best = j;
+            --room[best];
+            work_.sample_part[i] = static_cast<uint8_t>(best);
+        }
+        return 0.0f;
+    }
+
+    void recentre(int64_t s) {
+        const int m = settings_.sketch_dim;
+        std::fill(work_.centres.begin(), work_.centres.end(), 0.0f);
+        for (int64_t i = 0; i < s; ++i)
+            for (int c = 0; c < m; ++c)
+                work_.centres[work_.sample_part[i] * m + c] += work_.sketches[i * m + c];
+        for (int j = 0; j < M_; ++j) shorten(work_.centres.data() + j * m, m);
+    }
+
+    // The router between the parts' mean rows; false where these are the same.
+    bool learn(SplitNode& out) {
+        add_up();
+        auto& kept = work_.kept;
+        kept.clear();
+        const bool all = settings_.max_features >= 1.0;
+        // 2^64 is no number of 64 bits; the largest double below it is
+        const auto limit = static_cast<uint64_t>(settings_.max_features * 18446744073709549568.0);
+        for (const int32_t f : work_.touched) {
+            const float* mean = line(f);
+            const auto [low, high] = std::minmax_element(mean, mean + M_);
+            const float spread = *high - *low;
+            if (spread > 0.0f && std::isfinite(spread) &&
+                (all || mix64(mix64(key_ ^ kFeatureDraw) ^ static_cast<uint64_t>(f)) < limit))
+                kept.push_back({spread, f});
+        }
+        const double most = std::min(static_cast<double>(settings_.router_weights),
+                                     std::ceil(settings_.weights_per_row * static_cast<double>(n_)));
+        if (static_cast<double>(kept.size()) > most) {
+            const auto end = kept.begin() + static_cast<int64_t>(most);
+            std::nth_element(kept.begin(), end, kept.end(), [](const auto& a, const auto& b) {
+                return a.first != b.first ? a.first > b.first : a.second < b.second;
+            });
+            kept.erase(end, kept.end());
+        }
+        std::sort(kept.begin(), kept.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+        float largest = 0.0f;
+        for (const auto& [spread, f] : kept)
+            for (int j = 1; j < M_; ++j) largest = std::max(largest, std::abs(line(f)[j] - line(f)[0]));
+        out.scale = largest / kLargest;
+        std::vector<double> bias(static_cast<size_t>(C_), 0.0);
+        if (out.scale > 0.0f && std::isfinite(out.scale))
+            for (const auto& [spread, f] : kept) {
+                const float* mean = line(f);
+                out.features.push_back(f);
+                for (int c = 0; c < C_; ++c) {
+                    const float weight =
+                        std::clamp(std::rint((mean[c + 1] - mean[0]) / out.scale), -kLargest, kLargest);
+                    out.weights.push_back(static_cast<int8_t>(weight));
+                    bias[c] -= 0.5 * static_cast<double>(weight) *
+                               (static_cast<double>(mean[c + 1]) + static_cast<double>(mean[0]));
+                }
+            }
+        for (const int32_t f : work_.touched) {
+            std::fill_n(line(f), M_, 0.0f);
+            work_.seen[f] = 0;
+        }
+        for (const double b : bias) out.bias.push_back(static_cast<float>(b * out.scale));
+        return !out.features.empty();
+    }
+
+    // Mean rows of the parts, into the table.
+    void add_up() {
+        int64_t sizes[kMaxArity] = {};
+        work_.touched.clear();
+        for (int64_t i = 0; i < n_; ++i) {
+            const int j = work_.part[i];
+            ++sizes[j];
+            each_entry(rows_[i], [&](int32_t f, float x) {
+                if (!work_.seen[f]) {
+                    work_.seen[f] = 1;
+                    work_.touched.push_back(f);
+                }
+                line(f)[j] += x;
+            });
+        }
+        for (const int32_t f : work_.touched)
+            for (int j = 0; j < M_; ++j) line(f)[j] /= static_cast<float>(std::max<int64_t>(1, sizes[j]));
+    }
+
+    template <typename F>
+    void each_entry(int32_t row, F&& use) const {
+        const int64_t begin = data_.x_indptr[row], end = data_.x_indptr[row + 1];
+        const float scale = data_.view.row_scale(data_.x_indices, data_.x_data, begin, end);
+        for (int64_t e = begin; e < end; ++e)
+            use(data_.x_indices[e], scale * data_.view.weighted(data_.x_indices[e], data_.x_data[e]));
+    }
+
+    float* line(int32_t f) const { return work_.table.data() + static_cast<int64_t>(f) * M_; }
+
+    // Where every row goes, as prediction would send it.
+    void assign(SplitNode& out) {
+        for (size_t e = 0; e < out.features.size(); ++e)
+            for (int c = 0; c < C_; ++c) line(out.features[e])[c] = out.weights[e * C_ + c];
+        work_.margins.resize(static_cast<size_t>(n_ * C_));
+        for (int64_t i = 0; i < n_; ++i) {
+            float* z = work_.margins.data() + i * C_;
+            std::fill_n(z, C_, 0.0f);
+            each_entry(rows_[i], [&](int32_t f, float x) {
+                const float* weights = line(f);
+                for (int c = 0; c < C_; ++c) z[c] += weights[c] * x;
+            });
+            for (int c = 0; c < C_; ++c) z[c] *= out.scale;
+        }
+        for (const int32_t f : out.features) std::fill_n(line(f), M_, 0.0f);
+        if (send(out) || M_ > 2) return;
+        // half-way leaves a child too small: the median does not, unless rows are all alike
+        auto& z = work_.closeness;
+        z.assign(work_.margins.begin(), work_.margins.end());
+        std::nth_element(z.begin(), z.begin() + n_ / 2, z.end());
+        const float high = z[n_ / 2], low = *std::max_element(z.begin(), z.begin() + n_ / 2);
+        out.bias[0] = -(low + 0.5f * (high - low));
+        send(out);
+    }
+
+    bool send(SplitNode& out) {
+        out.counts.assign(static_cast<size_t>(M_), 0);
+        float z[kMaxArity];
+        out.split = true;
+        for (int c = 0; c < C_; ++c) out.split &= std::isfinite(out.bias[c]);
+        for (int64_t i = 0; i < n_; ++i) {
+            for (int c = 0; c < C_; ++c) z[c] = work_.margins[i * C_ + c] + out.bias[c];
+            work_.part[i] = static_cast<uint8_t>(best_child(z, M_));
+            ++out.counts[work_.part[i]];
+        }
+        for (const int64_t size : out.counts) out.split &= size >= settings_.min_samples_leaf;
+        if (!out.split) return false;
+        int64_t at[kMaxArity] = {};
+        for (int j = 1; j < M_; ++j) at[j] = at[j - 1] + out.counts[j - 1];
+        out.rows.resize(static_cast<size_t>(n_));
+        for (int64_t i = 0; i < n_; ++i) out.rows[at[work_.part[i]]++] = rows_[i];
+        return true;
+    }
+
+    const Data& data_;
+    const ForestSettings& settings_;
+    Workspace& work_;
+    const int M_, C_;
+    const int32_t* rows_ = nullptr;
+    int64_t n_ = 0;
+    uint64_t key_ = 0;
+};
+
+}  // namespace
+
+// The training rows, held once, with the memory of every thread.
+class SketchSplitter {
+  public:
+    SketchSplitter(In1<int64_t> x_indptr, In1<int32_t> x_indices, In1<float> x_data,
+                   In1<float> feature_weights, bool unit_rows, In1<int64_t> y_indptr, In1<int32_t> y_indices,
+                   In1<float> label_weights, int64_t n_features, int arity, int sketch_dim, int rounds,
+                   int64_t sample_rows, int64_t router_weights, double weights_per_row, double max_features,
+                   int64_t min_samples_leaf, int n_threads)
+        : x_indptr_(x_indptr),
+          x_indices_(x_indices),
+          x_data_(x_data),
+          feature_weights_(feature_weights),
+          unit_rows_(unit_rows),
+          y_indptr_(y_indptr),
+          y_indices_(y_indices),
+          label_weights_(label_weights),
+          n_features_(n_features),
+          settings_{arity,          sketch_dim,      rounds,       sample_rows,
+                    router_weights, weights_per_row, max_features, min_samples_leaf} {
+        require(arity >= 2 && arity <= kMaxArity, "arity: 2 to 16");
+        require(sketch_dim >= 1 && rounds >= 1 && sample_rows >= 1 && router_weights >= 1 && n_threads >= 1,
+                "sketch_dim, rounds, sample_rows, router_weights, n_threads: at least 1");
+        require(weights_per_row > 0.0, "weights_per_row: more than 0");
+        require(max_features > 0.0 && max_features <= 1.0, "max_features: more than 0, at most 1");
+        require(min_samples_leaf >= 1, "min_samples_leaf: at least 1");
+        require(x_indices.size() == x_data.size(), "x_indices, x_data: same size");
+        require_indptr(x_indptr, x_data.size());
+        require_indptr(y_indptr, y_indices.size());
+        require(x_indptr.size() == y_indptr.size(), "x_indptr, y_indptr: same rows");
+        require(feature_weights.size() == 0 || static_cast<int64_t>(feature_weights.size()) == n_features,
+                "feature_weights: one a feature, or none");
+        const auto n_labels = static_cast<int64_t>(label_weights.size());
+        for (size_t e = 0; e < x_indices.size(); ++e)
+            require(x_indices.data()[e] >= 0 && x_indices.data()[e] < n_features,
+                    "x_indices: no such feature");
+        for (size_t e = 0; e < y_indices.size(); ++e)
+            require(y_indices.data()[e] >= 0 && y_indices.data()[e] < n_labels, "y_indices: no such label");
+        work_.resize(static_cast<size_t>(n_threads));
+    }
+    SketchSplitter(const SketchSplitter&) = delete;
+
+    // Of the nodes together: (split uint8, router sizes int64, features int32, weights int8 (entries × (arity
+    // - 1)), scale float32, bias float32 (nodes × (arity - 1)), rows int32, counts int64 (nodes × arity)). A
+    // node that is not split has no router and keeps its rows as they were.
+    nb::tuple split(In1<int32_t> rows, In1<int64_t> offsets, In1<uint64_t> keys) {
+        require_indptr(offsets, rows.size());
+        require(offsets.size() == keys.size() + 1, "offsets, keys: one more offset than keys");
+        for (size_t i = 0; i < rows.size(); ++i)
+            require(rows.data()[i] >= 0 && rows.data()[i] < static_cast<int64_t>(x_indptr_.size()) - 1,
+                    "rows: no such row");
+        const size_t n = keys.size(), M = static_cast<size_t>(settings_.arity), C = M - 1;
+        std::unique_ptr<uint8_t[]> split(new uint8_t[n]);
+        std::unique_ptr<int64_t[]> sizes(new int64_t[n]), counts(new int64_t[n * M]());
+        std::unique_ptr<float[]> scale(new float[n]), bias(new float[n * C]());
+        std::unique_ptr<int32_t[]> features, out_rows(new int32_t[rows.size()]);
+        std::unique_ptr<int8_t[]> weights;
+        size_t entries = 0;
+        {
+            nb::gil_scoped_release release;
+            std::vector<SplitNode> nodes = split_all(rows.data(), offsets.data(), keys.data(), n);
+            for (const SplitNode& node : nodes)
+                if (node.split) entries += node.features.size();
+            features.reset(new int32_t[entries]);
+            weights.reset(new int8_t[entries * C]);
+            size_t at = 0;
+            for (size_t i = 0; i < n; ++i) {
+                const SplitNode& node = nodes[i];
+                const int64_t first = offsets.data()[i], last = offsets.data()[i + 1];
+                split[i] = node.split;
+                scale[i] = node.scale;
+                sizes[i] = node.split ? static_cast<int64_t>(node.features.size()) : 0;
+                if (!node.split) {
+                    std::copy(rows.data() + first, rows.data() + last, out_rows.get() + first);
+                    continue;
+                }
+                std::copy(node.rows.begin(), node.rows.end(), out_rows.get() + first);
+                std::copy(node.counts.begin(), node.counts.end(), counts.get() + i * M);
+                std::copy(node.bias.begin(), node.bias.end(), bias.get() + i * C);
+                std::copy(node.features.begin(), node.features.end(), features.get() + at);
+                std::copy(node.weights.begin(), node.weights.end(), weights.get() + at * C);
+                at += node.features.size();
+            }
+        }
+        return nb::make_tuple(to_numpy(std::move(split), n), to_numpy(std::move(sizes), n),
+                              to_numpy(std::move(features), entries),
+                              to_numpy(std::move(weights), entries * C), to_numpy(std::move(scale), n),
+                              to_numpy(std::move(bias), n * C), to_numpy(std::move(out_rows), rows.size()),
+                              to_numpy(std::move(counts), n * M));
+    }
+
+  private:
+    std::vector<SplitNode> split_all(const int32_t* rows, const int64_t* at, const uint64_t* keys, size_t n) {
+        std::vector<SplitNode> nodes(n);
+        // the largest first: what is left for the end is short
+        std::vector<int64_t> order(n);
+        std::iota(order.begin(), order.end(), 0);
+        std::stable_sort(order.begin(), order.end(),
+                         [&](int64_t a, int64_t b) { return at[a + 1] - at[a] > at[b + 1] - at[b]; });
+        const float* feature_weights = feature_weights_.size() ? feature_weights_.data() : nullptr;
+        const Data data{
+            x_indptr_.data(), x_indices_.data(), x_data_.data(),       {feature_weights, unit_rows_},
+            y_indptr_.data(), y_indices_.data(), label_weights_.data()};
+        // small nodes come by the hundred thousand: a task is several of them, the largest spread over the
+        // tasks
+        const auto n_tasks = static_cast<int64_t>(std::min(n, kTasksPerThread * work_.size()));
+        parallel_tasks(n_tasks, static_cast<int>(work_.size()), [&](int64_t task, int thread) {
+            auto& work = work_[thread];
+            if (!work) work = std::make_unique<Workspace>(n_features_, settings_.arity);
+            NodeSplitter splitter(data, settings_, *work);
+            for (auto i = static_cast<size_t>(task); i < n; i += static_cast<size_t>(n_tasks)) {
+                const int64_t node = order[i];
+                nodes[node] = splitter.run(rows + at[node], at[node + 1] - at[node], keys[node]);
+            }
+        });
+        return nodes;
+    }
+
+    static constexpr size_t kTasksPerThread = 256;
+
+    In1<int64_t> x_indptr_;
+    In1<int32_t> x_indices_;
+    In1<float> x_data_, feature_weights_;
+    bool unit_rows_;
+    In1<int64_t> y_indptr_;
+    In1<int32_t> y_indices_;
+    In1<float> label_weights_;
+    int64_t n_features_;
+    ForestSettings settings_;
+    std::vector<std::unique_ptr<Workspace>> work_;
+};
+
+}  // namespace sparseleaf
+
+void bind_forest(nb::module_& m) {
+    using namespace sparseleaf;
+    nb::class_<SketchSplitter>(m, "SketchSplitter")
+        .def(nb::init<In1<int64_t>, In1<int32_t>, In1<float>, In1<float>, bool, In1<int64_t>, In1<int32_t>,
+                      In1<float>, int64_t, int, int, int, int64_t, int64_t, double, double, int64_t, int>(),
+             nb::arg("x_indptr"), nb::arg("x_indices"), nb::arg("x_data"), nb::arg("feature_weights"),
+             nb::arg("unit_rows"), nb::arg("y_indptr"), nb::arg("y_indices"), nb::arg("label_weights"),
+             nb::arg("n_features"), nb::arg("arity"), nb::arg("sketch_dim"), nb::arg("rounds"),
+             nb::arg("sample_rows"), nb::arg("router_weights"), nb::arg("weights_per_row"),
+             nb::arg("max_features"), nb::arg("min_samples_leaf"), nb::arg("n_threads"))
+        .def("split", &SketchSplitter::split, nb::arg("rows"), nb::arg("offsets"), nb::arg("keys"));
+}

@@ -1,0 +1,229 @@
+"""BlendClassifier: several classifiers of the library as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from sparseleaf._arrays import effective_n_jobs
+from sparseleaf.estimators.base import ModelClassifier, encode_known
+from sparseleaf.estimators.parameters import Parameter, check_parameters
+from sparseleaf.estimators.reranking import RerankMixin
+from sparseleaf.model import BlendModel, Model, blend_models
+from sparseleaf.model.blend import PLACES
+from sparseleaf.rerank.fit import all_but, held_out_rows
+from sparseleaf.rerank.weighing import choose_shares, true_candidates
+
+if TYPE_CHECKING:
+    from sparseleaf._arrays import Array, Features
+
+AUTO = "auto"
+
+PARAMETERS: dict[str, Parameter] = {
+    "weights": Parameter(
+        "list", 'One number a classifier; "auto" is chosen on rows held out; None: all alike.'
+    ),
+    "prefit": Parameter("flag", "Whether the classifiers are fitted already."),
+    "n_jobs": Parameter("int", "Threads; None or -1 for all cores.", none=True),
+    "random_state": Parameter("seed", "Seed of which rows are held out."),
+}
+
+
+class BlendClassifier(ModelClassifier):
+    """The weighted mean of several classifiers, over the union of their best labels, as one model in one file.
+
+    What a classifier says of a label is its score by the best score that it has for the row, so that classifiers with
+    different units can be mixed.
+
+    Parameters
+    ----------
+    estimators : sequence of classifiers
+        Of this library.
+    weights : "auto", sequence of float, or None, default="auto"
+        One number a classifier. "auto" takes those of highest mean P@1, P@3 and P@5 on rows held out; None weighs all
+        alike.
+    prefit : bool, default=False
+        Whether the classifiers are fitted already. ``fit`` then takes rows that they have not seen, to choose weights
+        on. Otherwise it trains copies of them; for weights it first trains them without a tenth of the rows, at most
+        4,000, and then again on all.
+    n_jobs : int or None, default=None
+        Threads of prediction; None for all cores.
+    random_state : int, RandomState or None, default=0
+        Seed of which rows are held out.
+
+    Attributes
+    ----------
+    model_ : BlendModel
+    estimators_ : list of fitted classifiers
+    weights_ : float32 array, shape (n_estimators,)
+        Adding up to 1.
+    classes_ : array, shape (n_labels,)
+    n_features_in_ : int
+    """
+
+    method: ClassVar[str] = "blend"
+    parameter_table: ClassVar[dict[str, Parameter]] = PARAMETERS
+    model_kind: ClassVar[type[Model]] = BlendModel
+    model_: BlendModel
+
+    def __init__(
+        self,
+        estimators: Sequence[Any] = (),
+        weights: Any = AUTO,
+        prefit: bool = False,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.estimators = estimators
+        self.weights = weights
+        self.prefit = prefit
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = False
+        return tags
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Train the classifiers and choose the weights; where they are fitted already, choose the weights.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix, shape (n_rows, n_features)
+        y : sparse or dense 0/1 matrix, lists of label names, or one class a row
+
+        Returns
+        -------
+        self
+        """
+        check_parameters(type(self).__name__, self.get_params(deep=False), self.parameter_table)
+        _check_members(self.estimators)
+        weights = self._given_weights()
+        X = self._validate_features(X, reset=True)
+        if y is None:  # in scikit-learn's words
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        seed = self._seed()
+        if self.prefit:
+            fitted = list(self.estimators)
+            for one in fitted:
+                check_is_fitted(one, "model_")
+            judges = (X, y)
+        else:
+            held = np.empty(0, np.int64) if weights is not None else held_out_rows(X.shape[0], seed)
+            seen = all_but(X.shape[0], held)
+            fitted = [clone(one).fit(X[seen], _some(y, seen)) for one in self.estimators]
+            judges = (X[held], _some(y, held))
+        if weights is None:
+            weights = self._chosen_weights(fitted, *judges)
+            if not self.prefit:
+                fitted = [clone(one).fit(X, y) for one in self.estimators]
+        self._adopt_members(fitted, weights, seed)
+        return self
+
+    @property
+    def feature_importances_(self) -> Array:
+        """There are none: members may have different columns."""
+        raise AttributeError("feature_importances_: a blend has none of its own; ask its estimators_.")
+
+    @classmethod
+    def from_model(cls, model: Model) -> Self:
+        """A fitted blend around a model, with its members as estimators."""
+        from sparseleaf.estimators import ESTIMATORS, task_of
+
+        if not isinstance(model, BlendModel):
+            raise ValueError(f"{cls.__name__} wants a blend of models.")
+        members = []
+        for member in model.members:
+            kind = ESTIMATORS.get(member.method, {}).get(task_of(member.target_kind))
+            if kind is None or not issubclass(kind, RerankMixin):
+                raise ValueError(f"a member of unknown method {member.method!r}; update sparseleaf.")
+            members.append(kind.from_model(member))
+        blend = super().from_model(model)
+        blend.estimators = members
+        blend.estimators_ = members
+        return blend
+
+    # --- inside
+
+    def _adopt(self, model: Model) -> None:
+        super()._adopt(model)
+        assert isinstance(model, BlendModel)
+        self.weights_ = model.weights
+
+    def _adopt_members(self, fitted: list[Any], weights: Array, seed: int) -> None:
+        parameters = {"weights": weights.tolist(), "prefit": True, "random_state": seed}
+        self._adopt(self._blended(fitted, weights, parameters))
+        self.estimators_ = fitted
+
+    def _given_weights(self) -> Array | None:
+        """Weights of the user's, adding up to 1; None where they are to be chosen."""
+        if isinstance(self.weights, str):
+            return None
+        count = len(self.estimators)
+        weights = np.full(count, 1 / count) if self.weights is None else np.asarray(self.weights, float)
+        if weights.shape != (count,) or not (np.isfinite(weights).all() and (weights >= 0).all()):
+            raise ValueError(f"weights: found {self.weights!r:.80}; wanted {count} numbers from 0.")
+        if weights.sum() <= 0:
+            raise ValueError("weights: all are 0; wanted one above 0.")
+        whole: Array = weights / weights.sum()
+        return whole
+
+    def _chosen_weights(self, fitted: list[Any], X: Features, y: Any) -> Array:
+        count = len(fitted)
+        model = self._blended(fitted, np.full(count, 1 / count), {})
+        if X.shape[0] == 0:
+            return model.weights
+        truth = encode_known(y, X.shape[0], model.known_labels)
+        sizes, hits, opinions = [], [], []
+        for block, starts, labels, said in model.opinions(X, PLACES, effective_n_jobs(self.n_jobs)):
+            sizes.append(np.diff(starts))
+            hits.append(true_candidates(starts, labels, truth[block]))
+            opinions.append(said)
+        starts = np.concatenate(([0], np.cumsum(np.concatenate(sizes))))
+        return choose_shares(np.concatenate(opinions), starts, np.concatenate(hits))
+
+    def _blended(self, fitted: list[Any], weights: Array, parameters: dict[str, Any]) -> BlendModel:
+        try:
+            models = [one.model_ for one in fitted]
+            return blend_models(models, weights, parameters, self._feature_names())
+        except ValueError as error:
+            raise ValueError(f"estimators: {error}.") from None
+
+
+def blend_fitted(blend: BlendClassifier) -> BlendClassifier:
+    """Make a blend of fitted classifiers with given weights, which needs no rows."""
+    _check_members(blend.estimators)
+    weights = blend._given_weights()
+    assert weights is not None
+    first = blend.estimators[0]
+    blend.n_features_in_ = first.n_features_in_
+    if hasattr(first, "feature_names_in_"):
+        blend.feature_names_in_ = first.feature_names_in_
+    blend._adopt_members(list(blend.estimators), weights, blend._seed())
+    return blend
+
+
+def _check_members(estimators: Any) -> None:
+    if isinstance(estimators, str) or not isinstance(estimators, Sequence) or not len(estimators):
+        raise ValueError(f"estimators: found {estimators!r:.80}; wanted a list of classifiers.")
+    for number, one in enumerate(estimators):
+        if not isinstance(one, RerankMixin):  # which every classifier but a blend is
+            raise ValueError(
+                f"estimators: number {number} is a {type(one).__name__}; wanted classifiers of this library that are"
+                " no blends themselves."
+            )
+
+
+def _some(y: Any, rows: Array) -> Any:
+    """Targets of some rows, in their own form."""
+    if hasattr(y, "iloc"):
+        return y.iloc[rows]
+    if sp.issparse(y) or isinstance(y, np.ndarray):
+        return (sp.csr_matrix(y) if sp.issparse(y) else y)[rows]
+    return [y[row] for row in rows.tolist()]

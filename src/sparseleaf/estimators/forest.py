@@ -1,0 +1,294 @@
+"""SketchForestClassifier: a forest with sketched labels and centroid routers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from sparseleaf._arrays import effective_n_jobs
+from sparseleaf.estimators.parameters import Parameter
+from sparseleaf.estimators.reranking import RERANK_PARAMETERS
+from sparseleaf.estimators.routed import RoutedClassifier
+from sparseleaf.metrics import precision_at_k
+from sparseleaf.model.routed import BEST_ONLY
+from sparseleaf.routed.ensemble import FrozenTree, join_trees
+from sparseleaf.routed.forest import FeatureView, ForestRule, SketchForest, bag
+from sparseleaf.routed.neighbours import DEFAULT_WEIGHT, choose_weight, fit_neighbours
+
+if TYPE_CHECKING:
+    from sparseleaf._arrays import Array, Features
+    from sparseleaf.model import Model, RoutedModel
+    from sparseleaf.model.routed import RoutedTrees
+
+OOB_BLOCK = 4096
+OOB_RANKS = (1, 3, 5)
+
+PARAMETERS: dict[str, Parameter] = {
+    "n_trees": Parameter("int", "Number of trees.", low=1),
+    "arity": Parameter("int", "Children of a node.", low=2, high=16, symbol="M"),
+    "min_samples_leaf": Parameter("int", "Rows a leaf must have.", low=1),
+    "max_depth": Parameter("int", "Levels of a tree below its root; None for any number.", low=0, none=True),
+    "sketch_dim": Parameter("int", "Columns that a node's labels are hashed into.", low=1, high=4096),
+    "label_weight": Parameter(
+        "float", "Labels count by their frequency to the minus this: 0 all alike, 1 by rarity.", low=0, high=4
+    ),
+    "router_weights": Parameter("int", "Features of a router, at most.", low=1),
+    "max_features": Parameter(
+        "float", "Share of the features that a node's router may use.", low=0, high=1, low_open=True
+    ),
+    "bootstrap": Parameter(
+        "flag", "Grow every tree on rows drawn with replacement; gives out-of-bag scores."
+    ),
+    "n_neighbors": Parameter(
+        "int",
+        "Nearest training rows that vote beside the trees, for sparse features; 0 for none.",
+        low=0,
+        high=65536,
+    ),
+    "neighbor_weight": Parameter(
+        "float",
+        'Share of the trees beside the votes; "auto" is chosen on a tenth of the training rows, at most 4,000, which'
+        " the trees then do not see.",
+        low=0,
+        high=1,
+        choices=("auto",),
+    ),
+    "leaf_labels": Parameter(
+        "int", "Labels a leaf keeps, the most frequent; None keeps all.", low=1, none=True
+    ),
+    **RERANK_PARAMETERS,
+    "n_jobs": Parameter(
+        "int", "Threads; None or -1 for all cores. The model does not depend on it.", none=True
+    ),
+    "random_state": Parameter("seed", "Seed of all random draws."),
+    "verbose": Parameter("int", "0 silent, 1 a progress bar on a terminal, 2 a line a tree.", low=0),
+}
+
+
+class SketchForestClassifier(RoutedClassifier):
+    """A forest that routes on sparse features as they are, for targets with very many labels.
+
+    In every node the rows' labels are hashed into a few columns and the rows parted by balanced k-means over these
+    sketches; the router between the parts is the difference of their mean rows, cut to its largest weights, in 8
+    bits. One pass over a node's rows makes its router, whatever the number of labels. A leaf holds, for every label,
+    the share of its rows that have it; the forest averages.
+
+    Sparse rows count as vectors of length 1, and features that are merely there or not by rarity (tf-idf); dense
+    features by their deviation.
+
+    Parameters
+    ----------
+    n_trees : int, default=50
+        Number of trees.
+    arity : int, default=4
+        Children of a node, at most 16.
+    min_samples_leaf : int, default=2
+        Rows a leaf must have.
+    max_depth : int or None, default=None
+        Levels of a tree below its root.
+    sketch_dim : int, default=64
+        Columns that a node's labels are hashed into.
+    label_weight : float, default=0.0
+        Labels count by their frequency to the minus this: 0 makes all alike, 1 is inverse frequency.
+    router_weights : int, default=300
+        Features of a router, at most; a node of few rows has no more than four for each.
+    max_features : float, default=1.0
+        Share of the features that a node's router may use, drawn for every node.
+    bootstrap : bool, default=False
+        Grow every tree on as many rows, drawn with replacement. Those that a tree has not seen give ``oob_score_``.
+    n_neighbors : int, default=50
+        Nearest training rows, by angle, whose labels vote beside the trees; 0 for none. Of sparse features only. The
+        model then holds the training rows, in 8 bits.
+    neighbor_weight : float or "auto", default="auto"
+        Share of the trees beside the votes. "auto" is chosen as ``rerank_weight`` is, and 1, trees alone, leaves the
+        rows out of the model.
+    leaf_labels : int or None, default=100
+        Labels a leaf keeps, the most frequent; None keeps all.
+    rerank : str or None, default="cosine"
+        Scores the forest's candidates anew: see :mod:`sparseleaf.rerank`.
+    rerank_weight : float or "auto", default="auto"
+        Share of the forest in the mix (β). "auto" is chosen on the validation set, or else on a tenth of the training
+        rows, at most 4,000: routers then do not see these, leaves and centroids do.
+    rerank_scale : float or None, default=None
+        How sharply closeness falls (γ).
+    n_jobs : int or None, default=None
+        Threads; None for all cores. The model is the same, to the byte, for any number.
+    random_state : int, RandomState or None, default=0
+        Seed of all random draws.
+    verbose : int, default=0
+        0 is silent, 1 shows a progress bar on a terminal, 2 prints a line a tree.
+
+    Attributes
+    ----------
+    model_ : RoutedModel
+    classes_ : array, shape (n_labels,)
+        Label names, or 0, 1, ….
+    history_ : dict of str to list of float
+        P@1 after every tree, in percent, where there was a validation set.
+    oob_score_ : float
+        P@1 of every row by the trees that have not seen it; with ``bootstrap`` only. NaN where there are none.
+    oob_precision_ : tuple of float
+        P@1, P@3 and P@5 in the same way.
+    neighbor_weight_ : float
+        Share of the trees beside the votes; 1 where no rows vote.
+    rerank_weight_ : float or None
+        The weight in use.
+    n_features_in_ : int
+    """
+
+    method: ClassVar[str] = "forest"
+    parameter_table: ClassVar[dict[str, Parameter]] = PARAMETERS
+    send_above: ClassVar[float] = BEST_ONLY
+    small_routers: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        n_trees: int = 50,
+        arity: int = 4,
+        min_samples_leaf: int = 2,
+        max_depth: int | None = None,
+        sketch_dim: int = 64,
+        label_weight: float = 0.0,
+        router_weights: int = 300,
+        max_features: float = 1.0,
+        bootstrap: bool = False,
+        n_neighbors: int = 50,
+        neighbor_weight: float | str = "auto",
+        leaf_labels: int | None = 100,
+        rerank: str | None = "cosine",
+        rerank_weight: float | str = "auto",
+        rerank_scale: float | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+        verbose: int = 0,
+    ) -> None:
+        self.n_trees = n_trees
+        self.arity = arity
+        self.min_samples_leaf = min_samples_leaf
+        self.max_depth = max_depth
+        self.sketch_dim = sketch_dim
+        self.label_weight = label_weight
+        self.router_weights = router_weights
+        self.max_features = max_features
+        self.bootstrap = bootstrap
+        self.n_neighbors = n_neighbors
+        self.neighbor_weight = neighbor_weight
+        self.leaf_labels = leaf_labels
+        self.rerank = rerank
+        self.rerank_weight = rerank_weight
+        self.rerank_scale = rerank_scale
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @property
+    def score_threshold(self) -> float:  # type: ignore[override]
+        """Scores are rates: what half the rows of a leaf have."""
+        return 0.5
+
+    # --- inside
+
+    def _trees(
+        self, X: Features, Y: sp.csr_matrix, seen: Array, seed: int, n_jobs: int, first: int
+    ) -> Iterator[FrozenTree]:
+        rule = ForestRule(
+            self.arity,
+            self.min_samples_leaf,
+            self.max_depth,
+            self.sketch_dim,
+            self.label_weight,
+            self.router_weights,
+            self.max_features,
+        )
+        forest = SketchForest(X, Y, self._view, rule, n_jobs)
+
+        def root(tree: int) -> Array:
+            return bag(seen, seed, tree) if self.bootstrap else seen
+
+        return forest.trees(root, self.n_trees, seed, first)
+
+    def _prepare(self, X: Features) -> None:
+        self._view = FeatureView.of(X)
+
+    def _wants_held(self, X: Features) -> bool:
+        return self._votes(X) and self.neighbor_weight == "auto"
+
+    def _votes(self, X: Features) -> bool:
+        return self.n_neighbors > 0 and sp.issparse(X)
+
+    def _with_votes(
+        self,
+        model: RoutedModel,
+        X: Features,
+        Y: sp.csr_matrix,
+        seen: Array,
+        judges: tuple[Features, sp.csr_matrix],
+        n_jobs: int,
+    ) -> RoutedModel:
+        if not self._votes(X):
+            return model
+        if len(seen) < X.shape[0]:
+            X, Y = X[seen], Y[seen]
+        votes = fit_neighbours(X, Y, self._view.weights, self.n_neighbors, DEFAULT_WEIGHT)
+        weight = self.neighbor_weight
+        if weight == "auto":
+            judge = sp.csr_matrix(judges[0])
+            weight = choose_weight(votes, judge, judges[1], model.tree_scores(judge, None, n_jobs), n_jobs)
+        return replace(model, neighbours=None if weight == 1 else replace(votes, weight=float(weight)))
+
+    def _with_all_votes(self, model: RoutedModel, X: Features, Y: sp.csr_matrix) -> RoutedModel:
+        if model.neighbours is None:
+            return model
+        votes = fit_neighbours(X, Y, self._view.weights, self.n_neighbors, model.neighbours.weight)
+        return replace(model, neighbours=votes)
+
+    def _adopt(self, model: Model) -> None:
+        super()._adopt(model)
+        votes = self.model_.neighbours
+        self.neighbor_weight_ = 1.0 if votes is None else votes.weight
+
+    def _join(self, trees: Sequence[FrozenTree]) -> RoutedTrees:
+        return join_trees(
+            trees,
+            self.send_above,
+            self.leaf_labels,
+            feature_weights=self._view.weights,
+            unit_rows=self._view.unit_rows,
+        )
+
+    def _finish(self, X: Features, Y: sp.csr_matrix, seen: Array) -> None:
+        if self.bootstrap:
+            self._score_out_of_bag(X, Y, seen)
+
+    def _score_out_of_bag(self, X: Features, Y: sp.csr_matrix, seen: Array) -> None:
+        """Every row by the trees whose bags it was not in; rows held out are in all leaves and do not count."""
+        model, seed, n_jobs = (
+            self.model_,
+            self.model_.parameters["random_state"],
+            effective_n_jobs(self.n_jobs),
+        )
+        in_bag = np.ones((X.shape[0], model.n_trees), bool)
+        in_bag[seen] = False
+        for tree in range(model.n_trees):
+            in_bag[bag(seen, seed, tree), tree] = True
+        trees = model.trees
+        leaf_vectors = sp.csr_matrix(
+            (trees.leaf_values, trees.leaf_labels.astype(np.int32), trees.leaf_indptr),
+            shape=(len(trees.leaf_indptr) - 1, model.n_labels),
+        )
+        sums, judged = np.zeros(len(OOB_RANKS)), 0
+        for begin in range(0, X.shape[0], OOB_BLOCK):
+            block = slice(begin, min(X.shape[0], begin + OOB_BLOCK))
+            reached = model.leaves(X[block], n_jobs)  # one leaf in every tree
+            reached.data = (~in_bag[block]).astype(np.float32).ravel()
+            rows = np.flatnonzero(~in_bag[block].all(axis=1))
+            if len(rows):
+                scores = sp.csr_matrix(reached[rows] @ leaf_vectors)
+                sums += len(rows) * np.array([precision_at_k(Y[block][rows], scores, k) for k in OOB_RANKS])
+                judged += len(rows)
+        self.oob_precision_ = tuple((sums / judged).tolist() if judged else [float("nan")] * len(OOB_RANKS))
+        self.oob_score_ = self.oob_precision_[0]

@@ -1,0 +1,222 @@
+"""Re-ranking that learns: what trees, centroids, linear models and neighbours say of a candidate, weighed.
+
+In: a row's best labels and their scores from the trees. Out: these and the labels of the row's neighbours, with new
+scores from 0 to 1. ``"linear"`` is a weighted mean of four opinions; ``"boosted"`` asks boosted trees.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import expit
+from sklearn.preprocessing import normalize
+
+from sparseleaf import _kernels
+from sparseleaf.rerank.centroids import weighted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sparseleaf._arrays import Array, Features
+    from sparseleaf.model.model import Model
+    from sparseleaf.rerank.centroids import CentroidRerank
+    from sparseleaf.rerank.linear import LinearModels
+    from sparseleaf.rerank.neighbours import Neighbours
+
+LEARNED = ("linear", "boosted")
+
+COLUMNS = ("score", "relative score", "log place", "votes", "sharp votes", "relative votes", "nearest", "voters",
+           "cosine", "margin", "log rows")  # fmt: skip
+"""What is known of a candidate. The first eight are the kernel's: the trees' score, also by the row's best, and its
+place; Σ c and Σ c³ over the neighbours that have the label, the latter also by the row's largest, the largest c, and
+how many they are. Then the cosine with the label's centroid, the margin of its linear model, and its training rows."""
+
+OPINIONS = ("trees", "cosine", "margin", "votes")
+"""What the weighted mean is of, each from 0 to 1."""
+
+STEEPNESS = 3.0
+"""A margin m counts as 1 / (1 + exp(-3 m))."""
+
+PLACES = 100
+"""Labels of the trees that are candidates."""
+
+BLOCK_ROWS = 4096
+
+FEW = 1000
+"""Candidates that one thread weighs."""
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Candidates of some rows, rising by label within a row.
+
+    Attributes
+    ----------
+    starts : int64 array, shape (n_rows + 1,)
+    labels : int32 array, shape (n_candidates,)
+    table : float32 array, shape (n_candidates, columns)
+    """
+
+    starts: Array
+    labels: Array
+    table: Array
+
+    def opinions(self) -> Array:
+        """The four opinions of every candidate: (n_candidates, 4)."""
+        columns = dict(zip(COLUMNS, self.table.T, strict=True))
+        return np.stack(
+            [
+                np.clip(columns["relative score"], 0, 1),
+                np.clip(columns["cosine"], 0, 1),
+                expit(np.float32(STEEPNESS) * columns["margin"]),
+                columns["relative votes"],
+            ],
+            axis=1,
+        )
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All that is known of the labels besides the trees.
+
+    Attributes
+    ----------
+    centroids : CentroidRerank
+        By angle, with a weight of 0: the cosine alone.
+    linear : LinearModels or None
+        None while these are being trained.
+    neighbours : Neighbours or None
+    label_counts : int array, shape (n_labels,)
+        Rows of every label.
+    """
+
+    centroids: CentroidRerank
+    linear: LinearModels | None
+    neighbours: Neighbours | None
+    label_counts: Array
+
+    def unit_rows(self, X: Features) -> sp.csr_matrix:
+        """Rows as all of it sees them."""
+        rows = weighted(
+            sp.csr_matrix(X, dtype=np.float64), self.centroids.feature_weights
+        )  # squares must fit
+        return sp.csr_matrix(normalize(rows, copy=False), dtype=np.float32)
+
+    def candidates(
+        self, X: Features, labels: Array, scores: Array, n_jobs: int, own: Array | None = None
+    ) -> Candidates:
+        """Candidates from the trees' (labels, scores), both (n_rows, places), -1 for none.
+
+        ``own`` tells which of the indexed rows each row is itself.
+        """
+        rows = self.unit_rows(X)
+        theirs = (np.zeros(1, np.int64), np.empty(0, np.int32))
+        found, cosines = np.empty((rows.shape[0], 0), np.int32), np.empty((rows.shape[0], 0), np.float32)
+        if self.neighbours is not None:
+            found, cosines = self.neighbours.nearest(rows, own, n_jobs)
+            theirs = self.neighbours.label_lists
+        starts, joined, flat = _kernels.join_candidates(
+            np.ascontiguousarray(labels, np.int32),
+            np.ascontiguousarray(scores, np.float32),
+            found,
+            cosines,
+            *theirs,
+            len(COLUMNS),
+            n_jobs,
+        )
+        table = flat.reshape(-1, len(COLUMNS))
+        if self.linear is not None:
+            cosine = self.centroids.rescored(X, starts, joined, np.zeros(len(joined)), n_jobs)
+            table[:, COLUMNS.index("cosine")] = cosine
+            table[:, COLUMNS.index("margin")] = self.linear.margins(rows, starts, joined, n_jobs)
+            table[:, COLUMNS.index("log rows")] = np.log1p(self.label_counts[joined])
+        return Candidates(starts, joined, table)
+
+
+@dataclass(frozen=True)
+class LearnedRerank:
+    """The stage: evidence, and how it is weighed.
+
+    Attributes
+    ----------
+    mix : "linear" or "boosted"
+    evidence : Evidence
+    shares : float32 array, shape (4,), or empty
+        Of the ``OPINIONS``, where the mix is linear.
+    booster : Model or None
+        Trees over the ``COLUMNS``, where it is boosted.
+    """
+
+    mix: str
+    evidence: Evidence
+    shares: Array
+    booster: Model | None
+
+    @property
+    def weight(self) -> float | None:
+        """Share of the trees, where there is such a number."""
+        return float(self.shares[0]) if self.mix == "linear" else None
+
+    @property
+    def scale(self) -> None:
+        """Closeness has its own scale here."""
+        return
+
+    @property
+    def places(self) -> int:
+        """Labels of the trees that it looks at."""
+        return PLACES
+
+    def weigh(self, candidates: Candidates, n_jobs: int) -> Array:
+        """Scores from 0 to 1."""
+        if self.booster is None:
+            mixed: Array = candidates.opinions() @ self.shares
+            return mixed
+        threads = n_jobs if len(candidates.labels) > FEW else 1  # waking others costs more than it saves
+        # never quite 0, which is the score of all other labels
+        scores: Array = np.maximum(expit(self.booster.dense(candidates.table, None, threads)[:, 0]), 1e-30)
+        return scores
+
+    def topk(self, X: Features, labels: Array, scores: Array, k: int, n_jobs: int) -> tuple[Array, Array]:
+        """The k best of each row's candidates, the trees' being (labels, scores), by their new scores."""
+        best = np.full((labels.shape[0], k), -1, np.int32)
+        ranked = np.full((labels.shape[0], k), -np.inf, np.float32)
+        for block, candidates in self._blocks(X, labels, scores, n_jobs):
+            best[block], ranked[block] = topk_of(
+                candidates.starts, candidates.labels, self.weigh(candidates, n_jobs), k
+            )
+        return best, ranked
+
+    def scores(self, X: Features, labels: Array, scores: Array, n_jobs: int) -> sp.csr_matrix:
+        """Scores of all candidates as a CSR matrix."""
+        n_labels = len(self.evidence.label_counts)
+        parts = [sp.csr_matrix((0, n_labels), dtype=np.float32)]
+        for _, candidates in self._blocks(X, labels, scores, n_jobs):
+            new = self.weigh(candidates, n_jobs).astype(np.float32)
+            shape = (len(candidates.starts) - 1, n_labels)
+            parts.append(sp.csr_matrix((new, candidates.labels, candidates.starts), shape=shape))
+        return sp.vstack(parts, "csr")
+
+    def _blocks(
+        self, X: Features, labels: Array, scores: Array, n_jobs: int
+    ) -> Iterator[tuple[slice, Candidates]]:
+        for begin in range(0, labels.shape[0], BLOCK_ROWS):
+            block = slice(begin, begin + BLOCK_ROWS)
+            rows = X if labels.shape[0] <= BLOCK_ROWS else X[block]
+            yield block, self.evidence.candidates(rows, labels[block], scores[block], n_jobs)
+
+
+def topk_of(starts: Array, labels: Array, scores: Array, k: int) -> tuple[Array, Array]:
+    """The k best of lists that rise by label, as arrays (n_lists, k); equal scores go to the lower label."""
+    sizes = np.diff(starts)
+    width = max(k, int(sizes.max(initial=0)))
+    held = np.arange(width) < sizes[:, None]
+    padded = np.full(held.shape, -np.inf, np.float32)
+    padded[held] = scores
+    order = np.argsort(-padded, axis=1, kind="stable")[:, :k]
+    names = np.full(held.shape, -1, np.int32)
+    names[held] = labels
+    return np.take_along_axis(names, order, 1), np.take_along_axis(padded, order, 1)

@@ -1,0 +1,91 @@
+"""How the opinions of a learned stage are weighed, fitted on rows that neither trees nor evidence have seen."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+    from sparseleaf._arrays import Array
+    from sparseleaf.model.model import Model
+    from sparseleaf.rerank.learned import Candidates
+
+COARSE = 4
+"""Shares are first tried as multiples of a quarter."""
+
+STEPS = (0.1, 0.05)
+"""Then moved from one opinion to another by these, as long as it helps."""
+
+BOOSTER: dict[str, Any] = {
+    "n_trees": 150, "learning_rate": 0.1, "max_leaves": 8, "min_samples_leaf": 50, "places": 10,
+}  # fmt: skip
+"""The boosted trees over candidates."""
+
+
+def true_candidates(starts: Array, labels: Array, Y: sp.csr_matrix) -> Array:
+    """Whether row i has the label, for every candidate ``labels[starts[i]:starts[i + 1]]``."""
+    width = np.int64(max(1, Y.shape[1]))
+    own = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr)) * width + Y.indices
+    row = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    truth: Array = np.isin(row * width + labels, own)
+    return truth
+
+
+def choose_shares(opinions: Array, starts: Array, truth: Array, trees: float | None = None) -> Array:
+    """Shares of the opinions, adding up to 1, of highest mean P@1, P@3 and P@5; ``trees`` fixes the first."""
+    width = opinions.shape[1]
+    sizes = np.diff(starts)
+    held = np.arange(max(5, int(sizes.max(initial=0)))) < sizes[:, None]
+    table = np.full((*held.shape, width), -1, np.float32)  # below all that are there
+    table[held] = opinions
+    hits = np.zeros(held.shape, bool)
+    hits[held] = truth
+
+    def worth(shares: Array) -> float:
+        scores = table @ shares
+        best = np.argpartition(-scores, 4, axis=1)[:, :5]
+        order = np.argsort(-np.take_along_axis(scores, best, 1), axis=1, kind="stable")
+        found = np.take_along_axis(hits, np.take_along_axis(best, order, 1), 1).sum(axis=0)
+        return float(sum(found[:k].sum() / k for k in (1, 3, 5)))
+
+    def whole(shares: Array) -> Array:
+        if trees is not None:
+            rest = shares[1:].sum()
+            shares = np.concatenate(
+                ([trees], (1 - trees) * (shares[1:] / rest if rest else np.full(width - 1, 1 / (width - 1))))
+            )
+        return shares.astype(np.float32)
+
+    grid = [
+        np.diff((-1, *bars, COARSE + width - 1)) - 1
+        for bars in itertools.combinations(range(COARSE + width - 1), width - 1)
+    ]
+    found = [whole(parts / COARSE) for parts in reversed(grid)]  # the trees' say is the larger, in a tie
+    best = max(found, key=worth)
+    for step in STEPS:
+        moved = True
+        while moved:
+            moved, value = False, worth(best)
+            for giver, taker in itertools.permutations(range(width), 2):
+                part = min(step, float(best[giver]))
+                if part < 1e-6 or (trees is not None and 0 in (giver, taker)):
+                    continue
+                other = best.copy()
+                other[giver] -= part
+                other[taker] += part
+                if worth(other) > value:
+                    best, value, moved = other, worth(other), True
+    return best
+
+
+def fit_booster(candidates: Candidates, truth: Array, seed: int, n_jobs: int) -> Model:
+    """Boosted trees over the columns of candidates: LambdaMART, whose queries are the rows."""
+    from sparseleaf.estimators.ranker import GBDTRanker  # it is above this: estimators end with the stage
+
+    sizes = np.diff(candidates.starts)
+    booster = GBDTRanker(**BOOSTER, random_state=seed, n_jobs=n_jobs)
+    return booster.fit(candidates.table, truth.astype(np.int64), group=sizes[sizes > 0]).model_

@@ -1,0 +1,183 @@
+"""Kernels of learned re-ranking against slow twins: linear models, neighbours, joined candidates."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import naive_rerank as naive
+from sparseleaf import _kernels
+from sparseleaf._arrays import csr_parts
+
+
+def rows_of(n, d, seed, density=0.5):
+    rng = np.random.default_rng(seed)
+    X = (rng.random((n, d)) * (rng.random((n, d)) < density)).astype(np.float32)
+    return X, csr_parts(sp.csr_matrix(X))
+
+
+def solve(parts, d, starts, examples, sides, **given):
+    how = {
+        "cost": 1.0,
+        "epochs": 2000,
+        "tolerance": 1e-6,
+        "prune": 0.0,
+        "most": 1000,
+        "seed": 3,
+        "n_threads": 1,
+    }
+    examples, sides = np.asarray(examples, np.int32), np.asarray(sides, np.int8)
+    return _kernels.fit_linear(*parts, d, np.asarray(starts, np.int64), examples, sides, **how | given)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 1000), st.sampled_from([0.1, 1.0, 5.0]))
+def test_linear_models_minimise_the_objective(seed, cost):
+    X, parts = rows_of(12, 5, seed)
+    rng = np.random.default_rng(seed)
+    lists = [np.sort(rng.choice(12, size, replace=False)) for size in (12, 5, 0, 1)]
+    sides = [rng.choice([-1, 1], len(rows)) for rows in lists]
+    starts = np.cumsum([0, *map(len, lists)])
+    indptr, features, weights, bias = solve(
+        parts, 5, starts, np.concatenate(lists), np.concatenate(sides), cost=cost
+    )
+    dense = sp.csr_matrix((weights, features, indptr), shape=(4, 5)).toarray()
+    for label, (rows, side) in enumerate(zip(lists, sides, strict=True)):
+        w, b = naive.fit_linear(X[rows], side, cost)
+        wanted = naive.linear_objective(w, b, X[rows], side, cost)
+        found = naive.linear_objective(dense[label], bias[label], X[rows], side, cost)
+        assert found == pytest.approx(wanted, rel=1e-3, abs=1e-5)
+        assert np.append(dense[label], bias[label]) == pytest.approx(np.append(w, b), abs=2e-2)
+
+
+def test_a_linear_model_by_hand():
+    # one row x = 1 with y = 1 and a bias: the dual α minimises α²·(2 + 1/(2C))/2 − α, so α = 1/2.5 for C = 1
+    parts = csr_parts(sp.csr_matrix(np.ones((1, 1), np.float32)))
+    _, _, weights, bias = solve(parts, 1, [0, 1], [0], [1])
+    assert weights.tolist() == pytest.approx([0.4])
+    assert bias.tolist() == pytest.approx([0.4])
+
+
+def test_small_weights_are_dropped_and_the_largest_kept():
+    X, parts = rows_of(40, 20, 1)
+    sides = np.where(X[:, 3] > 0.2, 1, -1)
+    full = solve(parts, 20, [0, 40], np.arange(40), sides)
+    cut = solve(parts, 20, [0, 40], np.arange(40), sides, prune=0.3)
+    few = solve(parts, 20, [0, 40], np.arange(40), sides, most=4)
+    assert 0 < len(cut[1]) < len(full[1])
+    assert cut[1].tolist() == full[1][np.abs(full[2]) >= 0.3].tolist()
+    assert sorted(np.abs(few[2])) == pytest.approx(sorted(np.abs(full[2]))[-4:])
+    assert (np.diff(few[1]) > 0).all()
+
+
+def test_linear_models_do_not_depend_on_threads():
+    _, parts = rows_of(60, 15, 2)
+    rng = np.random.default_rng(0)
+    starts = np.arange(31) * 20
+    examples, sides = rng.integers(0, 60, 600), rng.choice([-1, 1], 600)
+    one, more = (solve(parts, 15, starts, examples, sides, epochs=5, n_threads=n) for n in (1, 4))
+    assert all(np.array_equal(a, b) for a, b in zip(one, more, strict=True))
+
+
+@pytest.mark.parametrize(("change", "match"), [
+    ({"examples": [9]}, "no such row"), ({"sides": [0]}, "1 or -1"), ({"cost": 0.0}, "cost"),
+    ({"starts": [0, 2]}, "indptr"), ({"d": 1}, "no such feature"), ({"epochs": 0}, "epochs"),
+])  # fmt: skip
+def test_bad_arrays_of_linear_models_are_refused(change, match):
+    parts = csr_parts(sp.csr_matrix(np.ones((2, 3), np.float32)))
+    given = {"d": 3, "starts": [0, 1], "examples": [0], "sides": [1]} | change
+    with pytest.raises(ValueError, match=match):
+        solve(parts, given.pop("d"), given.pop("starts"), given.pop("examples"), given.pop("sides"), **given)
+
+
+def look_up(X, queries, k, own=None, n_threads=1):
+    postings = sp.csr_matrix(X.T)
+    postings.sort_indices()
+    index = _kernels.PostingIndex(*csr_parts(postings), X.shape[0])
+    n = queries.shape[0]
+    found, products = np.empty((n, k), np.int32), np.empty((n, k), np.float32)
+    itself = np.full(n, -1, np.int32) if own is None else np.asarray(own, np.int32)
+    index.nearest(*csr_parts(sp.csr_matrix(queries)), itself, found, products, n_threads)
+    return found, products
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 1000), st.integers(1, 300), st.integers(1, 9))
+def test_neighbours_are_the_rows_of_largest_product(seed, n, k):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 3, (n, 6)).astype(np.float32)  # small integers: ties, and exact sums
+    queries = X[: min(n, 8)]
+    own = np.where(rng.random(len(queries)) < 0.5, np.arange(len(queries)), -1)
+    found, products = look_up(X, queries, k, own)
+    for i, x in enumerate(queries):
+        rows, wanted = naive.nearest(X, x, k, own[i])
+        assert found[i].tolist() == rows.tolist()
+        assert products[i].tolist() == wanted.tolist()
+    again = look_up(X, queries, k, own, n_threads=3)
+    assert np.array_equal(found, again[0])
+
+
+def test_bad_postings_are_refused():
+    one = np.array([0, 1]), np.array([0], np.int32), np.ones(1, np.float32)
+    with pytest.raises(ValueError, match="no such row"):
+        _kernels.PostingIndex(*one, 0)
+    with pytest.raises(ValueError, match="finite"):
+        _kernels.PostingIndex(one[0], one[1], np.array([np.inf], np.float32), 1)
+    index = _kernels.PostingIndex(*one, 1)
+    out = np.empty((1, 2), np.int32), np.empty((1, 2), np.float32)
+    with pytest.raises(ValueError, match="a feature that the model does not have"):
+        index.nearest(*csr_parts(sp.csr_matrix(np.ones((1, 2)))), np.zeros(1, np.int32), *out, 1)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 1000), st.integers(0, 5), st.integers(0, 6))
+def test_joined_candidates_are_the_twins(seed, places, k):
+    rng = np.random.default_rng(seed)
+    lists = [np.sort(rng.choice(9, rng.integers(0, 4), replace=False)) for _ in range(7)]
+    indptr = np.cumsum([0, *map(len, lists)])
+    theirs = np.concatenate([np.empty(0, int), *lists]).astype(np.int32)
+    labels = np.stack([rng.permutation(9)[:places] for _ in range(5)]).astype(np.int32)
+    labels[rng.random(labels.shape) < 0.2] = -1
+    scores = rng.normal(size=labels.shape).astype(np.float32)
+    found = rng.integers(-1, 7, (5, k)).astype(np.int32)
+    closeness = rng.random((5, k)).astype(np.float32)
+    for n_threads in (1, 3):
+        starts, joined, flat = _kernels.join_candidates(
+            labels, scores, found, closeness, indptr, theirs, 10, n_threads
+        )
+        table = flat.reshape(-1, 10)
+        assert (table[:, 8:] == 0).all()
+        for i in range(5):
+            own = slice(starts[i], starts[i + 1])
+            wanted = naive.join(labels[i], scores[i], found[i], closeness[i], lists)
+            assert joined[own].tolist() == sorted(wanted)
+            for label, line in zip(joined[own], table[own], strict=True):
+                assert line[:8] == pytest.approx(wanted[int(label)], rel=1e-4, abs=1e-5)
+
+
+def test_bad_candidates_are_refused():
+    labels, scores = np.zeros((1, 1), np.int32), np.zeros((1, 1), np.float32)
+    theirs = np.array([0, 1]), np.zeros(1, np.int32)
+    with pytest.raises(ValueError, match="no such row"):
+        _kernels.join_candidates(labels, scores, np.ones((1, 1), np.int32), scores, *theirs, 8, 1)
+    with pytest.raises(ValueError, match="width"):
+        _kernels.join_candidates(labels, scores, labels, scores, *theirs, 7, 1)
+    with pytest.raises(ValueError, match="found, closeness"):
+        _kernels.join_candidates(labels, scores, labels, np.zeros((1, 2), np.float32), *theirs, 8, 1)
+
+
+def test_products_with_label_vectors():
+    X, parts = rows_of(150, 12, 3)
+    W, vectors = rows_of(7, 12, 4)
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 7, 450).astype(np.int32)
+    starts = np.sort(np.append(rng.integers(0, 451, 149), [0, 450]))
+    row = np.repeat(np.arange(150), np.diff(starts))
+    kernel = _kernels.LabelVectors(*vectors, 12)
+    for n_threads in (1, 3):
+        out = np.empty(450, np.float32)
+        kernel.products(*parts, starts, labels, out, n_threads)
+        assert out == pytest.approx((X[row] * W[labels]).sum(axis=1), rel=1e-5, abs=1e-6)
+    with pytest.raises(ValueError, match="no such label"):
+        kernel.products(*parts, starts, labels + 1, out, 1)

@@ -1,0 +1,149 @@
+"""Files with learned re-ranking and blends from strangers: refused with a sentence, never walked."""
+
+import json
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
+
+from sparseleaf import BlendClassifier, LdSMClassifier, ModelFileError, SparseGBDTClassifier, load
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("files")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 5)).astype(np.float32)
+    Y = sp.csr_matrix(X @ rng.normal(size=(5, 6)) > 1)
+    trees = LdSMClassifier(n_trees=2, max_nodes=8)
+    LdSMClassifier(n_trees=2, max_nodes=8, rerank="linear").fit(X, Y).save(path / "linear")
+    LdSMClassifier(n_trees=2, max_nodes=8, rerank="boosted").fit(X, Y).save(path / "boosted")
+    BlendClassifier([trees, SparseGBDTClassifier(n_trees=2)], weights=[1, 3]).fit(X, Y).save(path / "blend")
+    return path
+
+
+def edit(path, target, change=None, change_header=None):
+    tensors = {name: array.copy() for name, array in load_file(path).items()}
+    with safe_open(path, framework="np") as file:
+        header = json.loads(file.metadata()["sparseleaf"])
+    if change is not None:
+        change(tensors)
+    if change_header is not None:
+        change_header(header)
+    save_file(tensors, target, {"sparseleaf": json.dumps(header)})
+    return load(target)
+
+
+def put(name, value):
+    def change(tensors):
+        assert name in tensors
+        tensors[name] = value(tensors[name])
+
+    return change
+
+
+def first(number):
+    def value(tensor):
+        tensor.flat[0] = number
+        return tensor
+
+    return value
+
+
+def wide(number):
+    return lambda tensor: first(number)(tensor.astype(np.uint32))
+
+
+@pytest.mark.parametrize(("name", "tensor", "value", "match"), [
+    ("linear", "rerank.mix", lambda t: np.array([9], np.uint8), "mix: wanted one number below 5"),
+    ("linear", "rerank.mix", lambda t: np.array([1], np.uint8), "unknown tensor"),
+    ("linear", "rerank.mix", lambda t: np.array([4], np.uint8), "rerank.booster.base_score' is missing"),
+    ("linear", "rerank.shares", lambda t: t[:3], "shares: wanted 4 numbers"),
+    ("linear", "rerank.shares", first(np.nan), "shares: wanted 4 numbers"),
+    ("linear", "rerank.shares", first(-1), "shares: wanted 4 numbers"),
+    ("linear", "rerank.label_counts", lambda t: t[:5], "label_counts and linear.bias"),
+    ("linear", "rerank.linear.bias", first(np.inf), "linear.bias: must be finite"),
+    ("linear", "rerank.linear.sizes", lambda t: t[:5], "linear.sizes: found 5; wanted 6"),
+    ("linear", "rerank.linear.steps", wide(2**31), "an index that does not exist"),
+    ("linear", "rerank.linear.values", lambda t: t[1:], "linear.values: found"),
+    ("linear", "rerank.linear.value_scale", first(np.nan), "finite"),
+    ("linear", "rerank.neighbours.sizes", lambda t: t[:4], "neighbours.sizes: found 4; wanted 5"),
+    ("linear", "rerank.neighbours.steps", wide(90), "an index that does not exist"),
+    ("linear", "rerank.neighbours.value_scale", first(np.inf), "finite"),
+    ("linear", "rerank.neighbours.label_sizes", lambda t: t[:-1], "sizes must add up|does not exist|found"),
+    ("linear", "rerank.neighbours.label_steps", wide(6), "an index that does not exist"),
+    ("boosted", "rerank.booster.base_score", lambda t: np.zeros(2, np.float32), "wanted one finite number"),
+    ("boosted", "rerank.booster.base_score", first(np.nan), "wanted one finite number"),
+    ("boosted", "rerank.booster.feature", wide(99), "rerank"),
+    ("boosted", "rerank.booster.feature_gain", first(np.inf), "feature_gain: must be finite"),
+    ("boosted", "rerank.booster.feature_gain", lambda t: t[1:], "feature_gain has 10 numbers; wanted 11"),
+    ("boosted", "rerank.booster.n_nodes", first(4), "n_nodes must be odd"),
+    ("blend", "blend.weights", first(-1), "weights: wanted numbers from 0"),
+    ("blend", "blend.weights", first(np.nan), "weights: wanted numbers from 0"),
+    ("blend", "blend.weights", lambda t: t[:1], "'members' is not a list of 1"),
+    ("blend", "blend.0.label_counts", lambda t: t[:2], "member 0: label_counts has 2"),
+    ("blend", "blend.1.trees.feature", wide(99), "member 1"),
+])  # fmt: skip
+def test_tensors_that_lie(folder, tmp_path, name, tensor, value, match):
+    with pytest.raises(ModelFileError, match=match):
+        edit(folder / name, tmp_path / "m", put(tensor, value))
+
+
+@pytest.mark.parametrize("name", ["linear", "boosted", "blend"])
+def test_no_tensor_may_be_missing_or_too_many(folder, tmp_path, name):
+    optional = {"rerank.neighbours.sizes"}
+    for tensor in load_file(folder / name):
+        if tensor.endswith(("cover", "leaf_sizes")) or tensor in optional:
+            continue
+        with pytest.raises(ModelFileError):
+            edit(folder / name, tmp_path / "m", lambda t, gone=tensor: t.pop(gone))
+    with pytest.raises(ModelFileError, match="unknown tensor"):
+        edit(folder / name, tmp_path / "m", lambda t: t.update(more=np.zeros(1, np.float32)))
+
+
+@pytest.mark.parametrize(("change", "match"), [
+    (lambda h: h.update(members=3), "'members' is not a list"),
+    (lambda h: h.update(members=[]), "'members' is not a list"),
+    (lambda h: h.update(members=[1, 2]), "member 0: its header is not a JSON object"),
+    (lambda h: h["members"][1].update(n_labels=7), "member 1: n_labels is 7; wanted 6"),
+    (lambda h: h["members"][1].pop("method"), "member 1: metadata 'method'"),
+    (lambda h: h["members"][1].update(method="blend"), "member 1: |unknown method"),
+    (lambda h: h["members"][0].update(method="gbdt-sparse"), "trees of another kind"),
+    (lambda h: h["members"][0].update(method="rank"), "a member of unknown method 'rank'"),
+    (lambda h: h["members"][0]["parameters"].update(n_trees=-1), "n_trees=-1 is not allowed"),
+    (lambda h: h.update(method="ldsm"), "label_counts' is missing"),
+    (lambda h: h["parameters"].update(weights="odd"), "weights='odd' is not allowed"),
+    (lambda h: h.pop("members"), "'members' is not a list"),
+])  # fmt: skip
+def test_blend_headers_that_lie(folder, tmp_path, change, match):
+    with pytest.raises(ModelFileError, match=match):
+        edit(folder / "blend", tmp_path / "m", change_header=change)
+
+
+def test_what_was_not_changed_is_read(folder, tmp_path):
+    X = np.random.default_rng(1).normal(size=(9, 5)).astype(np.float32)
+    for name in ("linear", "boosted", "blend"):
+        found = edit(folder / name, tmp_path / "m").predict_topk(X, 3)
+        assert all(
+            np.array_equal(a, b) for a, b in zip(found, load(folder / name).predict_topk(X, 3), strict=True)
+        )
+
+
+def test_wide_steps_are_stored_in_16_bits_and_leaps(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = np.zeros((200, 90_000), np.float32)
+    rows[:, :12] = rng.random((200, 12)) < 0.4
+    rows[:, -1] = rng.random(200) < 0.5
+    X, Y = sp.csr_matrix(rows), sp.csr_matrix(np.eye(5, dtype=np.float32)[rng.integers(0, 5, 200)])
+    clf = LdSMClassifier(n_trees=2, max_nodes=8, rerank="linear").fit(X, Y)
+    clf.save(tmp_path / "m", compact=False)
+    tensors = load_file(tmp_path / "m")
+    assert tensors["rerank.linear.steps"].dtype == np.uint16
+    assert len(tensors["rerank.linear.leaps"]) > 0
+    for a, b in zip(load(tmp_path / "m").predict_topk(X, 3), clf.predict_topk(X, 3), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5)
+    for value in (wide(2**31), lambda t: t + np.uint32(9), lambda t: t[:, :1].copy()):
+        with pytest.raises(ModelFileError, match="does not exist"):
+            edit(tmp_path / "m", tmp_path / "other", put("rerank.linear.leaps", value))

@@ -1,0 +1,207 @@
+"""Learned re-ranking: what is known of candidates, how it is weighed, and that it needs no more than is said."""
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import naive_rerank as naive
+from sparseleaf import LdSMClassifier, SparseGBDTClassifier
+from sparseleaf.metrics import precision_at_k
+from sparseleaf.rerank import learned as module
+from sparseleaf.rerank import neighbours as index_module
+from sparseleaf.rerank.fit import Judges, equal_shares, fit_evidence
+from sparseleaf.rerank.learned import COLUMNS, OPINIONS, LearnedRerank, topk_of
+from sparseleaf.rerank.neighbours import NEIGHBOURS, fit_neighbours
+from sparseleaf.rerank.weighing import choose_shares, true_candidates
+
+
+def make_tail(n=900, seed=0):
+    """Many labels of few rows each, told apart by a few features."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 150, n)
+    own = rng.random((150, 80)) < 0.06
+    X = (own[labels] & (rng.random((n, 80)) < 0.8)) | (rng.random((n, 80)) < 0.02)
+    return sp.csr_matrix(X, dtype=np.float32), sp.csr_matrix(np.eye(150, dtype=np.float32)[labels])
+
+
+X, Y = make_tail()
+
+
+@pytest.fixture(scope="module")
+def trees():
+    return LdSMClassifier(n_trees=3, max_nodes=60).fit(X[:600], Y[:600]).model_
+
+
+@pytest.fixture(scope="module")
+def evidence(trees):
+    return fit_evidence(X[:600], Y[:600], trees, 0, 2)
+
+
+def unit(rows, weights):
+    dense = rows.toarray() * weights
+    return dense / np.maximum(1e-30, np.linalg.norm(dense, axis=1, keepdims=True))
+
+
+def test_the_table_is_what_it_says(trees, evidence):
+    weights = np.log(600 / np.maximum(1, np.bincount(X[:600].indices, minlength=80)))
+    seen, new = unit(X[:600], weights), unit(X[700:712], weights)
+    lists = [Y[row].indices for row in range(600)]
+    labels, scores = trees.candidates(X[700:712], 100, None, 1)
+    found = evidence.candidates(X[700:712], labels, scores, 2)
+    means = np.stack([seen[Y[:600, k].toarray().ravel() > 0].sum(axis=0) for k in range(150)])
+    for i, x in enumerate(new):
+        own = slice(found.starts[i], found.starts[i + 1])
+        rows, cosines = naive.nearest(seen, x, NEIGHBOURS)
+        wanted = naive.join(labels[i], scores[i], rows, cosines, lists)
+        assert found.labels[own].tolist() == sorted(wanted)
+        for label, line in zip(found.labels[own].tolist(), found.table[own], strict=True):
+            known = dict(zip(COLUMNS, line.tolist(), strict=True))
+            assert line[:8] == pytest.approx(wanted[label], rel=1e-3, abs=1e-4)
+            length = np.linalg.norm(means[label])
+            assert known["cosine"] == pytest.approx(means[label] @ x / length if length else 0, abs=1e-4)
+            margin = evidence.linear.weights[label].toarray()[0] @ x + evidence.linear.bias[label]
+            assert known["margin"] == pytest.approx(margin, abs=1e-4)
+            assert known["log rows"] == pytest.approx(np.log1p(Y[:600, label].nnz))
+
+
+def test_linear_models_are_of_candidates_alone(evidence):
+    # a label that no training row has is refused by its bias; others are learnt
+    lonely = np.diff(sp.csc_matrix(Y[:600]).indptr) == 0
+    assert (evidence.linear.bias[lonely] == -1).all()
+    assert (np.diff(evidence.linear.weights.indptr)[lonely] == 0).all()
+    assert (np.diff(evidence.linear.weights.indptr)[~lonely] > 0).all()
+    assert np.abs(evidence.linear.weights.data).min() >= 0.1
+
+
+def test_opinions_are_weighed_by_their_shares(trees, evidence):
+    labels, scores = trees.candidates(X[700:], 100, None, 1)
+    found = evidence.candidates(X[700:], labels, scores, 1)
+    opinions = found.opinions()
+    assert opinions.shape == (len(found.labels), len(OPINIONS))
+    assert opinions.min() >= 0
+    assert opinions.max() <= 1
+    stage = LearnedRerank("linear", evidence, np.array([0.1, 0.2, 0.3, 0.4], np.float32), None)
+    assert stage.weigh(found, 1) == pytest.approx(opinions @ [0.1, 0.2, 0.3, 0.4], abs=1e-6)
+    assert stage.weight == pytest.approx(0.1)
+    alone = replace(stage, shares=np.array([1, 0, 0, 0], np.float32))
+    ids, _ = replace(trees, rerank=alone).topk(X[700:], 3, None, 1)
+    own, own_scores = trees.topk(X[700:], 3, None, 1)
+    distinct = (np.diff(own_scores, axis=1) < 0).all(axis=1)
+    assert np.array_equal(ids[distinct, :2], own[distinct, :2])
+
+
+@pytest.mark.parametrize("mix", ["linear", "boosted"])
+def test_blocks_threads_and_pickling_do_not_matter(trees, evidence, mix, monkeypatch):
+    judges = Judges(X[600:700], Y[600:700], trees, 0, 1)
+    stage = judges.weighed(LearnedRerank(mix, evidence, equal_shares(None), None), None)
+    assert stage.mix == mix
+    model = replace(trees, rerank=stage)
+    whole = model.topk(X[700:], 7, None, 1)
+    scores = model.scores(X[700:], None, 1)
+    monkeypatch.setattr(module, "BLOCK_ROWS", 37)
+    cut = pickle.loads(pickle.dumps(model)).topk(X[700:], 7, None, 3)
+    assert all(np.array_equal(a, b) for a, b in zip(whole, cut, strict=True))
+    assert (model.scores(X[700:], None, 2) != scores).nnz == 0
+    held = whole[0] >= 0
+    listed = np.take_along_axis(scores.toarray(), np.maximum(whole[0], 0), 1)
+    assert np.where(held, listed, 0) == pytest.approx(np.where(held, whole[1], 0))
+    assert whole[1][held].min() >= 0
+    assert whole[1].max() <= 1
+
+
+def test_it_finds_labels_that_the_trees_do_not_name(trees, evidence):
+    judges = Judges(X[600:700], Y[600:700], trees, 0, 1)
+    plain = precision_at_k(Y[700:], trees.topk(X[700:], 1, None, 1)[0], 1)
+    for mix in ("linear", "boosted"):
+        stage = judges.weighed(LearnedRerank(mix, evidence, equal_shares(None), None), None)
+        ids, _ = replace(trees, rerank=stage).topk(X[700:], 1, None, 1)
+        assert precision_at_k(Y[700:], ids, 1) > plain + 0.2
+
+
+@pytest.mark.parametrize("kind", ["linear", "boosted", "auto"])
+@pytest.mark.parametrize("classifier", [
+    LdSMClassifier(n_trees=3, max_nodes=60),
+    SparseGBDTClassifier(n_trees=5, projection=None, leaf_labels=30, max_depth=4),
+], ids=lambda clf: clf.method)  # fmt: skip
+def test_every_classifier_can_end_with_it(classifier, kind):
+    clf = classifier.set_params(rerank=kind).fit(X[:700], Y[:700])
+    stage = clf.model_.rerank
+    assert kind == "auto" or stage.mix == kind
+    assert clf.score(X[700:], Y[700:]) > 0.6
+    if stage.mix in ("linear", "boosted"):  # evidence is of all rows
+        assert stage.evidence.neighbours.labels.shape[0] == 700
+        assert stage.evidence.label_counts.sum() == 700
+    again = classifier.set_params(n_jobs=1).fit(X[:700], Y[:700])
+    assert np.array_equal(again.predict_topk(X, 5)[1], clf.predict_topk(X, 5)[1])
+
+
+def test_given_weights_and_sets_too_small_to_spare_rows():
+    clf = LdSMClassifier(n_trees=2, rerank="linear", rerank_weight=0.4).fit(X[:200], Y[:200])
+    assert clf.model_.rerank.shares == pytest.approx([0.4, 0.2, 0.2, 0.2])
+    assert clf.rerank_weight_ == pytest.approx(0.4)
+    for kind in ("linear", "boosted"):
+        clf = LdSMClassifier(n_trees=2, rerank=kind).fit(X[:20], Y[:20])
+        assert clf.model_.rerank.mix == "linear"
+        assert clf.model_.rerank.shares == pytest.approx([0.25] * 4)
+    assert LdSMClassifier(n_trees=2, rerank="auto").fit(X[:20], Y[:20]).model_.rerank.mix == "cosine"
+    for kind in ("boosted", "auto"):
+        with pytest.raises(ValueError, match=f"rerank_weight: found 0.5; rerank={kind!r} learns"):
+            LdSMClassifier(rerank=kind, rerank_weight=0.5).fit(X, Y)
+
+
+def test_auto_takes_nothing_where_the_trees_alone_are_best(trees, evidence):
+    judges = Judges(X[600:700], Y[600:700], trees, 0, 1)
+    wrong = replace(evidence, centroids=replace(evidence.centroids, weight=0.0))
+    assert judges.best_of([]) is None
+    best = judges.best_of([LearnedRerank("linear", wrong, equal_shares(None), None)])
+    assert best.mix == "linear"
+
+
+def test_rows_without_features_or_labels_and_huge_values(trees, evidence):
+    judges = Judges(X[600:700], Y[600:700], trees, 0, 1)
+    for mix in ("linear", "boosted"):
+        stage = judges.weighed(LearnedRerank(mix, evidence, equal_shares(None), None), None)
+        model = replace(trees, rerank=stage)
+        for rows in (sp.csr_matrix((2, 80), dtype=np.float32), np.full((2, 80), 3e38, np.float32)):
+            labels, scores = model.topk(rows, 3, None, 1)
+            assert np.isfinite(scores[labels >= 0]).all()
+    clf = LdSMClassifier(n_trees=1, rerank="boosted")
+    clf.fit(X[:100], sp.csr_matrix((100, 5), dtype=np.float32))
+    assert (clf.predict_topk(X[:3], 2)[0] == -1).all()
+
+
+def test_no_neighbours_where_looking_up_would_take_too_long(monkeypatch):
+    rows = sp.csr_matrix(np.ones((50, 4), np.float32))
+    assert fit_neighbours(rows, Y[:50]) is not None
+    monkeypatch.setattr(index_module, "MOST_POSTINGS", 199)
+    assert fit_neighbours(rows, Y[:50]) is None
+    clf = LdSMClassifier(n_trees=3, max_nodes=60, rerank="linear").fit(X[:700], Y[:700])
+    assert clf.model_.rerank.evidence.neighbours is None
+    assert clf.score(X[700:], Y[700:]) > 0.3
+
+
+def test_shares_follow_the_opinion_that_is_right():
+    rng = np.random.default_rng(0)
+    starts = np.arange(41) * 10
+    truth = np.tile(np.arange(10) == 3, 40)
+    opinions = rng.random((400, 4)).astype(np.float32)
+    opinions[:, 2] = truth
+    shares = choose_shares(opinions, starts, truth)
+    assert shares.sum() == pytest.approx(1)
+    assert shares[2] >= 0.5
+    fixed = choose_shares(opinions, starts, truth, 0.3)
+    assert fixed[0] == pytest.approx(0.3)
+    assert fixed.sum() == pytest.approx(1)
+    assert fixed[2] == fixed[1:].max()
+
+
+def test_small_helpers():
+    starts, labels = np.array([0, 2, 2, 5]), np.array([1, 4, 0, 2, 3], np.int32)
+    truth = sp.csr_matrix(([1, 1, 1], ([0, 1, 2], [4, 4, 2])), shape=(3, 5))
+    assert true_candidates(starts, labels, truth).tolist() == [False, True, False, True, False]
+    ids, scores = topk_of(starts, labels, np.array([0.5, 0.5, 0.1, 0.9, 0.9], np.float32), 2)
+    assert ids.tolist() == [[1, 4], [-1, -1], [2, 3]]
+    assert np.isneginf(scores[1]).all()
