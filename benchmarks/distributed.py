@@ -169,7 +169,7 @@ def speed(scale):
         ("Dask, by rows", dask, 1_000_000, "rows"),
         ("Dask, by features", dask, 1_000_000, "features"),
     ):
-        job = dense_job(int(rows * scale), 50, 32, layout, split="full")
+        job = dense_job(int(rows * scale), 50, 32, layout, split="full", max_depth=7, max_bins=32)
         runs = {n: run(job, n) for n in (1, 2)}
         found[name] = {
             "rows": job["rows"],

@@ -614,10 +614,58 @@ XGBoost, LightGBM and CatBoost beside ours, times and memory, are on [the paper'
 """
 
 
+def distributed() -> str:
+    if not (FOLDER / "distributed.json").exists():
+        return ""
+    results = read("distributed")
+    text = "## Many machines\n\nWorkers of one thread each, on one machine; [what they do](distributed.md).\n"
+    if "speed" in results:
+        rows = [
+            [name, f"{run['rows']:,}", f"{run['one']:.3f}", f"{run['two']:.3f}", f"{run['times']:.2f}"]
+            for name, run in results["speed"].items()
+            if name != "scale"
+        ]
+        heads = [
+            "50 features, 32 outputs, 32 bins, depth 7",
+            "rows",
+            "one, s a tree",
+            "two, s a tree",
+            "times",
+        ]
+        text += f"\n{table(heads, rows)}\n"
+    if "traffic" in results:
+        rows = [
+            [name, f"{run['received']:,.0f}", f"{run['formula']:,.0f}", f"{run['share']:.2f}"]
+            for name, run in results["traffic"].items()
+            if name != "scale"
+        ]
+        text += f"\n{table(['bytes a worker receives for a tree', 'measured', 'formula', 'ratio'], rows)}\n"
+    if "yahoo" in results:
+        rows = [
+            [name, f"{run['rows']:,}", f"{run['seconds']:.2f}"]
+            for name, run in results["yahoo"].items()
+            if name != "scale"
+        ]
+        theirs = [
+            ["Yahoo!, MapReduce by rows", "1,200,000", "12,660"],
+            ["Yahoo!, MapReduce by features, 20 machines", "1,200,000", "28"],
+            ["Yahoo!, MPI, 10 machines", "1,200,000", "5"],
+        ]
+        text += f"\n{table(['500 features, 63 nodes', 'rows', 's a tree'], [*theirs, *rows])}\n"
+    if "plan" in results:
+        rows = [
+            [name, *(f"{results['plan'][name][part]:,.1f}" for part in ("compute", "network", "seconds"))]
+            for name in ("by rows", "by features")
+        ]
+        heads = ["10⁹ rows × 10⁶ labels, 100 machines (modelled)", "computing, s", "network, s", "s a tree"]
+        text += f"\n{table(heads, rows)}\n"
+    return f"{text}\n`python -m benchmarks.distributed`, on {about(results['machine'])}.\n"
+
+
 def page() -> str:
     parts = [
         text
-        for part in (delicious, many_labels, paper, tuned, gbdt_mo, forest, ldsm, ranking)
+        for part in (delicious, many_labels, paper, tuned, gbdt_mo, forest, ldsm, ranking, distributed)
         if (text := part())
     ]
     return (

@@ -131,9 +131,12 @@ class Checkpoint:
         if shards.once(lambda: path is not None):
             prints = join_fingerprints(shards.gather("fingerprints"))
         found = shards.once(lambda: cls.open(estimator, path, every, seed, lambda: data(prints)))
-        if not shards.leads:
-            found._path = None  # only one process writes
-        return found
+        return found if shards.leads else found.without_file()
+
+    def without_file(self) -> Self:
+        """The same trees, but no place to write to: only one process of a training does."""
+        self._path = None
+        return self
 
     def part(self, name: str) -> dict[str, Array]:
         """Tensors of a part, by name; none where it has not been kept."""

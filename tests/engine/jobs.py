@@ -11,7 +11,14 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from sparseleaf import GBDTRanker, MultiGBDTClassifier, MultiGBDTRegressor, SparseGBDTClassifier
+from sparseleaf import (
+    GBDTRanker,
+    LdSMClassifier,
+    MultiGBDTClassifier,
+    MultiGBDTRegressor,
+    SketchForestClassifier,
+    SparseGBDTClassifier,
+)
 
 N_ROWS = 420
 QUERY = 10
@@ -54,6 +61,8 @@ def make_jobs():
             {"X": text, "y": labels},
         ),
         "exact": (SparseGBDTClassifier(split="exact", subsample=0.7, **few), {"X": X, "y": labels}),
+        "forest": (SketchForestClassifier(n_trees=5), {"X": text, "y": labels}),
+        "ldsm": (LdSMClassifier(n_trees=5, epochs=2), {"X": text, "y": names}),
         "multi": (MultiGBDTRegressor(**few), {"X": X, "y": numbers}),
         "unknown": (MultiGBDTRegressor(subsample=0.7, **few), {"X": X, "y": partly}),
         "absolute": (
@@ -76,8 +85,8 @@ def make_jobs():
     }  # fmt: skip
 
 
-ALL = ("sparse", "sampled", "names", "leml", "exact", "multi", "unknown", "absolute", "monotone", "per output",
-       "sketch", "classes", "categories", "rank")  # fmt: skip
+ALL = ("sparse", "sampled", "names", "leml", "exact", "ldsm", "forest", "multi", "unknown", "absolute", "monotone",
+       "per output", "sketch", "classes", "categories", "rank")  # fmt: skip
 BY_RANKS = {
     1: ("sparse", "multi"),
     2: ALL,
@@ -111,7 +120,8 @@ def main():
     for name in sys.argv[2:]:
         estimator, rows = jobs[name]
         estimator.set_params(n_jobs=1)
-        estimator.fit(**{key: values[own] for key, values in rows.items()}, engine=comm, layout=layout)
+        where = {"engine": comm} if name in ("ldsm", "forest") else {"engine": comm, "layout": layout}
+        estimator.fit(**{key: values[own] for key, values in rows.items()}, **where)
         found = comm.gather(digest(estimator))
         if comm.rank == 0:
             print(f"{name}\t{found[0] if len(set(found)) == 1 else 'ranks differ'}", flush=True)

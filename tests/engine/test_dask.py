@@ -1,5 +1,6 @@
 """Dask's workers give the model of one process, to the byte, and go on when one of them is killed."""
 
+import json
 import os
 import signal
 
@@ -9,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 from sparseleaf import MultiGBDTRegressor, SparseGBDTClassifier
+from sparseleaf.cli import run
 from sparseleaf.data import save_xc
 from sparseleaf.engine.dask import DaskEngine
 
@@ -48,6 +50,11 @@ def test_workers_train_the_model_of_one_process(n, names, layout, client, alone)
     made = jobs.make_jobs()
     found = {name: jobs.digest(train(made[name], client, n, layout)) for name in names}
     assert found == {name: alone[name] for name in names}
+
+
+def test_workers_grow_whole_trees(client, alone):
+    estimator, rows = jobs.make_jobs()["ldsm"]
+    assert jobs.digest(estimator.set_params(n_jobs=1).fit(**rows, engine=client)) == alone["ldsm"]
 
 
 @pytest.mark.parametrize("layout", ["rows", "features"])
@@ -103,3 +110,28 @@ def test_part_files(client, tmp_path):
     save_xc(paths[1], X[50:200, :5], Y[50:200])
     with pytest.raises(ValueError, match=r"found 5 features in part 0|part-1\.txt"):
         small.fit(paths, None, engine=client)
+
+
+def test_the_command_line_goes_on_from_a_checkpoint(client, tmp_path):
+    X, scores, _ = jobs.make_rows()
+    X, Y = sp.csr_matrix(np.nan_to_num(X)), sp.csr_matrix((scores > 2.5).astype(np.float32))
+    save_xc(tmp_path / "all.txt", X, Y)
+    for i in range(3):
+        save_xc(tmp_path / f"part-{i}.txt", X[i * 140 : i * 140 + 140], Y[i * 140 : i * 140 + 140])
+    parts = [str(tmp_path / f"part-{i}.txt") for i in range(3)]
+    same = ["-q", "-j", "1", "-s", "max_depth=3", "-m", str(tmp_path / "model")]
+    assert run(["train", str(tmp_path / "all.txt"), *same, "-s", "n_trees=4"]) == 0
+    wanted = (tmp_path / "model").read_bytes()
+    where = [
+        "--engine",
+        "dask",
+        "--scheduler",
+        client.scheduler.address,
+        "--checkpoint",
+        str(tmp_path / "kept"),
+    ]
+    for n_trees, layout in ((2, "rows"), (4, "features")):
+        more = ["-s", f"n_trees={n_trees}", "--layout", layout, "--profile", str(tmp_path / "profile.json")]
+        assert run(["train", *parts, *same, *where, *more]) == 0
+    assert (tmp_path / "model").read_bytes() == wanted
+    assert len(json.loads((tmp_path / "profile.json").read_text())) == 2

@@ -33,9 +33,13 @@ def test_ranks_on_separate_hosts_train_the_same_model(mpiexec):
     ).stdout
     if "HYDRA" not in version:
         pytest.skip("the script starts ranks by MPICH's launcher")
-    environment = {**os.environ, "PYTHON": sys.executable}
     done = subprocess.run(
-        [SCRIPT, "2"], capture_output=True, text=True, check=False, timeout=100, env=environment
+        [SCRIPT, "2"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+        env={**os.environ, "PYTHON": sys.executable},
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("2 ranks in 2 network namespaces: the same model") == 2

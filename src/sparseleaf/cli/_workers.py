@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sparseleaf._files import as_path
 from sparseleaf.cli._common import STDIN, Columns, Reading, Rows, read_rows
 from sparseleaf.engine.shard import even_ranges
 
@@ -135,13 +136,13 @@ def dask(
     if any(str(path) in ("-", str(STDIN)) for path in paths):
         raise ValueError("-: standard input cannot go to workers; wanted files.")
     for path in paths:
-        if not Path(path).is_file():
+        if not path.is_file():
             raise ValueError(f"{path}: there is no such file.")
     probe = next(iter(candidates.values()))
     sample = read_rows(probe, paths[:1], how)
     watched = read_rows(probe, [valid], how, Columns.of_rows(sample.X)) if valid is not None else None
     files = PartFiles(
-        [str(Path(path).absolute()) for path in paths],
+        [str(path.absolute() if isinstance(path, Path) else path) for path in paths],
         partial(_read_part, probe, replace(how, n_jobs=how.n_jobs or 1)),
     )
     rows = Rows(files, None, None)
@@ -151,6 +152,6 @@ def dask(
 
 
 def _read_part(estimator: Any, how: Reading, path: str) -> dict[str, Any]:
-    found = read_rows(estimator, [Path(path)], how)
+    found = read_rows(estimator, [as_path(path)], how)
     rows = {"X": found.X, "y": found.Y}
     return rows if found.qid is None else {**rows, "qid": found.qid}

@@ -157,6 +157,8 @@ def train(
         estimator, rows, watched, where = found.estimator, found.rows, found.watched, found.where
         quiet = quiet or not found.leads
     began = time.perf_counter()
+    if method in ("ldsm", "forest"):  # whole trees are shared out, on all rows
+        where.pop("layout", None)
     interrupted = _fit(estimator, rows, watched, keeping | where)
     seconds = time.perf_counter() - began
     if engine is not EngineName.LOCAL and not found.leads:

@@ -12,7 +12,7 @@ import itertools
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -68,7 +68,7 @@ class DaskEngine:
 
         ``rows`` are Dask collections, part files, or arrays of this process, which are then sent to the workers.
         """
-        with self._client() as client:
+        with self.client() as client:
             addresses = list(client.nthreads())[: self._n_shards]
             if not addresses:
                 raise ValueError("engine: found a Dask cluster without workers; wanted at least one.")
@@ -81,7 +81,8 @@ class DaskEngine:
                 shards.close()
 
     @contextmanager
-    def _client(self) -> Iterator[Any]:
+    def client(self) -> Iterator[Any]:
+        """The client that was given, or one of a scheduler or a local cluster for as long as it is needed."""
         from distributed import Client, LocalCluster
 
         if self._given is not None and not isinstance(self._given, str):
@@ -105,6 +106,10 @@ class WorkerLostError(Exception):
 # --- in the workers
 
 
+# A task depends on no task but those whose pieces it takes, and the client waits for all of them before it goes on.
+# Else Dask, when a worker is lost, would do again what led to its results, in the workers that are left, too.
+
+
 @dataclass
 class _Held:
     """A shard that a worker keeps, and what has been done with it."""
@@ -117,77 +122,68 @@ class _Held:
     outbox: dict[str, dict[int, Any]] = field(default_factory=dict)
     lock: Any = field(default_factory=threading.RLock)
 
+    def do(self, verb: str, *args: Any) -> Any:
+        """A verb of the shard, or one of what is kept with it."""
+        own: dict[str, Any] = {
+            "add_tree": self._add_tree,
+            "catch_up": self._catch_up,
+            "tree_records": self._tree_records,
+        }
+        return (own.get(verb) or getattr(self.part, verb))(*args)
+
+    def _add_tree(self, number: int, tree: FlatTree, vectors: LeafVectors) -> None:
+        if self.n_trees == number:
+            self.part.add_leaves(tree, vectors)
+            self.n_trees += 1
+            self.records.append(TreeRecord(self.received, self.working))
+            self.received, self.working = 0, 0.0
+
+    def _catch_up(self, trees: list[tuple[FlatTree, LeafVectors]]) -> None:
+        for tree, vectors in trees[self.n_trees :]:
+            self.part.follow(tree, vectors)
+            self.n_trees += 1
+
+    def _tree_records(self) -> list[TreeRecord]:
+        return self.records
+
 
 _HELD: dict[str, _Held] = {}
 
 
-def _build(
-    key: str, place: int, n_shards: int, estimator: Any, pieces: list[dict[str, Any]], join: Any
-) -> None:
+def _build(key: str, place: int, n_shards: int, estimator: Any, pieces: list[Any], join: Any) -> None:
     part = estimator._part(**join(pieces))
     part.take_place(place, n_shards)
     _HELD[key] = _Held(part)
 
 
-def _do(previous: Any, key: str, steps: list[tuple[Any, ...]]) -> Any:
-    """Verbs of a shard, one after the other and after the task before; the answer of the last."""
+def _do(key: str, steps: list[tuple[Any, ...]]) -> Any:
+    """Verbs of a shard, one after the other; the answer of the last."""
     held = _held(key)
     began = time.perf_counter()
     answer = None
-    for verb, *args in steps:
-        answer = getattr(held.part, verb)(*args)
+    for step in steps:
+        answer = held.do(*step)
     held.working += time.perf_counter() - began
     return answer
 
 
-def _give(previous: Any, key: str, steps: list[tuple[Any, ...]], exchange: str, to: int) -> Any:
+def _give(key: str, steps: list[tuple[Any, ...]], exchange: str, to: int) -> Any:
     """One of the pieces that the last step answers; the first task of an exchange makes them all."""
     held = _held(key)
     with held.lock:
         if exchange not in held.outbox:
-            held.outbox[exchange] = dict(enumerate(_do(previous, key, steps)))
-        pieces = held.outbox[exchange]
-        piece = pieces.pop(to)
-        if not pieces:
-            del held.outbox[exchange]
-    return piece
+            held.outbox = {exchange: dict(enumerate(_do(key, steps)))}
+        return held.outbox[exchange].pop(to)
 
 
-def _take(previous: Any, key: str, verb: str, args: Any, place: int, *pieces: Any) -> Any:
+def _take(key: str, verb: str, args: Any, place: int, *pieces: Any) -> Any:
     _held(key).received += sum(size_of(piece) for by, piece in enumerate(pieces) if by != place)
-    return _do(previous, key, [(verb, list(pieces), *args)])
+    return _do(key, [(verb, list(pieces), *args)])
 
 
-def _part_rows(previous: Any, key: str, nodes: list[int], feature: Any, place: int, *bits: Any) -> None:
+def _part_rows(key: str, nodes: list[int], feature: Any, place: int, *bits: Any) -> None:
     _held(key).received += sum(size_of(piece) for by, piece in enumerate(bits) if by != place)
-    _do(previous, key, [("apply_bits", nodes, feature, list(bits))])
-
-
-def _add_tree(previous: Any, key: str, number: int, tree: FlatTree, vectors: LeafVectors) -> None:
-    held = _held(key)
-    if held.n_trees == number:
-        _do(previous, key, [("add_leaves", tree, vectors)])
-        held.n_trees += 1
-        held.records.append(TreeRecord(held.received, held.working))
-        held.received, held.working = 0, 0.0
-
-
-def _follow_tree(previous: Any, key: str, tree: FlatTree, vectors: LeafVectors) -> None:
-    held = _held(key)
-    held.part.follow(tree, vectors)
-    held.n_trees += 1
-
-
-def _catch_up(previous: Any, key: str, trees: list[Any]) -> int:
-    held = _held(key)
-    for tree, vectors in trees[held.n_trees :]:
-        held.part.follow(tree, vectors)
-        held.n_trees += 1
-    return held.n_trees
-
-
-def _records(previous: Any, key: str) -> list[TreeRecord]:
-    return _held(key).records
+    _do(key, [("apply_bits", nodes, feature, list(bits))])
 
 
 def _drop(keys: list[str]) -> None:
@@ -234,18 +230,15 @@ class DaskShards:
         self._addresses = addresses[: self.n_shards]
         self._token = uuid.uuid4().hex
         self._keys = [f"sparseleaf-{self._token}-{place}" for place in range(self.n_shards)]
-        self._last: list[Any] = [None] * self.n_shards
         self._pending: list[
             tuple[Any, ...]
         ] = []  # calls, which wait for the next verb whose answer is wanted
         self._all_rows = self.n_shards == 1
         # what is done once, before the first tree, to be done again for a shard that is made anew
         self._setting_up, self._spread = True, False
-        self._done: list[tuple[str, tuple[Any, ...]]] = []
+        self._done: list[tuple[Any, ...]] = []
         self._trees: list[tuple[FlatTree, LeafVectors]] = []
-        for place in range(self.n_shards):
-            self._make(place)
-        self._wait(self._last)
+        self._wait([self._make(place) for place in range(self.n_shards)])
 
     # --- verbs
 
@@ -265,13 +258,12 @@ class DaskShards:
         """See :class:`Shards`."""
         if not self._spread:
             self._note(verb, args)
-        futures = self._submit_all(verb, args)
-        return self._wait(futures[:1] if self._all_rows else futures)
+        return self._rows_answers(self._submit_all(verb, args))
 
     def exchange(self, verb: str, *args: Any) -> list[Any]:
         """See :class:`Shards`."""
         if self._all_rows:
-            return self._wait(self._submit_all(verb, args)[:1])
+            return self._rows_answers(self._submit_all(verb, args))
         return self._wait(self._shuffle(verb, args))
 
     def best(self, verb: str, *args: Any) -> Any:
@@ -286,26 +278,27 @@ class DaskShards:
             self.call("apply_splits", nodes, *cuts)
             return
         bits = self._submit_all("split_bits", (nodes, *cuts))
-        for place in range(self.n_shards):
-            self._submit(place, _part_rows, self._keys[place], nodes, cuts[0], place, *bits)
+        self._wait(
+            [
+                self._submit(place, _part_rows, self._keys[place], nodes, cuts[0], place, *bits)
+                for place in range(self.n_shards)
+            ]
+        )
 
     def add_tree(self, tree: FlatTree, vectors: LeafVectors) -> None:
         """See :class:`Shards`."""
-        number = len(self._trees)
-        self._flush()
+        self._pending.append(("add_tree", len(self._trees), tree, vectors))
         self._trees.append((tree, vectors))
-        for place in range(self.n_shards):
-            self._submit(place, _add_tree, self._keys[place], number, tree, vectors)
 
     def follow_tree(self, tree: FlatTree, vectors: LeafVectors) -> None:
         """See :class:`Shards`."""
-        self._flush()
-        self._trees.append((tree, vectors))
-        for place in range(self.n_shards):
-            self._submit(place, _follow_tree, self._keys[place], tree, vectors)
+        self._trees.append((tree, vectors))  # shards are told of all of them at once
 
     def spread(self) -> None:
         """See :class:`Shards`."""
+        if self._trees:
+            self._pending.append(("catch_up", self._trees))
+        self._flush()
         self._note("spread", ())
         self._spread = True
         if self.layout == "features" and self.n_shards > 1:
@@ -328,40 +321,46 @@ class DaskShards:
 
     def recover(self, error: Exception) -> bool:
         """See :class:`Shards`."""
-        if not isinstance(error, WorkerLostError):
-            return False
+        while isinstance(error, WorkerLostError):
+            try:
+                self._make_anew()
+                return True
+            except WorkerLostError as another:  # another one went in the meantime
+                error = another
+        return False
+
+    def _make_anew(self) -> None:
         self._pending = []
-        self._settle()
+        self._client.run(_when_idle, on_error="return")
         self._client.wait_for_workers(1, timeout=PATIENCE)
         there = list(self._client.nthreads())
-        lost = [place for place in range(self.n_shards) if not self._is_held(place, there)]
-        if self.layout == "features" and self.n_shards > 1:
-            lost = list(range(self.n_shards))  # the others have no rows to make columns of
-            self._all_rows = False
+        by_features = self.layout == "features" and self.n_shards > 1
+        lost = [
+            place
+            for place in range(self.n_shards)
+            # by features the others have no rows to make columns of
+            if by_features or not self._is_held(place, there)
+        ]
         others = [address for address in there if address not in self._addresses] or there
         for place, address in zip(lost, itertools.cycle(others), strict=False):
             if self._addresses[place] not in there:
                 self._addresses[place] = address
-            self._make(place)
-        trees = self._client.scatter([self._trees], hash=False)[0] if self._trees else []
-        for verb, args in self._done:
-            if verb == "spread":
-                continue
-            steps = self._steps((verb, *args))
-            for place in lost:
-                self._submit(place, _do, self._keys[place], steps)
-        futures = [self._submit(place, _catch_up, self._keys[place], trees) for place in range(self.n_shards)]
-        self._wait(futures)
-        if self.layout == "features" and self.n_shards > 1:
+        self._wait([self._make(place) for place in lost])
+        self._all_rows = self.n_shards == 1
+        at = [verb for verb, *_ in self._done].index("spread")
+        for step in self._done[:at] if by_features else self._done:
+            if step[0] != "spread":
+                self._do_in(lost, step)
+        self._do_in(range(self.n_shards), ("catch_up", self._trees))
+        if by_features:
             self._wait(self._shuffle("columns", ()))
             self._all_rows = True
-            for verb, args in self._after_spread():
-                self._submit_all(verb, args)
-        return True
+            for step in self._done[at + 1 :]:
+                self._do_in(lost, step)
 
-    def _after_spread(self) -> list[tuple[str, tuple[Any, ...]]]:
-        at = [verb for verb, _ in self._done].index("spread")
-        return self._done[at + 1 :]
+    def _do_in(self, places: Iterable[int], step: tuple[Any, ...]) -> None:
+        steps = self._steps(step)
+        self._wait([self._submit(place, _do, self._keys[place], steps) for place in places])
 
     def _is_held(self, place: int, there: list[str]) -> bool:
         address = self._addresses[place]
@@ -370,23 +369,15 @@ class DaskShards:
         found = self._client.run(_holds, self._keys[place], workers=[address], on_error="return")
         return found.get(address) is True
 
-    def _settle(self) -> None:
-        """Wait until nothing is under way any more in the workers that are left, done or not."""
-        for future in self._last:
-            for one in future if isinstance(future, list) else [future]:
-                if one is not None:
-                    one.cancel(force=True)
-        self._last = [None] * self.n_shards
-        self._client.run(_when_idle, on_error="return")
-
     # --- inside
 
     def _note(self, verb: str, args: tuple[Any, ...]) -> None:
         if self._setting_up:
-            self._done.append((verb, args))
+            self._done.append((verb, *args))
 
-    def _make(self, place: int) -> None:
-        self._last[place] = self._client.submit(
+    def _make(self, place: int) -> Any:
+        return self._submit(
+            place,
             _build,
             self._keys[place],
             place,
@@ -394,52 +385,45 @@ class DaskShards:
             self._estimator,
             self._source.pieces(place, self._addresses[place]),
             self._source.join,
-            workers=[self._addresses[place]],
-            pure=False,
         )
 
     def _submit(self, place: int, work: Callable[..., Any], *args: Any) -> Any:
-        """A task of a shard's worker, after the one before it."""
-        future = self._client.submit(
-            work, self._last[place], *args, workers=[self._addresses[place]], pure=False
-        )
-        self._last[place] = future
-        return future
+        return self._client.submit(work, *args, workers=[self._addresses[place]], pure=False)
 
     def _steps(self, *last: tuple[Any, ...]) -> Any:
         """What is to be done: the calls so far, and then the last."""
         steps, self._pending = [*self._pending, *last], []
         if size_of(steps) < LARGE:
             return steps
-        return self._client.scatter([steps], hash=False)[0]
+        return self._client.scatter([steps], hash=False, broadcast=True)[0]
 
     def _flush(self) -> None:
-        """Send the calls that wait."""
+        """Do what waits to be done."""
         if self._pending:
-            verb, *args = self._pending.pop()
-            self._submit_all(verb, tuple(args))
+            steps = self._steps()
+            self._wait([self._submit(place, _do, key, steps) for place, key in enumerate(self._keys)])
 
     def _submit_all(self, verb: str, args: tuple[Any, ...]) -> list[Any]:
         steps = self._steps((verb, *args))
-        return [self._submit(place, _do, self._keys[place], steps) for place in range(self.n_shards)]
+        return [self._submit(place, _do, key, steps) for place, key in enumerate(self._keys)]
 
     def _shuffle(self, verb: str, args: tuple[Any, ...]) -> list[Any]:
         """Pieces from every shard to every shard; what each makes of its own."""
         steps = self._steps((f"{verb}_give", *args))
         name = uuid.uuid4().hex
         pieces = [
-            [
-                self._client.submit(_give, before, key, steps, name, to, workers=[address], pure=False)
-                for before, key, address in zip(self._last, self._keys, self._addresses, strict=True)
-            ]
+            [self._submit(place, _give, key, steps, name, to) for place, key in enumerate(self._keys)]
             for to in range(self.n_shards)
         ]
-        # every shard's next task waits for all that it gives
-        self._last = [[pieces[to][place] for to in range(self.n_shards)] for place in range(self.n_shards)]
         return [
-            self._submit(place, _take, self._keys[place], f"{verb}_take", args, place, *pieces[place])
-            for place in range(self.n_shards)
+            self._submit(place, _take, key, f"{verb}_take", args, place, *pieces[place])
+            for place, key in enumerate(self._keys)
         ]
+
+    def _rows_answers(self, futures: list[Any]) -> list[Any]:
+        """Answers of all rows; where each shard has all, that of one, when all are done."""
+        found = self._wait(futures)
+        return found[:1] if self._all_rows else found
 
     def _wait(self, futures: list[Any]) -> list[Any]:
         """Answers; an error where a worker is gone."""
@@ -461,14 +445,10 @@ class DaskShards:
 
     def records(self) -> list[dict[str, Any]]:
         """For every tree, what the workers sent and how long they worked."""
-        found = self._wait(
-            [self._submit(place, _records, self._keys[place]) for place in range(self.n_shards)]
-        )
-        return join_records(found)
+        return join_records(self._wait(self._submit_all("tree_records", ())))
 
     def close(self) -> None:
         """Let the workers forget the shards."""
-        self._last = []
         self._client.run(_drop, self._keys, on_error="ignore")
 
 
@@ -478,7 +458,7 @@ def _holds(key: str) -> bool:
 
 async def _when_idle(dask_worker: Any) -> None:
     """Wait for the tasks that a worker has begun, which cannot be stopped."""
-    while dask_worker.state.executing:
+    while dask_worker.state.executing or dask_worker.state.ready:
         await asyncio.sleep(0.02)
 
 

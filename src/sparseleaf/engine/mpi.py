@@ -154,6 +154,15 @@ class Group:
         found: Answer = answer
         return found
 
+    def once(self, work: Callable[[], Answer]) -> Answer:
+        """What the first rank's work answers, or its error, in all."""
+        if self.size == 1:
+            return work()
+        answer = self.tell(self.attempt(work) if self.rank == 0 else None)
+        self.refuse_failures([answer])
+        found: Answer = answer
+        return found
+
     def attempt(self, work: Callable[[], Answer]) -> Any:
         """The answer, or the error as an answer that can be sent."""
         try:
@@ -235,8 +244,9 @@ class MPIShards:
 
     def sum(self, verb: str, *args: Any) -> Any:
         """See :class:`Shards`."""
-        answer = getattr(self._shard, verb)(*args)
-        if self._all_rows:
+        share = self._share(verb, args)
+        answer = getattr(self._shard, verb)(*args) if share is None else share
+        if self._all_rows and share is None:
             return answer
         total = self.group.add_up(np.atleast_1d(answer))
         return total if isinstance(answer, np.ndarray) else int(total[0])
@@ -252,9 +262,17 @@ class MPIShards:
     def exchange(self, verb: str, *args: Any) -> list[Any]:
         """See :class:`Shards`."""
         if self._all_rows:
-            return [getattr(self._shard, verb)(*args)]
+            share = self._share(verb, args)
+            return [getattr(self._shard, verb)(*args)] if share is None else self.group.gather(share)
         pieces = self.group.exchange(getattr(self._shard, f"{verb}_give")(*args))
         return self.group.gather(getattr(self._shard, f"{verb}_take")(pieces, *args))
+
+    def _share(self, verb: str, args: tuple[Any, ...]) -> Any:
+        """Where every shard has all rows, this one's share of what can be shared out; None for what is not."""
+        if self._alone or not self._all_rows:
+            return None
+        share = getattr(self._shard, f"{verb}_share", None)
+        return None if share is None else share(*args)
 
     def best(self, verb: str, *args: Any) -> Any:
         """See :class:`Shards`."""
@@ -336,12 +354,7 @@ class MPIShards:
 
     def once(self, work: Callable[[], Answer]) -> Answer:
         """See :class:`Shards`."""
-        if self._alone:
-            return work()
-        answer = self.group.tell(self.group.attempt(work) if self.group.rank == 0 else None)
-        self.group.refuse_failures([answer])
-        found: Answer = answer
-        return found
+        return self.group.once(work)
 
     def first(self, work: Callable[[], Answer]) -> Answer | None:
         """See :class:`Shards`."""

@@ -32,6 +32,10 @@ BLOCK_ROWS = 16_384
 """Rows that are worked on at a time where that bounds memory. A power of two."""
 
 
+FEW_BYTES = 4096
+"""So little may always be sent."""
+
+
 class Shard:
     """Rows with their bins, and which row is in which node.
 
@@ -348,6 +352,16 @@ class Shard:
         leaf_of_row = np.empty(self.n_rows, np.int32)
         self._route(np.arange(self.n_rows, dtype=np.int32), tree, leaf_of_row)
         self._add(vectors, leaf_of_row)
+
+    def _own_leaves(self, leaves: list[int], leaf_bytes: int) -> tuple[int, int] | None:
+        """Where all shards have all rows: which of the leaves this one makes for all, if it pays to share them out.
+
+        It does where telling the others takes no more than the partition of one level.
+        """
+        if len(leaves) * leaf_bytes > max(self.n_rows // 8, FEW_BYTES):
+            return None
+        starts, ends = self._rows.ranges(leaves)
+        return even_ranges(ends - starts, self._n_shards)[self._place]
 
     # --- from rows to features
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -42,7 +41,7 @@ def make_source(client: Any, rows: Rows, n_workers: int) -> Source:
             raise ValueError(
                 "X: found part files, whose rows have their labels; wanted y=None and no weights."
             )
-        return _Files(PartFiles([Path(path) for path in X], read_xc_part), n_workers)
+        return _Files(PartFiles([os.fspath(path) for path in X], read_xc_part), n_workers)
     if hasattr(X, "to_delayed"):
         return _Collections(client, rows, n_workers)
     return _Arrays(client, rows, n_workers)

@@ -149,6 +149,12 @@ class SparseShard(Shard):
             self._blocks, self._rows.rows, starts, ends, self._n_labels, self._loss, self._n_jobs
         )
 
+    def leaf_vectors_share(self, leaves: list[int], counts: Array, rule: LeafRule) -> LeafVectors | None:
+        """As :meth:`leaf_vectors` for this shard's share of the leaves; None: make all."""
+        k = self._n_labels if rule.leaf_labels is None else rule.leaf_labels
+        own = self._own_leaves(leaves, 8 * k)
+        return None if own is None else self.leaf_vectors(leaves[slice(*own)], counts[slice(*own)], rule)
+
     def leaf_vectors_give(self, leaves: list[int], counts: Array, rule: LeafRule) -> list[sp.csr_matrix]:
         """Σ residuals of the rows here, parted by the shards that make the leaves."""
         starts, ends = self._rows.ranges(leaves)

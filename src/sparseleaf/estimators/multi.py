@@ -303,10 +303,12 @@ class MultiGBDT(ModelEstimator):
         if y is None:  # in scikit-learn's words
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         X, categories = self._raw_features(X)
-        n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
-        known, targets = self._encode(y, n_rows, None)
+        # what is wrong with the features is said first; other parts may have other categories
+        checked = self._encode_features(X, categories)
+        known, targets = self._encode(y, checked[0].shape[0], None)
         targets = weighted(targets, sample_weight)
-        return DensePart(X, categories, self._encode_features, known, targets, effective_n_jobs(self.n_jobs))
+        n_jobs = effective_n_jobs(self.n_jobs)
+        return DensePart(X, categories, self._encode_features, known, targets, n_jobs, checked)
 
     def _train(
         self,

@@ -67,6 +67,10 @@ class DensePart(Part):
         Features before their categories have numbers; ``encode`` makes checked features of them.
     categories : dict of int to list
         Those of the part.
+    checked : features and names of their columns
+        What ``encode`` makes of ``raw`` where there are no categories.
+    queries : Queries or None
+        Of a ranking.
     """
 
     def __init__(
@@ -77,16 +81,15 @@ class DensePart(Part):
         known: KnownTargets,
         targets: DenseTargets,
         n_jobs: int,
-        queries: Queries | None = None,
+        checked: tuple[Features, list[str] | None],
     ) -> None:
-        features, names = (np.empty((0, 0), np.float32), None) if categories else encode(raw, categories)
-        super().__init__(features, names, n_jobs)
+        super().__init__(*checked, n_jobs)
         self._raw = raw
         self._encode = encode
         self._categories = categories
         self._known = known
         self.targets = targets
-        self.queries = queries
+        self.queries: Queries | None = None
         self.first_query = 0
 
     def describe_targets(self) -> DenseInfo:
@@ -101,7 +104,7 @@ class DensePart(Part):
 
     def encode_features(self, categories: Categories) -> bool:
         """Check the features, with the categories of all parts as numbers."""
-        if categories or self._categories:
+        if categories != self._categories:
             self.features, self.names = self._encode(self._raw, categories)
             self.columns = [self.features]
         self._raw = None

@@ -8,6 +8,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -17,6 +18,7 @@ from sparseleaf._arrays import effective_n_jobs
 from sparseleaf.callbacks import Callback, TrainingState
 from sparseleaf.checkpoint import EVERY, Checkpoint
 from sparseleaf.data.targets import encode_targets
+from sparseleaf.engine.trees import tree_workers
 from sparseleaf.estimators.base import ModelClassifier, refuse_nan
 from sparseleaf.estimators.parameters import check_parameters
 from sparseleaf.estimators.reranking import RerankMixin
@@ -31,6 +33,7 @@ from sparseleaf.routed.packing import pack_routed, unpack_routed
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
     from sparseleaf.data.targets import Targets
+    from sparseleaf.engine.trees import TreeWorkers
     from sparseleaf.model.routed import RoutedTrees
 
 
@@ -66,6 +69,7 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
         callbacks: Sequence[Callback] = (),
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: int = EVERY,
+        engine: Any = "local",
     ) -> Self:
         """Train.
 
@@ -83,11 +87,27 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
             had never stopped. Local, or a URL that fsspec knows.
         checkpoint_every : int, default=10
             Trees between two writings.
+        engine : {"local", "mpi", "dask"}, mpi4py communicator or Dask client, default="local"
+            Who grows the trees, each of which takes all rows. With MPI every rank calls ``fit`` with rows of its own,
+            and all of them are sent to all; X and y are then sparse matrices, arrays or lists.
 
         Returns
         -------
         self
         """
+        with tree_workers(engine) as workers:
+            kept = checkpoint, checkpoint_every
+            return self._train(workers, *workers.rows(X, y), eval_set, callbacks, kept)
+
+    def _train(
+        self,
+        workers: TreeWorkers,
+        X: Any,
+        y: Any,
+        eval_set: tuple[Any, Any] | None,
+        callbacks: Sequence[Callback],
+        checkpoint: tuple[str | os.PathLike[str] | None, int],
+    ) -> Self:
         check_parameters(type(self).__name__, self.get_params(deep=False), self.parameter_table)
         n_jobs = effective_n_jobs(self.n_jobs)
         seed = self._seed()
@@ -96,23 +116,23 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         targets = encode_targets(y, X.shape[0])
         watched = None if eval_set is None else self._eval_rows(eval_set, targets)
-        keeper = Checkpoint.open(
-            self,
-            checkpoint,
-            checkpoint_every,
-            seed,
-            lambda: describe_targets(X, targets) | describe_watched(watched),
+        prints = partial(describe_targets, X, targets)
+        keeper = workers.once(
+            lambda: Checkpoint.open(self, *checkpoint, seed, lambda: prints() | describe_watched(watched))
         )
+        if not workers.leads:
+            keeper = keeper.without_file()
         seed = keeper.seed
-        say(f"{X.shape[0]:,} rows, {X.shape[1]:,} features, {targets.n_labels:,} labels", self.verbose)
+        told = self.verbose * workers.leads
+        say(f"{X.shape[0]:,} rows, {X.shape[1]:,} features, {targets.n_labels:,} labels", told)
 
         reranking = Reranking.plan(self, X, targets.matrix, seed, watched)
         held = reranking.held
         watch = None if watched is None else _Watch(*watched, self._joined_model, X.shape[1], targets, n_jobs)
         seen = all_but(X.shape[0], held).astype(np.int32)
         self._prepare(X)
-        with training_progress(self.n_trees, self.verbose) as shown:
-            grown = self._grow(X, targets.matrix, seen, keeper, n_jobs, watch, [*shown, *callbacks])
+        with training_progress(self.n_trees, told) as shown:
+            grown = self._grow(workers, X, targets.matrix, seen, keeper, n_jobs, watch, [*shown, *callbacks])
 
         model = self._joined_model(grown, X.shape[1], targets)
         stage = reranking.finish(model, n_jobs)
@@ -176,6 +196,7 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
 
     def _grow(
         self,
+        workers: TreeWorkers,
         X: Features,
         Y: sp.csr_matrix,
         seen: Array,
@@ -204,7 +225,7 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
             for tree in trees:
                 watch.add(tree)
         try:
-            for tree in self._trees(X, Y, seen, checkpoint.seed, n_jobs, len(trees)):
+            for tree in workers.trees(self, (X, Y, seen, checkpoint.seed), n_jobs, len(trees)):
                 if watch is not None:
                     watch.add(tree)
                 trees.append(tree)
@@ -226,7 +247,7 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
                 raise
             if watch is not None:
                 del watch.values[len(trees) :]
-            warnings.warn(f"interrupted: the model has the {len(trees)} trees grown so far", stacklevel=3)
+            warnings.warn(f"interrupted: the model has the {len(trees)} trees grown so far", stacklevel=4)
         write()
         return trees
 

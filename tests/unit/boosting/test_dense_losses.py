@@ -48,7 +48,7 @@ def start_of(loss, targets):
     known = KnownTargets("regression", None, np.zeros(targets.n_outputs))
 
     def part(rows):
-        return DensePart(np.zeros((n, 1)), {}, lambda X, categories: (X, None), known, targets.rows(rows), 1)
+        return DensePart(None, {}, None, known, targets.rows(rows), 1, (np.zeros((n, 1)), None))
 
     start = agree_on_base(LocalShards(part(slice(None))), loss, n)
     parts = [part(slice(0, 7)), part(slice(7, 30)), part(slice(30, n))]
