@@ -124,7 +124,7 @@ LABEL_BOOSTING = {
 }
 
 
-TREES_ALONE = {"rerank": None, "n_neighbors": 0}
+TREES_ALONE = {"rerank": None}
 FOREST_TURNED: dict[str, dict[str, Any]] = (
     importlib.import_module("benchmarks.forest").FOREST
     if importlib.util.find_spec("benchmarks.forest")

@@ -59,6 +59,19 @@ struct Entries {
     const int32_t* bin_at;  // bin of the histogram for every place, -1 for none; null: they are the same
 };
 
+// The first of rising places that is at least `wanted`: halving without a jump that could not be foreseen, so
+// that rows before this one are still being added meanwhile.
+[[gnu::always_inline]] inline const int32_t* first_from(const int32_t* place, const int32_t* last,
+                                                        int32_t wanted) {
+    int64_t n = last - place;
+    while (n > 1) {
+        const int64_t half = n / 2;
+        place += place[half - 1] < wanted ? half : 0;
+        n -= half;
+    }
+    return place + (n == 1 && *place < wanted);
+}
+
 // The entries with places in [begin, end) of one node's rows. A row's places increase, so its part is found
 // by halving.
 template <int kColumns, bool kSame>
@@ -76,7 +89,7 @@ template <int kColumns, bool kSame>
         const ResidualRow<kColumns> row(residuals + rows[i] * m, m);
         const int32_t* place = entries.place + entries.indptr[rows[i]];
         const int32_t* last = entries.place + entries.indptr[rows[i] + 1];
-        if (begin > 0) place = std::lower_bound(place, last, begin);
+        if (begin > 0) place = first_from(place, last, begin);
         for (; place < last && *place < end; ++place) {
             const int64_t bin = kSame ? *place : entries.bin_at[*place];
             if (!kSame && bin < 0) continue;
@@ -154,11 +167,25 @@ void build_sparse_histograms(In1<int64_t> indptr, In1<int32_t> place, In1<int32_
                 : m == 24 ? add_entries_24
                 : m == 32 ? add_entries_32
                           : add_entries_any;
-    // few nodes are cut by features, so that a lone root keeps all threads busy
-    const int64_t parts =
-        n_nodes < 2 * n_threads ? std::min<int64_t>(n_threads, static_cast<int64_t>(active.size())) : 1;
-    parallel_tasks(n_nodes * parts, n_threads, [&](int64_t task, int) {
-        const int64_t k = task / parts, part = task % parts, n_own = static_cast<int64_t>(active.size());
+    // a node with much of all rows is cut by features, and the largest tasks come first: threads end together
+    struct Task {
+        int64_t node, part, parts, rows;
+    };
+    const auto rows_of = [&](int64_t k) { return ends.data()[k] - starts.data()[k]; };
+    int64_t all_rows = 0;
+    for (int64_t k = 0; k < n_nodes; ++k) all_rows += rows_of(k);
+    std::vector<Task> tasks;
+    for (int64_t k = 0; k < n_nodes; ++k) {
+        const int64_t parts = 2 * n_threads * rows_of(k) > all_rows
+                                  ? std::min<int64_t>(n_threads, static_cast<int64_t>(active.size()))
+                                  : 1;
+        for (int64_t part = 0; part < parts; ++part) tasks.push_back({k, part, parts, rows_of(k) / parts});
+    }
+    std::stable_sort(tasks.begin(), tasks.end(),
+                     [](const Task& a, const Task& b) { return a.rows > b.rows; });
+    parallel_tasks(static_cast<int64_t>(tasks.size()), n_threads, [&](int64_t task, int) {
+        const auto [k, part, parts, _] = tasks[task];
+        const int64_t n_own = static_cast<int64_t>(active.size());
         const int64_t begin = n_own * part / parts, end = n_own * (part + 1) / parts;
         int32_t* node_hist = hist.data() + slots.data()[k] * n_bins * m;
         int32_t* node_counts = counts.data() + slots.data()[k] * n_bins;

@@ -1,5 +1,8 @@
 """Re-ranking that learns, and two classifiers as one model."""
 
+import tempfile
+from pathlib import Path
+
 import sparseleaf
 from sparseleaf import BlendClassifier, LdSMClassifier, SparseGBDTClassifier
 from sparseleaf.data import make_xc
@@ -22,5 +25,7 @@ show("LdSM, linear", learned)
 
 blend = BlendClassifier([learned, SparseGBDTClassifier(n_trees=40)]).fit(X[train], Y[train])
 show("blended with boosting", blend)
-blend.save("blend.safetensors")
-print("weights", sparseleaf.load("blend.safetensors").weights_.round(2).tolist())
+with tempfile.TemporaryDirectory() as folder:
+    path = Path(folder) / "blend.safetensors"
+    blend.save(path)
+    print("weights", sparseleaf.load(path).weights_.round(2).tolist())

@@ -48,7 +48,8 @@ def fail(state):
 try:
     MultiGBDTRegressor(n_trees=2000, n_jobs=1, {more}).fit({args}, engine="mpi", layout="{layout}", callbacks=[fail])
 except ValueError as error:
-    print(f"rank {{comm.rank}}: {{error}}", flush=True)
+    sys.stdout.write(f"rank {{comm.rank}}: {{error}}\\n")  # at once: other ranks write to the same place
+    sys.stdout.flush()
 """
 
 

@@ -138,7 +138,7 @@ class TrainingRun:
                 f"interrupted: the model has the {complete} trees grown so far"
                 if self._per_round == 1
                 else f"interrupted: the model has the {complete} rounds grown so far",
-                stacklevel=4,
+                stacklevel=5,
             )
         self.keep(self.n_rounds)
         self._write()

@@ -168,11 +168,11 @@ def test_a_forest_trains_and_predicts(cli, files, tmp_path):
     model = tmp_path / "m.safetensors"
     settings = ("-s", "n_trees=3", "-s", "bootstrap=true", "-s", "rerank=cosine")
     done = cli("train", files.train, "-m", model, "--method", "forest", *settings, "--valid", files.test)
-    assert done.exit_code == 0, done.output
+    assert done.code == 0, done.err
     assert isinstance(sparseleaf.load(model), sparseleaf.SketchForestClassifier)
-    assert cli("predict", model, files.test, "-k", "3", "-o", tmp_path / "top").exit_code == 0
-    assert cli("evaluate", model, files.test).exit_code == 0
-    assert cli("inspect", model).exit_code == 0
+    assert cli("predict", model, files.test, "-k", "3", "-o", tmp_path / "top").code == 0
+    assert cli("evaluate", model, files.test).code == 0
+    assert cli("inspect", model).code == 0
 
 
 def test_an_unknown_setting_of_ldsm_is_refused(cli, files, tmp_path):
