@@ -4,8 +4,9 @@
 
 Settings of the forest were chosen on rows held out of training (`--search SET` repeats the trials); peers have their
 defaults. Every run is a process of its own, on two threads; one that is in --out already is not done again. "made" is
-a set of `make_xc`. omikuji predicts row by row from Python, which is part of its time. `--small` takes the first rows
-of every set: a trial of the script, not of the systems.
+a set of `make_xc`; "blend" is the forest with boosting as `benchmarks.tuned` has it, half and half, as one model.
+omikuji predicts row by row from Python, which is part of its time. `--small` takes the first rows of every set: a
+trial of the script, not of the systems.
 """
 
 from __future__ import annotations
@@ -28,6 +29,18 @@ FOREST = {
     "tibkat-gnd": {"n_trees": 10},
     "made": {"n_trees": 20, "rerank": "cosine"},
 }
+BOOSTED = {
+    "colsample_bynode": 0.3,
+    "min_samples_leaf": 10,
+    "max_bins": 64,
+    "sketch_dim": 64,
+    "learning_rate": 0.03,
+    "n_trees": 400,
+    "leaf_labels": 100,
+    "max_depth": 10,
+    "l2": 1.0,
+}
+BLENDED = "delicious"
 SEARCH = [
     {},
     {"label_weight": 0.5},
@@ -112,6 +125,29 @@ def forest(data, name, small, settings, validate=False):
     }
 
 
+def blend(data, name, small, settings):
+    """The forest and boosting, half and half, as one model."""
+    from sparseleaf import BlendClassifier, SketchForestClassifier, SparseGBDTClassifier
+    from sparseleaf import load as load_file
+
+    X, Y, X_test, Y_test = load(data, name, small)
+    members = [
+        SketchForestClassifier(n_jobs=THREADS, **settings),
+        SparseGBDTClassifier(n_jobs=THREADS, **BOOSTED | ({"n_trees": 5} if small else {})),
+    ]
+    classifier = BlendClassifier(members, weights=[0.5, 0.5])
+    before = time.process_time()
+    _, seconds = measured(lambda: classifier.fit(X, Y))
+    cpu = time.process_time() - before
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.safetensors"
+        classifier.save(path)
+        size = path.stat().st_size
+        saved = load_file(path)
+        (labels, _), taken = measured(lambda: saved.predict_topk(X_test, 5))
+    return figures(labels, Y_test, Y, seconds, cpu, taken, size)
+
+
 def _precision(found):
     return {k: found[f"P@{k}"] for k in (1, 3, 5)}
 
@@ -174,6 +210,8 @@ def wanted_runs(names, small):
     for name in names:
         settings = FOREST[name] | ({"n_trees": 5} if small else {})
         runs.append((f"{name} / sketch forest", "forest", name, [settings]))
+        if name == BLENDED:
+            runs.append((f"{name} / blend", "blend", name, [settings]))
         runs.append((f"{name} / omikuji", "omikuji", name, []))
         runs.append((f"{name} / napkinXC", "napkinxc", name, []))
     return runs

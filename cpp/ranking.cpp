@@ -72,13 +72,27 @@ class Discounts {
     std::vector<double> values_;
 };
 
-// The best DCG among the first k places.
-double ideal_dcg(const std::vector<double>& gain, int64_t k, const Discounts& discounts) {
-    std::vector<double> best = gain;
-    std::sort(best.begin(), best.end(), std::greater<>());
+// The best DCG among the first k places. Grades that are small whole numbers are counted, not sorted.
+double ideal_dcg(const Query& query, int64_t k, const Discounts& discounts) {
+    constexpr int kGrades = 31;
+    int32_t counts[kGrades] = {};
+    bool whole = true;
+    for (int64_t i = 0; i < query.n && whole; ++i) {
+        const auto grade = static_cast<int32_t>(query.grade[i]);
+        whole = grade >= 0 && grade < kGrades && static_cast<double>(grade) == query.grade[i];
+        if (whole) ++counts[grade];
+    }
     double sum = 0.0;
-    for (int64_t r = 0; r < std::min<int64_t>(k, static_cast<int64_t>(best.size())); ++r)
-        sum += best[r] * discounts[r];
+    int64_t rank = 0;
+    if (whole) {
+        for (int grade = kGrades - 1; grade > 0; --grade)
+            for (int32_t c = 0; c < counts[grade] && rank < k; ++c)
+                sum += static_cast<double>((1 << grade) - 1) * discounts[rank++];
+        return sum;
+    }
+    std::vector<double> best = query.gain;
+    std::sort(best.begin(), best.end(), std::greater<>());
+    for (; rank < std::min(k, query.n); ++rank) sum += best[rank] * discounts[rank];
     return sum;
 }
 
@@ -161,7 +175,7 @@ void lambdas(const Query& query, const Discounts& discounts, int change, int64_t
     std::fill(g, g + n, 0.0);
     std::fill(h, h + n, 0.0);
     if (n < 2) return;
-    const double ideal = ideal_dcg(query.gain, places, discounts);
+    const double ideal = ideal_dcg(query, places, discounts);
     if (change == kNdcg && ideal <= 0.0) return;
     ranked.load(query);
     std::vector<double> hits, harmonic;
@@ -220,7 +234,7 @@ void smooth_dcg(const Query& query, const Discounts& discounts, double sigma, do
     const int64_t n = query.n;
     std::fill(g, g + n, 0.0);
     std::fill(h, h + n, 0.0);
-    const double ideal = ideal_dcg(query.gain, n, discounts);
+    const double ideal = ideal_dcg(query, n, discounts);
     if (query.all_equal() || ideal <= 0.0) return;
     std::vector<double> share(static_cast<size_t>(n));
     for (int64_t place = 0; place < n; ++place) {

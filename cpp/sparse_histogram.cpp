@@ -8,12 +8,13 @@ namespace {
 
 // The bins of sparse features that are not their common bin, a CSR by rows of places: `first` is the place of
 // every feature's first bin. common: the common bin of a sparse feature, -1 for the others.
-nb::tuple uncommon_bins(In2<uint8_t> bins, In1<int32_t> common, In1<int32_t> first, int n_threads) {
+template <typename Place>
+nb::tuple uncommon_of(In2<uint8_t> bins, In1<int32_t> common, In1<int32_t> first, int n_threads) {
     const int64_t n = static_cast<int64_t>(bins.shape(0)), n_features = static_cast<int64_t>(bins.shape(1));
     require(static_cast<int64_t>(common.size()) == n_features, "common: one number a feature");
     require(static_cast<int64_t>(first.size()) == n_features + 1, "first: one more than the features");
     std::unique_ptr<int64_t[]> indptr(new int64_t[static_cast<size_t>(n) + 1]);
-    std::unique_ptr<int32_t[]> places;
+    std::unique_ptr<Place[]> places;
     {
         nb::gil_scoped_release release;
         std::vector<int32_t> sparse;
@@ -35,11 +36,11 @@ nb::tuple uncommon_bins(In2<uint8_t> bins, In1<int32_t> common, In1<int32_t> fir
             }
         });
         for (int64_t i = 0; i < n; ++i) indptr[i + 1] += indptr[i];
-        places.reset(new int32_t[static_cast<size_t>(indptr[n])]);
+        places.reset(new Place[static_cast<size_t>(indptr[n])]);
         parallel_tasks(n_chunks, n_threads, [&](int64_t chunk, int) {
             for (int64_t i = chunk * kChunk; i < std::min(n, (chunk + 1) * kChunk); ++i) {
                 int64_t at = indptr[i];
-                each_uncommon(i, [&](int32_t place) { places[at++] = place; });
+                each_uncommon(i, [&](int32_t place) { places[at++] = static_cast<Place>(place); });
             }
         });
     }
@@ -48,21 +49,29 @@ nb::tuple uncommon_bins(In2<uint8_t> bins, In1<int32_t> common, In1<int32_t> fir
                           to_numpy(std::move(places), size));
 }
 
+// Places in 16 bits where they fit: reading them is half of what a row costs.
+nb::tuple uncommon_bins(In2<uint8_t> bins, In1<int32_t> common, In1<int32_t> first, int n_threads) {
+    require(first.size() > 0, "first: one more than the features");
+    return first.data()[first.size() - 1] <= 1 << 16 ? uncommon_of<uint16_t>(bins, common, first, n_threads)
+                                                     : uncommon_of<int32_t>(bins, common, first, n_threads);
+}
+
 SPARSELEAF_WIDE
 void add_residuals(int32_t* sums, const int16_t* r, int64_t m) {
     for (int64_t c = 0; c < m; ++c) sums[c] += r[c];
 }
 
+template <typename Place>
 struct Entries {
     const int64_t* indptr;
-    const int32_t* place;
+    const Place* place;
     const int32_t* bin_at;  // bin of the histogram for every place, -1 for none; null: they are the same
 };
 
 // The first of rising places that is at least `wanted`: halving without a jump that could not be foreseen, so
 // that rows before this one are still being added meanwhile.
-[[gnu::always_inline]] inline const int32_t* first_from(const int32_t* place, const int32_t* last,
-                                                        int32_t wanted) {
+template <typename Place>
+[[gnu::always_inline]] inline const Place* first_from(const Place* place, const Place* last, int32_t wanted) {
     int64_t n = last - place;
     while (n > 1) {
         const int64_t half = n / 2;
@@ -74,8 +83,8 @@ struct Entries {
 
 // The entries with places in [begin, end) of one node's rows. A row's places increase, so its part is found
 // by halving.
-template <int kColumns, bool kSame>
-[[gnu::always_inline]] inline void add_entries_impl(const Entries& entries, const int16_t* residuals,
+template <int kColumns, bool kSame, typename Place>
+[[gnu::always_inline]] inline void add_entries_impl(const Entries<Place>& entries, const int16_t* residuals,
                                                     int64_t columns, const int32_t* rows, int64_t n,
                                                     int32_t begin, int32_t end, int32_t* hist,
                                                     int32_t* counts) {
@@ -87,8 +96,8 @@ template <int kColumns, bool kSame>
             __builtin_prefetch(entries.place + entries.indptr[rows[i + kAhead]]);
         }
         const ResidualRow<kColumns> row(residuals + rows[i] * m, m);
-        const int32_t* place = entries.place + entries.indptr[rows[i]];
-        const int32_t* last = entries.place + entries.indptr[rows[i] + 1];
+        const Place* place = entries.place + entries.indptr[rows[i]];
+        const Place* last = entries.place + entries.indptr[rows[i] + 1];
         if (begin > 0) place = first_from(place, last, begin);
         for (; place < last && *place < end; ++place) {
             const int64_t bin = kSame ? *place : entries.bin_at[*place];
@@ -99,8 +108,8 @@ template <int kColumns, bool kSame>
     }
 }
 
-template <int kColumns>
-[[gnu::always_inline]] inline void add_entries_of(const Entries& entries, const int16_t* residuals,
+template <int kColumns, typename Place>
+[[gnu::always_inline]] inline void add_entries_of(const Entries<Place>& entries, const int16_t* residuals,
                                                   int64_t columns, const int32_t* rows, int64_t n,
                                                   int32_t begin, int32_t end, int32_t* hist,
                                                   int32_t* counts) {
@@ -110,22 +119,30 @@ template <int kColumns>
         add_entries_impl<kColumns, false>(entries, residuals, columns, rows, n, begin, end, hist, counts);
 }
 
-#define SPARSELEAF_ADD_ENTRIES(name, columns_at_compile_time)                                            \
-    SPARSELEAF_WIDE void name(const Entries& entries, const int16_t* residuals, int64_t columns,         \
+#define SPARSELEAF_ADD_ENTRIES(name, columns_at_compile_time, Place)                                     \
+    SPARSELEAF_WIDE void name(const Entries<Place>& entries, const int16_t* residuals, int64_t columns,  \
                               const int32_t* rows, int64_t n, int32_t begin, int32_t end, int32_t* hist, \
                               int32_t* counts) {                                                         \
         add_entries_of<columns_at_compile_time>(entries, residuals, columns, rows, n, begin, end, hist,  \
                                                 counts);                                                 \
     }
-SPARSELEAF_ADD_ENTRIES(add_entries_4, 4)
-SPARSELEAF_ADD_ENTRIES(add_entries_8, 8)
-SPARSELEAF_ADD_ENTRIES(add_entries_16, 16)
-SPARSELEAF_ADD_ENTRIES(add_entries_24, 24)
-SPARSELEAF_ADD_ENTRIES(add_entries_32, 32)
-SPARSELEAF_ADD_ENTRIES(add_entries_any, 0)
+#define SPARSELEAF_ADD_ENTRIES_OF(Place)              \
+    SPARSELEAF_ADD_ENTRIES(add_entries_4, 4, Place)   \
+    SPARSELEAF_ADD_ENTRIES(add_entries_8, 8, Place)   \
+    SPARSELEAF_ADD_ENTRIES(add_entries_16, 16, Place) \
+    SPARSELEAF_ADD_ENTRIES(add_entries_24, 24, Place) \
+    SPARSELEAF_ADD_ENTRIES(add_entries_32, 32, Place) \
+    SPARSELEAF_ADD_ENTRIES(add_entries_any, 0, Place)
+SPARSELEAF_ADD_ENTRIES_OF(uint16_t)
+SPARSELEAF_ADD_ENTRIES_OF(int32_t)
+
+template <typename Place>
+using AddEntries = void (*)(const Entries<Place>&, const int16_t*, int64_t, const int32_t*, int64_t, int32_t,
+                            int32_t, int32_t*, int32_t*);
 
 // bin_at: empty where the histogram holds all features, so that places are its bins.
-void build_sparse_histograms(In1<int64_t> indptr, In1<int32_t> place, In1<int32_t> first, In1<int32_t> common,
+template <typename Place>
+void build_sparse_histograms(In1<int64_t> indptr, In1<Place> place, In1<int32_t> first, In1<int32_t> common,
                              In2<int16_t> residuals, In1<int32_t> rows, In1<int64_t> starts,
                              In1<int64_t> ends, In1<int32_t> slots, In1<int32_t> features,
                              In1<int32_t> offsets, In1<int32_t> bin_at, int64_t count_column,
@@ -160,13 +177,13 @@ void build_sparse_histograms(In1<int64_t> indptr, In1<int32_t> place, In1<int32_
     for (int64_t a = 0; a < n_active; ++a)
         if (common.data()[features.data()[a]] >= 0) active.push_back(a);
     if (active.empty()) return;
-    const Entries entries{indptr.data(), place.data(), bin_at.size() ? bin_at.data() : nullptr};
-    auto* add = m == 4    ? add_entries_4
-                : m == 8  ? add_entries_8
-                : m == 16 ? add_entries_16
-                : m == 24 ? add_entries_24
-                : m == 32 ? add_entries_32
-                          : add_entries_any;
+    const Entries<Place> entries{indptr.data(), place.data(), bin_at.size() ? bin_at.data() : nullptr};
+    AddEntries<Place> add = add_entries_any;  // an overload: the type of the pointer chooses
+    if (m == 4) add = add_entries_4;
+    if (m == 8) add = add_entries_8;
+    if (m == 16) add = add_entries_16;
+    if (m == 24) add = add_entries_24;
+    if (m == 32) add = add_entries_32;
     // a node with much of all rows is cut by features, and the largest tasks come first: threads end together
     struct Task {
         int64_t node, part, parts, rows;
@@ -220,6 +237,15 @@ void build_sparse_histograms(In1<int64_t> indptr, In1<int32_t> place, In1<int32_
     });
 }
 
+template <typename Place>
+void bind_build(nb::module_& m) {
+    m.def("build_sparse_histograms", &build_sparse_histograms<Place>, nb::arg("indptr"),
+          nb::arg("place").noconvert(), nb::arg("first"), nb::arg("common"), nb::arg("residuals"),
+          nb::arg("rows"), nb::arg("starts"), nb::arg("ends"), nb::arg("slots"), nb::arg("features"),
+          nb::arg("offsets"), nb::arg("bin_at"), nb::arg("count_column"), nb::arg("hist").noconvert(),
+          nb::arg("counts").noconvert(), nb::arg("n_threads"));
+}
+
 }  // namespace
 }  // namespace sparseleaf
 
@@ -227,9 +253,6 @@ void bind_sparse_histogram(nb::module_& m) {
     using namespace sparseleaf;
     m.def("uncommon_bins", &uncommon_bins, nb::arg("bins"), nb::arg("common"), nb::arg("first"),
           nb::arg("n_threads"));
-    m.def("build_sparse_histograms", &build_sparse_histograms, nb::arg("indptr"), nb::arg("place"),
-          nb::arg("first"), nb::arg("common"), nb::arg("residuals"), nb::arg("rows"), nb::arg("starts"),
-          nb::arg("ends"), nb::arg("slots"), nb::arg("features"), nb::arg("offsets"), nb::arg("bin_at"),
-          nb::arg("count_column"), nb::arg("hist").noconvert(), nb::arg("counts").noconvert(),
-          nb::arg("n_threads"));
+    bind_build<uint16_t>(m);
+    bind_build<int32_t>(m);
 }

@@ -258,7 +258,9 @@ def test_without_a_sweep_cases_are_tried_one_and_all(tmp_path):
 
 def test_a_system_that_is_not_installed_is_not_measured(tmp_path, monkeypatch):
     (job,) = suite(systems=("mpi",)).jobs()
-    monkeypatch.setattr("benchmarks.systems.base.program", lambda name: None)  # no mpiexec, wherever this runs
+    monkeypatch.setattr(
+        "benchmarks.systems.base.program", lambda name: None
+    )  # no mpiexec, wherever this runs
     command = Commands()
     record = run([job], tmp_path, command)[job.name]
     assert record["ended"] == "not measured"

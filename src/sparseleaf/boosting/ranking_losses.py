@@ -144,7 +144,9 @@ class RankingLoss:
             h[:, 0],
             n_jobs,
         )
-        return np.abs(g).max(axis=0, initial=0), h.max(axis=0, initial=0)
+        # one column as a whole: along an axis numpy is ten times slower
+        largest = max(g.max(initial=0), -g.min(initial=0))
+        return np.array([largest]), np.array([h.max(initial=0)])
 
     def matrices(self, targets: DenseTargets, scores: Array, g: Array, n_jobs: int) -> Array:
         """One output has no matrix."""

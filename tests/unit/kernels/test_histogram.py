@@ -102,8 +102,10 @@ def test_arguments_that_do_not_fit_are_refused(change, match):
 @pytest.mark.parametrize("columns", [4, 16, 24, 48])
 @pytest.mark.parametrize("n_threads", [1, 3])
 @pytest.mark.parametrize("counted", [False, True])
-@pytest.mark.parametrize("whole", [False, True])
-def test_sparse_features_have_the_same_histograms(columns, n_threads, counted, whole):
+@pytest.mark.parametrize(
+    ("whole", "stride"), [(False, 9), (True, 9), (False, 9000)]
+)  # the last needs 32 bits
+def test_sparse_features_have_the_same_histograms(columns, n_threads, counted, whole, stride):
     """Features with a common bin come from the rows that have another, whatever the mixture."""
     rng = np.random.default_rng(5)
     bins, residuals, rows = make(n_features=8, columns=columns)
@@ -114,12 +116,15 @@ def test_sparse_features_have_the_same_histograms(columns, n_threads, counted, w
     for f in np.flatnonzero(common >= 0):
         bins[rng.random(len(bins)) < 0.9, f] = common[f]
     bins[:, 7] = 2  # no row has another
-    first = (np.arange(9) * 9).astype(np.int32)
+    first = (np.arange(9) * stride).astype(np.int32)
     indptr, place = _kernels.uncommon_bins(bins, common, first, n_threads)
+    assert place.dtype == (np.uint16 if stride == 9 else np.int32)
     assert indptr[-1] == sum((bins[:, f] != common[f]).sum() for f in np.flatnonzero(common >= 0))
     for i in (0, 17, 299):
         own = slice(indptr[i], indptr[i + 1])
-        wanted = [9 * f + bins[i, f] for f in range(8) if common[f] >= 0 and bins[i, f] != common[f]]
+        wanted = [
+            stride * f + int(bins[i, f]) for f in range(8) if common[f] >= 0 and bins[i, f] != common[f]
+        ]
         assert place[own].tolist() == wanted
 
     # all features, or some of both kinds
@@ -129,7 +134,9 @@ def test_sparse_features_have_the_same_histograms(columns, n_threads, counted, w
     if not whole:
         bin_at = np.concatenate(
             [
-                features.tolist().index(f) * 9 + np.arange(9) if f in features else np.full(9, -1)
+                np.r_[features.tolist().index(f) * 9 + np.arange(9), np.full(stride - 9, -1)]
+                if f in features
+                else np.full(stride, -1)
                 for f in range(8)
             ]
         ).astype(np.int32)
