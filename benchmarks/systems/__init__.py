@@ -68,7 +68,7 @@ SYSTEMS = {
         FOREST,
         ("labels",),
         sketch_forest,
-        "its defaults, without the nearest rows and without re-ranking",
+        "its defaults, without re-ranking",
         True,
     ),
     "lambdamart": System(

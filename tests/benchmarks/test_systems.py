@@ -29,7 +29,7 @@ OWN = {
     "ldsm": {"n_trees": 3},
     "sketch-forest": {"n_trees": 3},
     "sketch-forest-turned": {"n_trees": 3, "sketch_dim": 16},
-    "sketch-forest-trees": {"n_trees": 3, "rerank": None, "n_neighbors": 0},
+    "sketch-forest-trees": {"n_trees": 3, "rerank": None},
     "random-forest": {"n_estimators": 9},
     "extra-trees": {"n_estimators": 9},
     "gbrank": {"loss": "gbrank"},
