@@ -69,6 +69,30 @@ inline void require_ranges(const In1<int64_t>& starts, const In1<int64_t>& ends,
                 "starts, ends: not a range of rows");
 }
 
+// Rows that trees with routers are trained on: features and labels, both CSR.
+inline void require_labelled_rows(const In1<int64_t>& x_indptr, const In1<int32_t>& x_indices,
+                                  const In1<float>& x_data, int64_t n_features, const In1<int64_t>& y_indptr,
+                                  const In1<int32_t>& y_indices, int64_t n_labels) {
+    require(x_indices.size() == x_data.size(), "x_indices, x_data: same size");
+    require_indptr(x_indptr, x_data.size());
+    require_indptr(y_indptr, y_indices.size());
+    require(x_indptr.size() == y_indptr.size(), "x_indptr, y_indptr: same rows");
+    require(n_features >= 0 && n_labels >= 0, "n_features, n_labels: not negative");
+    for (size_t e = 0; e < x_indices.size(); ++e)
+        require(x_indices.data()[e] >= 0 && x_indices.data()[e] < n_features, "x_indices: no such feature");
+    for (size_t e = 0; e < y_indices.size(); ++e)
+        require(y_indices.data()[e] >= 0 && y_indices.data()[e] < n_labels, "y_indices: no such label");
+}
+
+// Nodes to split: rows [offsets[k], offsets[k + 1]) of n_rows, and a key for each node's draws.
+inline void require_nodes(const In1<int32_t>& rows, const In1<int64_t>& offsets, const In1<uint64_t>& keys,
+                          int64_t n_rows) {
+    require_indptr(offsets, rows.size());
+    require(offsets.size() == keys.size() + 1, "offsets, keys: one more offset than keys");
+    for (size_t i = 0; i < rows.size(); ++i)
+        require(rows.data()[i] >= 0 && rows.data()[i] < n_rows, "rows: no such row");
+}
+
 // Hand a C++ array over to numpy without a copy; the capsule frees it.
 template <typename T>
 Numpy1<T> to_numpy(std::unique_ptr<T[]> data, size_t size) {

@@ -415,18 +415,10 @@ class SketchSplitter {
         require(weights_per_row > 0.0, "weights_per_row: more than 0");
         require(max_features > 0.0 && max_features <= 1.0, "max_features: more than 0, at most 1");
         require(min_samples_leaf >= 1, "min_samples_leaf: at least 1");
-        require(x_indices.size() == x_data.size(), "x_indices, x_data: same size");
-        require_indptr(x_indptr, x_data.size());
-        require_indptr(y_indptr, y_indices.size());
-        require(x_indptr.size() == y_indptr.size(), "x_indptr, y_indptr: same rows");
+        require_labelled_rows(x_indptr, x_indices, x_data, n_features, y_indptr, y_indices,
+                              static_cast<int64_t>(label_weights.size()));
         require(feature_weights.size() == 0 || static_cast<int64_t>(feature_weights.size()) == n_features,
                 "feature_weights: one a feature, or none");
-        const auto n_labels = static_cast<int64_t>(label_weights.size());
-        for (size_t e = 0; e < x_indices.size(); ++e)
-            require(x_indices.data()[e] >= 0 && x_indices.data()[e] < n_features,
-                    "x_indices: no such feature");
-        for (size_t e = 0; e < y_indices.size(); ++e)
-            require(y_indices.data()[e] >= 0 && y_indices.data()[e] < n_labels, "y_indices: no such label");
         work_.resize(static_cast<size_t>(n_threads));
     }
     SketchSplitter(const SketchSplitter&) = delete;
@@ -435,11 +427,7 @@ class SketchSplitter {
     // - 1)), scale float32, bias float32 (nodes × (arity - 1)), rows int32, counts int64 (nodes × arity)). A
     // node that is not split has no router and keeps its rows as they were.
     nb::tuple split(In1<int32_t> rows, In1<int64_t> offsets, In1<uint64_t> keys) {
-        require_indptr(offsets, rows.size());
-        require(offsets.size() == keys.size() + 1, "offsets, keys: one more offset than keys");
-        for (size_t i = 0; i < rows.size(); ++i)
-            require(rows.data()[i] >= 0 && rows.data()[i] < static_cast<int64_t>(x_indptr_.size()) - 1,
-                    "rows: no such row");
+        require_nodes(rows, offsets, keys, static_cast<int64_t>(x_indptr_.size()) - 1);
         const size_t n = keys.size(), M = static_cast<size_t>(settings_.arity), C = M - 1;
         std::unique_ptr<uint8_t[]> split(new uint8_t[n]);
         std::unique_ptr<int64_t[]> sizes(new int64_t[n]), counts(new int64_t[n * M]());

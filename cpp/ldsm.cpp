@@ -520,26 +520,13 @@ class LdsmTrainer {
                     tolerance, prune,  min_samples_leaf, standardise, copy_entries} {
         require(arity >= 2 && arity <= kMaxArity, "arity: 2 to 16");
         require(epochs >= 1 && n_threads >= 1, "epochs, n_threads: at least 1");
-        require(x_indices.size() == x_data.size(), "x_indices, x_data: same size");
-        require_indptr(x_indptr, x_data.size());
-        require_indptr(y_indptr, y_indices.size());
-        require(x_indptr.size() == y_indptr.size(), "x_indptr, y_indptr: same rows");
-        require(n_features >= 0 && n_labels >= 0, "n_features, n_labels: not negative");
-        for (size_t e = 0; e < x_indices.size(); ++e)
-            require(x_indices.data()[e] >= 0 && x_indices.data()[e] < n_features,
-                    "x_indices: no such feature");
-        for (size_t e = 0; e < y_indices.size(); ++e)
-            require(y_indices.data()[e] >= 0 && y_indices.data()[e] < n_labels, "y_indices: no such label");
+        require_labelled_rows(x_indptr, x_indices, x_data, n_features, y_indptr, y_indices, n_labels);
         work_.resize(static_cast<size_t>(n_threads));
     }
     LdsmTrainer(const LdsmTrainer&) = delete;
 
     nb::list train(In1<int32_t> rows, In1<int64_t> offsets, In1<uint64_t> keys) {
-        require_indptr(offsets, rows.size());
-        require(offsets.size() == keys.size() + 1, "offsets, keys: one more offset than keys");
-        for (size_t i = 0; i < rows.size(); ++i)
-            require(rows.data()[i] >= 0 && rows.data()[i] < static_cast<int64_t>(x_indptr_.size()) - 1,
-                    "rows: no such row");
+        require_nodes(rows, offsets, keys, static_cast<int64_t>(x_indptr_.size()) - 1);
         const auto n = static_cast<int64_t>(keys.size());
         std::vector<TrainedNode> nodes(static_cast<size_t>(n));
         {
