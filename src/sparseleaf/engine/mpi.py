@@ -245,8 +245,10 @@ class MPIShards:
     def sum(self, verb: str, *args: Any) -> Any:
         """See :class:`Shards`."""
         share = self._share(verb, args)
-        answer = getattr(self._shard, verb)(*args) if share is None else share
-        if self._all_rows and share is None:
+        if share is not None:
+            return np.concatenate(self.group.gather(share))
+        answer = getattr(self._shard, verb)(*args)
+        if self._all_rows:
             return answer
         total = self.group.add_up(np.atleast_1d(answer))
         return total if isinstance(answer, np.ndarray) else int(total[0])

@@ -9,6 +9,7 @@ of the features: everything but the bins is then the same in every shard, so tha
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -64,7 +65,7 @@ class Shard:
         self._n_jobs = n_jobs
         self._draws = np.arange(first_row, first_row + len(bins)) if draws is None else draws
         self._place, self._n_shards = 0, 1
-        self._held = [(0, bins.shape[1])]
+        self._dealt = 1  # shards to which features are dealt out in turn, where all have all rows
         self._adopt_bins(bins)
         self._residuals = np.empty((0, 0), np.int16)
         self._count_column = -1
@@ -89,7 +90,7 @@ class Shard:
     @property
     def _all_rows(self) -> bool:
         """Whether this shard has all rows, and some of the features."""
-        return len(self._held) > 1
+        return self._dealt > 1
 
     def make_columns(self, width: int) -> None:
         """Room for the integer columns of the histograms."""
@@ -124,8 +125,9 @@ class Shard:
     def search_cuts(self, rules: CutRules) -> None:
         """What makes a cut good, before the first tree."""
         # every shard searches a share of the features: those it holds, or as many bins as the others
-        self._searched = self._held if self._all_rows else even_ranges(rules.n_bins, self._n_shards)
-        self._finder = CutFinder(rules, self._searched[self._place], self._n_jobs)
+        self._searched = even_ranges(rules.n_bins, self._n_shards)
+        own = slice(self._place, None, self._dealt) if self._all_rows else slice(*self._searched[self._place])
+        self._finder = CutFinder(rules, own, self._n_jobs)
 
     def start_tree(self, features: Array, columns: Columns | None, n_slots: int) -> None:
         """Prepare for a tree that may use the given features, on histograms of the given columns."""
@@ -276,7 +278,6 @@ class Shard:
         """
         own = np.flatnonzero(self._owners(feature) == self._place)
         kept = [nodes[i] for i in own.tolist()]
-        first = self._held[self._place][0]
         parts = []
         for held in (self._rows, self._aside):
             starts, ends = held.ranges(kept)
@@ -288,7 +289,7 @@ class Shard:
                     held.rows,
                     starts,
                     ends,
-                    feature[own] - np.int32(first),
+                    feature[own] // np.int32(self._dealt),
                     bin_[own],
                     self.missing_bins[feature[own]],
                     missing_left[own],
@@ -330,7 +331,8 @@ class Shard:
             held.add_children(starts, middles, ends)
 
     def _owners(self, feature: Array) -> Array:
-        return np.searchsorted([first for first, _ in self._held], feature, side="right") - 1
+        owners: Array = feature % self._dealt
+        return owners
 
     # --- leaves
 
@@ -356,9 +358,11 @@ class Shard:
     def _own_leaves(self, leaves: list[int], leaf_bytes: int) -> tuple[int, int] | None:
         """Where all shards have all rows: which of the leaves this one makes for all, if it pays to share them out.
 
-        It does where telling the others takes no more than the partition of one level.
+        It does where telling the others takes no more than a quarter of the partition, of which every level takes
+        a bit a row, and there are at least log₂ leaves of those.
         """
-        if len(leaves) * leaf_bytes > max(self.n_rows // 8, FEW_BYTES):
+        partition = self.n_rows * math.log2(max(2, len(leaves))) / 8
+        if len(leaves) * leaf_bytes > max(partition / 4, FEW_BYTES):
             return None
         starts, ends = self._rows.ranges(leaves)
         return even_ranges(ends - starts, self._n_shards)[self._place]
@@ -366,17 +370,20 @@ class Shard:
     # --- from rows to features
 
     def columns_give(self) -> list[Any]:
-        """All rows' bins of every shard's features, each with everything else there is of the rows."""
+        """All rows' bins of every shard's features, each with everything else there is of the rows.
+
+        Features are dealt out in turn: useful ones are often next to each other.
+        """
         state = self._state()
-        ranges = even_ranges(np.ones(self.bins.shape[1]), self._n_shards)
-        return [(np.ascontiguousarray(self.bins[:, a:b]), ranges, state) for a, b in ranges]
+        held = [slice(place, None, self._n_shards) for place in range(self._n_shards)]
+        return [(np.ascontiguousarray(self.bins[:, own]), state) for own in held]
 
     def columns_take(self, pieces: list[Any]) -> None:
         """Become a shard of all rows with some of the features."""
-        self._held = pieces[0][1]
-        self._draws = np.concatenate([state[0] for _, _, state in pieces])
-        self._adopt_state([state for _, _, state in pieces])
-        self._adopt_bins(np.concatenate([bins for bins, _, _ in pieces]))
+        self._dealt = self._n_shards
+        self._draws = np.concatenate([state[0] for _, state in pieces])
+        self._adopt_state([state for _, state in pieces])
+        self._adopt_bins(np.concatenate([bins for bins, _ in pieces]))
 
     # --- inside
 
