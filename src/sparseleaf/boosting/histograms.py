@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sparseleaf._arrays import Array
     from sparseleaf.boosting.columns import Columns
     from sparseleaf.boosting.splits import Family, NodeFeatures, SplitLimits
-    from sparseleaf.engine.shards import Shards
+    from sparseleaf.engine.shards import GrowingShards, Shards
 
 
 class HistogramPool:
@@ -286,7 +286,7 @@ class HistogramSearch:
         """See :class:`~sparseleaf.boosting.splits.SplitSearch`."""
         shards.call("search_cuts", self._rules)
 
-    def start_tree(self, shards: Shards, features: Array, columns: Columns | None) -> None:
+    def start_tree(self, shards: GrowingShards, features: Array, columns: Columns | None) -> None:
         """See :class:`~sparseleaf.boosting.splits.SplitSearch`."""
         size = max(1, int(self._rules.n_bins[features].sum()))
         slot_bytes = size * (padded_width(self._rules.width) + 1) * 4
@@ -296,7 +296,7 @@ class HistogramSearch:
         self._columns = columns
         shards.call("start_tree", features, columns, self._n_slots)
 
-    def search(self, shards: Shards, families: list[Family], node_features: NodeFeatures) -> None:
+    def search(self, shards: GrowingShards, families: list[Family], node_features: NodeFeatures) -> None:
         """Set ``split`` of every child that may be split and has a cut worth making."""
         batch: list[Family] = []
         for family in families:
@@ -333,7 +333,7 @@ class HistogramSearch:
                 child.slot = self._free.pop()
             family.built = wanted
 
-    def _search_batch(self, shards: Shards, batch: list[Family], node_features: NodeFeatures) -> None:
+    def _search_batch(self, shards: GrowingShards, batch: list[Family], node_features: NodeFeatures) -> None:
         built = [node for family in batch for node in family.built]
         remaining = [(f.remaining.slot, f.built[0].slot) for f in batch if f.remaining is not None]
         children = [node for family in batch for node in family.children if node.slot >= 0]
