@@ -60,6 +60,7 @@ class Grower:
                 sets.append(split.left_set)
         shards.split(
             [node.id for node in nodes],
+            np.array([split.left_count for split in splits], np.int64),
             np.array([split.feature for split in splits], np.int32),
             np.array([split.bin for split in splits], np.int32),
             np.array([split.missing_left for split in splits], np.uint8),

@@ -2,7 +2,7 @@
 
 By rows, histograms are added up and parted by feature in one step (a reduce-scatter), so that every worker searches its
 share of the features, and only the best cuts are gathered. By features, every worker has all rows of its features: best
-cuts are gathered and the owner of a cut's feature tells the others, one bit a row, who goes left.
+cuts are gathered and the owner of a cut's feature tells the others, one bit a row or less, who goes left.
 """
 
 from __future__ import annotations
@@ -226,14 +226,15 @@ class GroupShards:
             pool.sums[slots] = total[: n * own * width].reshape(n, own, width)
             pool.counts[slots] = total[n * own * width :].reshape(n, own)
 
-    def split(self, nodes: list[int], *cuts: Any) -> None:
+    def split(self, nodes: list[int], lefts: Array, *cuts: Any) -> None:
         """See :class:`~sparseleaf.engine.shards.GrowingShards`."""
         shard = self._shard
         if self._alone or not self._all_rows:
             shard.apply_splits(nodes, *cuts)
             return
-        sizes = shard.bit_sizes(nodes, cuts[0])
-        shard.apply_bits(nodes, cuts[0], self.group.join(shard.split_bits(nodes, *cuts), sizes))
+        sizes = shard.told_splits(nodes, lefts, cuts[0])
+        told = self.group.join(shard.tell_splits(nodes, lefts, *cuts), sizes)
+        shard.apply_told_splits(nodes, lefts, cuts[0], told)
 
     def add_tree(self, tree: FlatTree, vectors: LeafVectors) -> None:
         """See :class:`~sparseleaf.engine.shards.GrowingShards`."""

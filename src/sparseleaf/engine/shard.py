@@ -20,6 +20,7 @@ from sparseleaf._arrays import empty_aligned, hash_numbers
 from sparseleaf.binning import common_bins
 from sparseleaf.boosting.columns import padded_width
 from sparseleaf.boosting.histograms import CutFinder, HistogramPool
+from sparseleaf.engine.partitions import bit_sizes, lengthen, shorten, told_sizes
 
 if TYPE_CHECKING:
     from typing import Any
@@ -263,27 +264,29 @@ class Shard:
         )
         self._rows.add_children(starts, middles, ends)
 
-    def split_bits(
+    def tell_splits(
         self,
         nodes: list[int],
+        lefts: Array,
         feature: Array,
         bin_: Array,
         missing_left: Array,
         set_of: Array,
         sets: Array,
     ) -> Array:
-        """Which rows go left in the nodes whose feature is here: bits, uint8, one node after the other.
+        """Which rows go left in the nodes whose feature is here: uint8, one node after the other.
 
-        Those of the tree's rows come first, then those of the rows that were left out of its sample.
+        Those of the tree's rows come first, then those of the rows that were left out of its sample. ``lefts`` are the
+        tree's rows that go left in each node.
         """
         own = np.flatnonzero(self._owners(feature) == self._place)
         kept = [nodes[i] for i in own.tolist()]
         parts = []
-        for held in (self._rows, self._aside):
+        for held, known in ((self._rows, lefts[own]), (self._aside, None)):
             starts, ends = held.ranges(kept)
-            offsets, n_bytes = _bit_offsets(starts, ends)
+            offsets, n_bytes = _offsets(bit_sizes(ends - starts))
             bits = np.empty(n_bytes, np.uint8)
-            if len(own):
+            if n_bytes:
                 _kernels.left_bits(
                     self.bins,
                     held.rows,
@@ -299,35 +302,39 @@ class Shard:
                     bits,
                     self._n_jobs,
                 )
-            parts.append(bits)
+            parts.append(shorten(bits, ends - starts, known))
         return np.concatenate(parts)
 
-    def bit_sizes(self, nodes: list[int], feature: Array) -> list[int]:
-        """How many bytes :meth:`split_bits` answers in every shard."""
-        owners = self._owners(feature)
-        sizes = [0] * self._n_shards
-        for place in range(self._n_shards):
-            kept = [node for node, owner in zip(nodes, owners.tolist(), strict=True) if owner == place]
-            sizes[place] = sum(_bit_offsets(*held.ranges(kept))[1] for held in (self._rows, self._aside))
-        return sizes
+    def told_splits(self, nodes: list[int], lefts: Array, feature: Array) -> list[int]:
+        """How many bytes :meth:`tell_splits` answers in every shard."""
+        told = sum(
+            told_sizes(ends - starts, known)
+            for (starts, ends), known in (
+                (self._rows.ranges(nodes), lefts),
+                (self._aside.ranges(nodes), None),
+            )
+        )
+        sizes = np.bincount(self._owners(feature), told, minlength=self._n_shards)
+        found: list[int] = sizes.astype(np.int64).tolist()
+        return found
 
-    def apply_bits(self, nodes: list[int], feature: Array, bits: list[Array]) -> None:
+    def apply_told_splits(self, nodes: list[int], lefts: Array, feature: Array, told: list[Array]) -> None:
         """Part the nodes' rows as the shards that hold the features have said, in order of shard."""
         owners = self._owners(feature)
-        at = [0] * self._n_shards
-        for held in (self._rows, self._aside):
+        begins = np.cumsum([0, *map(len, told[:-1])])
+        everything = np.concatenate(told)
+        for held, known in ((self._rows, lefts), (self._aside, None)):
             starts, ends = held.ranges(nodes)
+            sizes = told_sizes(ends - starts, known)
             offsets = np.empty(len(nodes), np.int64)
-            before = np.cumsum([0, *map(len, bits)])
             for place in range(self._n_shards):
-                own = np.flatnonzero(owners == place)
-                places, n_bytes = _bit_offsets(starts[own], ends[own])
-                offsets[own] = before[place] + at[place] + places
-                at[place] += n_bytes
+                own = owners == place
+                places, n_bytes = _offsets(sizes[own])
+                offsets[own] = begins[place] + places
+                begins[place] += n_bytes
+            bits, offsets = lengthen(everything, offsets, ends - starts, known)
             middles = np.empty(len(nodes), np.int64)
-            _kernels.partition_by_bits(
-                held.rows, starts, ends, offsets, np.concatenate(bits), middles, self._n_jobs
-            )
+            _kernels.partition_by_bits(held.rows, starts, ends, offsets, bits, middles, self._n_jobs)
             held.add_children(starts, middles, ends)
 
     def _owners(self, feature: Array) -> Array:
@@ -447,13 +454,13 @@ class _RowsByNode:
         starts, ends = self.ranges(leaves)
         # leaves part the rows into ranges: in order of start, they follow each other without a gap
         order = np.lexsort((ends, starts))
-        leaf_of_row[self.rows] = np.repeat(order, (ends - starts)[order])
+        leaf_of_row[self.rows] = np.repeat(order.astype(np.int32), (ends - starts)[order])
 
 
-def _bit_offsets(starts: Array, ends: Array) -> tuple[Array, int]:
-    """Where every node's bits begin, each at a byte of its own, and the bytes of all."""
-    borders = np.concatenate(([0], np.cumsum((ends - starts + 7) // 8)))
-    return borders[:-1].astype(np.int64), int(borders[-1])
+def _offsets(sizes: Array) -> tuple[Array, int]:
+    """Where things of the given sizes begin, one after the other, and where the last one ends."""
+    ends = np.cumsum(sizes, dtype=np.int64)
+    return ends - sizes, int(ends[-1]) if len(ends) else 0
 
 
 def even_ranges(weights: Array, n: int) -> list[tuple[int, int]]:

@@ -43,8 +43,8 @@ class GrowingShards(Protocol):
     def best(self, verb: str, *args: Any) -> Any:
         """The best of every node's cuts among all features (see :func:`~sparseleaf.boosting.histograms.best_of`)."""
 
-    def split(self, nodes: list[int], *cuts: Any) -> None:
-        """Part the nodes' rows (see :meth:`~sparseleaf.engine.shard.Shard.apply_splits`)."""
+    def split(self, nodes: list[int], lefts: Any, *cuts: Any) -> None:
+        """Part the nodes' rows, of which so many go left (see :meth:`~sparseleaf.engine.shard.Shard.apply_splits`)."""
 
     def add_tree(self, tree: Any, vectors: Any) -> None:
         """A tree is done: give every row its leaf's vector."""
@@ -128,7 +128,7 @@ class LocalShards:
         """See :class:`GrowingShards`."""
         return getattr(self._shard, verb)(*args)
 
-    def split(self, nodes: list[int], *cuts: Any) -> None:
+    def split(self, nodes: list[int], lefts: Any, *cuts: Any) -> None:
         """See :class:`GrowingShards`."""
         self._shard.apply_splits(nodes, *cuts)
 
