@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import os
 import random
 import shutil
@@ -87,48 +88,55 @@ def kill_ranks(folder, paths, wanted, times):
         ended = time.monotonic() - began
         again = subprocess.run(command, check=False, timeout=600).returncode
         same = again == 0 and digest(model) == wanted
-        found.append({"killed": bool(ranks), "code": code, "seconds_to_end": ended, "same": same})
-        print("mpi", turn, layout, found[-1], flush=True)
+        found.append(
+            {
+                "layout": layout,
+                "killed": bool(ranks),
+                "code": code,
+                "seconds_to_end": ended,
+                "same": same,
+            }
+        )
+        print("mpi", turn, found[-1], flush=True)
     return found
 
 
-def kill_workers(paths, times):
-    from distributed import Client, LocalCluster
-
-    estimator = SparseGBDTClassifier(**SETTINGS, random_state=0)
+def kill_workers(paths, wanted, times):
+    """A worker is killed at a random moment, which may be before the first tree."""
+    undisturbed = train_in_workers(paths, "rows", None)[1]
     found = []
     for turn in range(times):
         layout = ("rows", "features")[turn % 2]
-        with (
-            LocalCluster(n_workers=RANKS, threads_per_worker=1, dashboard_address=None) as cluster,
-            Client(cluster) as client,
-        ):
-            pids = list(client.run(os.getpid).values())
-            killed = []
-
-            def kill(pids=pids, killed=killed):
-                killed.append(random.choice(pids))
-                os.kill(killed[0], signal.SIGKILL)
-
-            # at a random moment of the trees: when one is done, a little later
-            at, later = random.randrange(1, SETTINGS["n_trees"] - 5), random.uniform(0, 0.5)
-
-            def start(state, at=at, later=later, kill=kill):
-                if state.tree == at:
-                    threading.Timer(later, kill).start()
-
-            began = time.monotonic()
-            estimator.fit(
-                [str(path) for path in paths], None, engine=client, layout=layout, callbacks=[start]
-            )
-            seconds = time.monotonic() - began
-            with tempfile.TemporaryDirectory() as folder:
-                estimator.save(Path(folder) / "model")
-                found.append(
-                    {"killed": bool(killed), "seconds": seconds, "digest": digest(Path(folder) / "model")}
-                )
-        print("dask", turn, layout, found[-1], flush=True)
+        killed, seconds, same = train_in_workers(paths, layout, random.uniform(0, undisturbed), wanted)
+        found.append({"layout": layout, "killed": killed, "seconds": seconds, "same": same})
+        print("dask", turn, found[-1], flush=True)
     return found
+
+
+def train_in_workers(paths, layout, at, wanted=None):
+    """Whether a worker was killed, ``at`` so many seconds; how long it took; whether the model is the one wanted."""
+    from distributed import Client, LocalCluster
+
+    estimator, killed = SparseGBDTClassifier(**SETTINGS, random_state=0), []
+    with (
+        LocalCluster(n_workers=RANKS, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+        tempfile.TemporaryDirectory() as folder,
+    ):
+        pids = list(client.run(os.getpid).values())
+
+        def kill():
+            killed.append(random.choice(pids))
+            os.kill(killed[0], signal.SIGKILL)
+
+        timer = threading.Timer(PATIENCE if at is None else at, kill)
+        timer.start()
+        began = time.monotonic()
+        estimator.fit([str(path) for path in paths], None, engine=client, layout=layout)
+        seconds = time.monotonic() - began
+        timer.cancel()
+        estimator.save(Path(folder) / "model")
+        return bool(killed), seconds, digest(Path(folder) / "model") == wanted
 
 
 def main():
@@ -137,24 +145,22 @@ def main():
     parser.add_argument("--only", nargs="*", choices=("mpi", "dask"), default=["mpi", "dask"])
     parser.add_argument("--out", type=Path, default=Path("docs/results/kill.json"))
     args = parser.parse_args()
-    random.seed(0)
-    results = {"machine": machine(), "times": args.times}
+    results = json.loads(args.out.read_text()) if args.out.exists() else {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         paths, wanted = make_parts(folder)
-        if "mpi" in args.only:
-            results["mpi"] = kill_ranks(folder, paths, wanted, args.times)
-        if "dask" in args.only:
-            results["dask"] = [
-                {**one, "same": one.pop("digest") == wanted} for one in kill_workers(paths, args.times)
-            ]
-    for engine in args.only:
-        runs = results[engine]
-        print(
-            f"{engine}: {sum(run['killed'] for run in runs)} of {len(runs)} were killed,"
-            f" {sum(run['same'] for run in runs)} gave the same model"
-        )
-    write_results(args.out, results)
+        for engine in args.only:
+            random.seed(0)
+            if engine == "mpi":
+                runs = kill_ranks(folder, paths, wanted, args.times)
+            else:
+                runs = kill_workers(paths, wanted, args.times)
+            print(
+                f"{engine}: {sum(run['killed'] for run in runs)} of {len(runs)} were killed,"
+                f" {sum(run['same'] for run in runs)} gave the same model"
+            )
+            results |= {engine: runs, "machine": machine()}
+            write_results(args.out, results)
 
 
 if __name__ == "__main__":

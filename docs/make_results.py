@@ -1,6 +1,6 @@
-"""Write ``docs/results.md`` and the tables of ``docs/papers/gbdt-mo.md``: ``python docs/make_results.py``.
+"""Write ``docs/results.md`` and the tables of other pages of the documentation: ``python docs/make_results.py``.
 
-Both come from the results in ``docs/results/``, which are what the scripts in ``benchmarks/`` wrote; no number of ours is
+All come from the results in ``docs/results/``, which are what the scripts in ``benchmarks/`` wrote; no number of ours is
 typed by hand.
 """
 
@@ -14,6 +14,7 @@ from statistics import mean, stdev
 FOLDER = Path(__file__).with_name("results")
 PAGE = Path(__file__).with_name("results.md")
 MO_PAGE = Path(__file__).parent / "papers" / "gbdt-mo.md"
+DISTRIBUTED_PAGE = Path(__file__).with_name("distributed.md")
 TABLES, END = "<!-- tables: made by docs/make_results.py -->\n", "<!-- end of tables -->\n"
 
 
@@ -578,8 +579,13 @@ def mo_tables() -> str:
 
 def mo_page() -> str:
     """The paper's page with its tables made anew."""
-    before, rest = MO_PAGE.read_text().split(TABLES)
-    return f"{before}{TABLES}\n{mo_tables()}\n{END}{rest.split(END)[1]}"
+    return with_tables(MO_PAGE, mo_tables())
+
+
+def with_tables(page: Path, tables: str) -> str:
+    """A page with what is between its markers made anew."""
+    before, rest = page.read_text().split(TABLES)
+    return f"{before}{TABLES}\n{tables}\n{END}{rest.split(END)[1]}"
 
 
 def gbdt_mo() -> str:
@@ -614,52 +620,81 @@ XGBoost, LightGBM and CatBoost beside ours, times and memory, are on [the paper'
 """
 
 
+def distributed_page() -> str:
+    """The page of many machines with its tables made anew."""
+    return with_tables(DISTRIBUTED_PAGE, distributed_tables())
+
+
 def distributed() -> str:
-    if not (FOLDER / "distributed.json").exists():
-        return ""
     results = read("distributed")
-    text = "## Many machines\n\nWorkers of one thread each, on one machine; [what they do](distributed.md).\n"
-    if "speed" in results:
-        rows = [
-            [name, f"{run['rows']:,}", f"{run['one']:.3f}", f"{run['two']:.3f}", f"{run['times']:.2f}"]
-            for name, run in results["speed"].items()
-            if name != "scale"
+    return f"""## Many machines
+
+Speed, traffic, Yahoo!'s table and what breaks are on [the page of many machines](distributed.md#measured).
+
+`python -m benchmarks.distributed`, `python -m benchmarks.kill`, on {about(results["machine"])}.
+"""
+
+
+def distributed_tables() -> str:
+    results = read("distributed")
+    runs = {
+        part: {name: run for name, run in results[part].items() if name != "scale"}
+        for part in ("speed", "traffic", "yahoo", "plan")
+    }
+    speed = [
+        [name, f"{run['rows']:,}", f"{run['one']:.3f}", f"{run['two']:.3f}", f"{run['times']:.2f}"]
+        for name, run in runs["speed"].items()
+    ]
+    speed_heads = [
+        "50 features, 32 outputs, 32 bins, depth 7",
+        "rows",
+        "one, s a tree",
+        "two, s a tree",
+        "times as fast",
+    ]
+    traffic = [
+        [name, f"{run['received']:,.0f}", f"{run['formula']:,.0f}", f"{run['share']:.2f}"]
+        for name, run in runs["traffic"].items()
+    ]
+    theirs = [
+        ["Yahoo!, MapReduce by rows", "1,200,000", "12,660"],
+        ["Yahoo!, MapReduce by features, 20 machines", "1,200,000", "28"],
+        ["Yahoo!, MPI, 10 machines", "1,200,000", "5"],
+    ]
+    ours = [[name, f"{run['rows']:,}", f"{run['seconds']:.2f}"] for name, run in runs["yahoo"].items()]
+    plan = [
+        [name, *(f"{runs['plan'][name][part]:,.1f}" for part in ("compute", "network", "seconds"))]
+        for name in ("by rows", "by features")
+    ]
+    plan_heads = ["10⁹ rows × 10⁶ labels, 100 machines (modelled)", "computing, s", "network, s", "s a tree"]
+    return f"""Workers of one thread each, on one machine of {results["machine"]["cores"]} cores; of Yahoo!'s table, two.
+
+{table(speed_heads, speed)}
+
+{table(["bytes a worker receives for a tree", "measured", "formula", "ratio"], traffic)}
+
+{table(["500 features, 63 nodes", "rows", "s a tree"], [*theirs, *ours])}
+
+{table(plan_heads, plan)}
+
+{table(["`kill -9` at a random moment", "times", "killed", "hung", "the same bytes in the end"], kills())}
+
+`python -m benchmarks.distributed`, `python -m benchmarks.kill`, on {about(results["machine"])}.
+"""
+
+
+def kills() -> list[list[str]]:
+    results = read("kill")
+    return [
+        [
+            name,
+            str(len(results[engine])),
+            str(sum(run["killed"] for run in results[engine])),
+            str(sum(run.get("code") == "hang" for run in results[engine])),
+            str(sum(run["same"] for run in results[engine])),
         ]
-        heads = [
-            "50 features, 32 outputs, 32 bins, depth 7",
-            "rows",
-            "one, s a tree",
-            "two, s a tree",
-            "times",
-        ]
-        text += f"\n{table(heads, rows)}\n"
-    if "traffic" in results:
-        rows = [
-            [name, f"{run['received']:,.0f}", f"{run['formula']:,.0f}", f"{run['share']:.2f}"]
-            for name, run in results["traffic"].items()
-            if name != "scale"
-        ]
-        text += f"\n{table(['bytes a worker receives for a tree', 'measured', 'formula', 'ratio'], rows)}\n"
-    if "yahoo" in results:
-        rows = [
-            [name, f"{run['rows']:,}", f"{run['seconds']:.2f}"]
-            for name, run in results["yahoo"].items()
-            if name != "scale"
-        ]
-        theirs = [
-            ["Yahoo!, MapReduce by rows", "1,200,000", "12,660"],
-            ["Yahoo!, MapReduce by features, 20 machines", "1,200,000", "28"],
-            ["Yahoo!, MPI, 10 machines", "1,200,000", "5"],
-        ]
-        text += f"\n{table(['500 features, 63 nodes', 'rows', 's a tree'], [*theirs, *rows])}\n"
-    if "plan" in results:
-        rows = [
-            [name, *(f"{results['plan'][name][part]:,.1f}" for part in ("compute", "network", "seconds"))]
-            for name in ("by rows", "by features")
-        ]
-        heads = ["10⁹ rows × 10⁶ labels, 100 machines (modelled)", "computing, s", "network, s", "s a tree"]
-        text += f"\n{table(heads, rows)}\n"
-    return f"{text}\n`python -m benchmarks.distributed`, on {about(results['machine'])}.\n"
+        for engine, name in (("mpi", "a rank of three, then the same command"), ("dask", "a worker of three"))
+    ]
 
 
 def page() -> str:
@@ -677,3 +712,4 @@ def page() -> str:
 if __name__ == "__main__":
     PAGE.write_text(page())
     MO_PAGE.write_text(mo_page())
+    DISTRIBUTED_PAGE.write_text(distributed_page())

@@ -19,7 +19,7 @@ WRITTEN = sorted(
 )
 
 
-TYPED = {"docs/distributed.md", "docs/forest.md", "docs/reranking.md"}
+TYPED = {"docs/forest.md", "docs/reranking.md"}
 """Pages whose figures are still typed by hand; to be made by docs/make_results.py."""
 
 

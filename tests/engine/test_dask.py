@@ -58,52 +58,6 @@ def test_workers_grow_whole_trees(client, alone):
     assert jobs.digest(estimator.set_params(n_jobs=1).fit(**rows, engine=client)) == alone["ldsm"]
 
 
-@pytest.mark.parametrize("layout", ["rows", "features"])
-def test_it_goes_on_when_a_worker_is_killed(layout, client, alone):
-    def kill(state):
-        if state.tree == 2 and not killed:
-            pids = client.run(os.getpid)
-            killed.append(next(iter(pids.values())))
-            os.kill(killed[0], signal.SIGKILL)
-
-    killed = []
-    estimator = train(jobs.make_jobs()["sparse"], client, 2, layout, callbacks=[kill])
-    assert killed
-    assert jobs.digest(estimator) == alone["sparse"]
-
-
-@pytest.mark.parametrize("layout", ["rows", "features"])
-@pytest.mark.parametrize(
-    "verb", ["describe", "feature_cuts_give", "make_shard", "columns_take", "adopt", "_grow"]
-)
-def test_it_goes_on_when_a_worker_is_killed_before_the_first_tree(verb, layout, client, alone, monkeypatch):
-    if (verb, layout) == ("columns_take", "rows"):
-        pytest.skip("rows stay where they are")
-
-    def kill(self, place, work, *args):
-        future = submit(self, place, work, *args)
-        # a verb is among the steps of a task, or is the task
-        if not killed and verb in (work.__name__, *(word for arg in args for word in _words(arg))):
-            pids = client.run(os.getpid, workers=[self._addresses[place]])
-            killed.extend(pids.values())
-            os.kill(killed[0], signal.SIGKILL)
-        return future
-
-    killed = []
-    client.wait_for_workers(4, timeout=60)
-    submit = DaskShards._submit
-    monkeypatch.setattr(DaskShards, "_submit", kill)
-    estimator = train(jobs.make_jobs()["sparse"], client, 2, layout)
-    assert killed
-    assert jobs.digest(estimator) == alone["sparse"]
-
-
-def _words(arg):
-    if isinstance(arg, str):
-        return [arg]
-    return [step[0] for step in arg if isinstance(step, tuple)] if isinstance(arg, list) else []
-
-
 def test_an_error_in_one_worker_ends_the_training_of_all(client):
     X, scores, _ = jobs.make_rows()
     y = scores[:, :2].astype(np.float32)
@@ -177,3 +131,46 @@ def test_the_command_line_goes_on_from_a_checkpoint(client, tmp_path):
         assert run(["train", *parts, *same, *where, *more]) == 0
     assert (tmp_path / "model").read_bytes() == wanted
     assert len(json.loads((tmp_path / "profile.json").read_text())) == 2
+
+
+@pytest.mark.parametrize("layout", ["rows", "features"])
+def test_it_goes_on_when_a_worker_is_killed(layout, client, alone):
+    def kill(state):
+        if state.tree == 2 and not killed:
+            pids = client.run(os.getpid)
+            killed.append(next(iter(pids.values())))
+            os.kill(killed[0], signal.SIGKILL)
+
+    killed = []
+    estimator = train(jobs.make_jobs()["sparse"], client, 2, layout, callbacks=[kill])
+    assert killed
+    assert jobs.digest(estimator) == alone["sparse"]
+
+
+@pytest.mark.parametrize("layout", ["rows", "features"])
+@pytest.mark.parametrize("verb", ["_build", "describe", "feature_cuts_give", "columns_take", "_grow"])
+def test_it_goes_on_when_a_worker_is_killed_before_the_first_tree(verb, layout, client, alone, monkeypatch):
+    if (verb, layout) == ("columns_take", "rows"):
+        pytest.skip("rows stay where they are")
+
+    def kill(self, place, work, *args):
+        future = submit(self, place, work, *args)
+        # a verb is among the steps of a task, or is the task
+        if not killed and verb in (work.__name__, *(word for arg in args for word in _words(arg))):
+            pids = client.run(os.getpid, workers=[self._addresses[place]])
+            killed.extend(pids.values())
+            os.kill(killed[0], signal.SIGKILL)
+        return future
+
+    killed = []
+    submit = DaskShards._submit
+    monkeypatch.setattr(DaskShards, "_submit", kill)
+    estimator = train(jobs.make_jobs()["sparse"], client, 2, layout)
+    assert killed
+    assert jobs.digest(estimator) == alone["sparse"]
+
+
+def _words(arg):
+    if isinstance(arg, str):
+        return [arg]
+    return [step[0] for step in arg if isinstance(step, tuple)] if isinstance(arg, list) else []

@@ -122,6 +122,10 @@ class DenseGradients:
                 raise ValueError(
                     "y, sample_weight: found numbers whose gradients pass float32; wanted smaller ones."
                 )
+        elif not len(self._largest_g):
+            raise RuntimeError(
+                "a worker was lost in the middle of a round of trees, one for each output; go on from a checkpoint."
+            )
         if self._reducer is not None:
             return self._fill_reduced(shards, self._reducer, tree)
         outputs = slice(tree % self._n_outputs, tree % self._n_outputs + 1) if self._alone else slice(None)
