@@ -24,9 +24,12 @@ void bind_sketch(nb::module_& m);
 void bind_sparse(nb::module_& m);
 void bind_sparse_histogram(nb::module_& m);
 void bind_split(nb::module_& m);
+void bind_telling(nb::module_& m);
 void bind_xctext(nb::module_& m);
 
 NB_MODULE(_kernels, m) {
+    // Objects that a cache or a traceback still holds when Python ends are no business of the user's.
+    nb::set_leak_warnings(false);
     m.doc() = "Compiled kernels of sparseleaf. Not public: use the estimators.";
     bind_binning(m);
     bind_candidates(m);
@@ -51,5 +54,6 @@ NB_MODULE(_kernels, m) {
     bind_sparse(m);
     bind_sparse_histogram(m);
     bind_split(m);
+    bind_telling(m);
     bind_xctext(m);
 }

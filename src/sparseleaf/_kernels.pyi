@@ -559,6 +559,31 @@ def find_splits(
     n_threads: int,
 ) -> None: ...
 
+# telling.cpp
+def select_telling(
+    indptr: _I64,
+    features: _I32,
+    counts: _F32,
+    label_rows: _F64,
+    feature_shares: _F64,
+    found: _I32,
+    common: _F32,
+    n_threads: int,
+) -> None: ...
+
+class TellingIndex:
+    def __init__(self, indptr: _I64, labels: _I32, weights: _F32, bias: _F32) -> None: ...
+    def join(
+        self,
+        indptr: _I64,
+        indices: _I32,
+        data: _F32,
+        labels: _I32,
+        scores: _F32,
+        most: int,
+        n_threads: int,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32], NDArray[np.float32]]: ...
+
 # xctext.cpp
 def xc_parse(
     text: bytes | NDArray[np.uint8], n_threads: int
