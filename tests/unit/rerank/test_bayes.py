@@ -172,7 +172,9 @@ def test_rows_and_labels_that_say_nothing(trees):
         clf = LdSMClassifier(n_trees=1, rerank="bayes")
         clf.fit(X[:100], sp.csr_matrix((100, n_labels), dtype=np.float32))
         assert (clf.predict_topk(X[:3], 1)[0] == -1).all()
-    tiny = SketchForestClassifier(n_trees=1, rerank="bayes").fit(np.ones((1, 1)), sp.csr_matrix(np.ones((1, 1))))
+    tiny = SketchForestClassifier(n_trees=1, rerank="bayes").fit(
+        np.ones((1, 1)), sp.csr_matrix(np.ones((1, 1)))
+    )
     assert tiny.predict_topk(np.ones((1, 1)), 1)[0].tolist() == [[0]]
 
 
