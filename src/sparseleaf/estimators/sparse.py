@@ -16,7 +16,7 @@ from sparseleaf.boosting.frontier import FRONTIERS
 from sparseleaf.boosting.grower import Grower
 from sparseleaf.boosting.histograms import CutRules, HistogramSearch
 from sparseleaf.boosting.leaves import LeafRule
-from sparseleaf.boosting.loop import Booster
+from sparseleaf.boosting.loop import Booster, Recipe
 from sparseleaf.boosting.losses import SPARSE_LOSSES, sparse_loss
 from sparseleaf.boosting.reducers import REDUCERS, make_reducer
 from sparseleaf.boosting.splits import ExactSearch, SplitLimits, SplitSearch
@@ -580,8 +580,7 @@ class _Training:
                 np.zeros(self.cuts.n_features, np.uint8),
             )
             search = HistogramSearch(rules, params.histogram_mb << 20, params._most_leaves(self._n_rows))
-        return Booster(
-            shards=self._shards,
+        recipe = Recipe(
             grower=Grower(search, FRONTIERS[params.growth], params.max_leaves, self.cuts),
             statistics=SparseResiduals(
                 reducer,
@@ -595,3 +594,4 @@ class _Training:
             colsample_bynode=params.colsample_bynode,
             seed=seed,
         )
+        return Booster(self._shards, recipe)
