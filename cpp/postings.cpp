@@ -7,19 +7,21 @@
 
 namespace sparseleaf {
 
-SPARSELEAF_WIDE float PostingIndex::largest(const float* sum, int64_t first, int64_t size, int64_t k,
-                                            float floor, std::vector<Scored>& list) {
+SPARSELEAF_WIDE
+void PostingIndex::largest(const std::vector<float>& sum, int64_t k, std::vector<Scored>& list) {
+    list.clear();
+    float floor = 0.0f;
     const auto room = static_cast<size_t>(4 * k + 64);
-    // most rows are far off: a stretch whose closest is not near enough is passed by at once
-    constexpr int64_t kStride = 32;
-    for (int64_t begin = 0; begin < size; begin += kStride) {
-        const int64_t end = std::min(size, begin + kStride);
+    // most rows are far off: a block whose closest is not near enough is passed by at once
+    constexpr size_t kStride = 32;
+    for (size_t begin = 0; begin < sum.size(); begin += kStride) {
+        const size_t end = std::min(sum.size(), begin + kStride);
         float highest = 0.0f;
-        for (int64_t row = begin; row < end; ++row) highest = std::max(highest, sum[row]);
+        for (size_t row = begin; row < end; ++row) highest = std::max(highest, sum[row]);
         if (!(highest > floor)) continue;
-        for (int64_t row = begin; row < end; ++row) {
+        for (size_t row = begin; row < end; ++row) {
             if (!(sum[row] > floor)) continue;
-            list.push_back({sum[row], static_cast<int32_t>(first + row)});
+            list.push_back({sum[row], static_cast<int32_t>(row)});
             if (list.size() < room) continue;
             // those that follow have higher numbers: they lose a tie with the k-th
             std::nth_element(list.begin(), list.begin() + k - 1, list.end(), ranks_before);
@@ -27,7 +29,6 @@ SPARSELEAF_WIDE float PostingIndex::largest(const float* sum, int64_t first, int
             floor = list[static_cast<size_t>(k) - 1].score;
         }
     }
-    return floor;
 }
 
 }  // namespace sparseleaf

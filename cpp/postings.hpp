@@ -20,9 +20,6 @@ class PostingIndex {
             require(rows.data()[e] >= 0 && rows.data()[e] < n_rows, "postings: no such row");
             require(std::isfinite(values.data()[e]), "postings must be finite");
         }
-        for (size_t f = 0; f + 1 < indptr.size(); ++f)
-            require(std::is_sorted(rows.data() + indptr.data()[f], rows.data() + indptr.data()[f + 1]),
-                    "postings: rows must rise");
     }
 
     // own[i] is the row that row i is itself, which is no neighbour; -1 is none. Missing places get row -1.
@@ -57,38 +54,20 @@ class PostingIndex {
     // The same for one row of n entries.
     void nearest_rows(const int32_t* features, const float* data, int64_t n, int32_t own, int64_t k,
                       int32_t* found, float* products) const {
-        // rows go in blocks whose sums stay in the nearest cache; a feature's rows rise, so that each block
-        // goes on where the one before has stopped
-        float sum[kBlockRows];
-        thread_local std::vector<int64_t> at;  // a single row costs less than making them
+        thread_local std::vector<float> sum;  // a single row costs less than making them
         thread_local std::vector<Scored> list;
-        at.resize(static_cast<size_t>(n));
-        for (int64_t e = 0; e < n; ++e) at[e] = indptr_.data()[features[e]];
-        list.clear();
-        float floor = 0.0f;
-        for (int64_t first = 0; first < n_rows_; first += kBlockRows) {
-            const auto size = std::min(kBlockRows, n_rows_ - first);
-            std::fill_n(sum, size, 0.0f);
-            for (int64_t e = 0; e < n; ++e) {
-                const int64_t end = indptr_.data()[features[e] + 1];
-                int64_t p = at[e];
-                for (; p < end && rows_.data()[p] < first + size; ++p)
-                    sum[rows_.data()[p] - first] += data[e] * values_.data()[p];
-                at[e] = p;
-            }
-            if (own >= first && own < first + size) sum[own - first] = 0.0f;
-            floor = largest(sum, first, size, k, floor, list);
-        }
+        sum.assign(static_cast<size_t>(n_rows_), 0.0f);
+        for (int64_t e = 0; e < n; ++e)
+            for (int64_t p = indptr_.data()[features[e]]; p < indptr_.data()[features[e] + 1]; ++p)
+                sum[rows_.data()[p]] += data[e] * values_.data()[p];
+        if (own >= 0 && own < n_rows_) sum[own] = 0.0f;
+        largest(sum, k, list);
         write_topk(list, k, found, products);
     }
 
   private:
-    static constexpr int64_t kBlockRows = 4096;
-
-    // Adds to the list those of the sums that may be among the k largest above 0; the list may keep more.
-    // Answers what later ones must be above.
-    static float largest(const float* sum, int64_t first, int64_t size, int64_t k, float floor,
-                         std::vector<Scored>& list);
+    // The k rows of largest product above 0, and maybe more that the last cut has not met yet.
+    static void largest(const std::vector<float>& sum, int64_t k, std::vector<Scored>& list);
 
     In1<int64_t> indptr_;
     In1<int32_t> rows_;

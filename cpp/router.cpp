@@ -222,9 +222,11 @@ inline __attribute__((always_inline)) void add_listed(const SpreadRow& x, const 
                                                       float* z) {
     const int C = kC ? kC : wide;
     float sums[kC ? kC : kMaxRouters] = {};
-    x.each_common(features, size, [&](int64_t e, float value) {
+    for (int64_t e = 0; e < size; ++e) {
+        const float value = x[features[e]];
+        if (value == 0.0f) continue;  // most are
         for (int c = 0; c < C; ++c) sums[c] += static_cast<float>(weights[e * C + c]) * value;
-    });
+    }
     for (int c = 0; c < C; ++c) z[c] = sums[c];
 }
 
