@@ -13,6 +13,7 @@ void bind_leaves(nb::module_& m);
 void bind_linear(nb::module_& m);
 void bind_losses(nb::module_& m);
 void bind_partition(nb::module_& m);
+void bind_plain(nb::module_& m);
 void bind_postings(nb::module_& m);
 void bind_predict(nb::module_& m);
 void bind_ranking(nb::module_& m);
@@ -43,6 +44,7 @@ NB_MODULE(_kernels, m) {
     bind_linear(m);
     bind_losses(m);
     bind_partition(m);
+    bind_plain(m);
     bind_postings(m);
     bind_predict(m);
     bind_ranking(m);
