@@ -182,7 +182,7 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
         P@k or nDCG@k, for k of 1, 3, 5 or 10.
     histogram_mb : int, default=512
         Memory for histograms, in MiB.
-    rerank : {"centroid", "cosine", "log", "linear", "boosted", "auto"} or None, default=None
+    rerank : {"centroid", "cosine", "log", "linear", "boosted", "bayes", "auto"} or None, default=None
         Scores the trees' candidates anew by how close a row is to the labels' mean rows: see
         :mod:`sparseleaf.rerank`. NaN is then refused.
     rerank_weight : float or "auto", default="auto"
