@@ -102,41 +102,44 @@ def kill_ranks(folder, paths, wanted, times):
 
 
 def kill_workers(paths, wanted, times):
-    """A worker is killed at a random moment, which may be before the first tree."""
-    undisturbed = train_in_workers(paths, "rows", None)[1]
+    """A worker is killed at a random moment: every fourth time before the first tree, else a little after some tree."""
+    from distributed import Client, LocalCluster
+
     found = []
     for turn in range(times):
         layout = ("rows", "features")[turn % 2]
-        killed, seconds, same = train_in_workers(paths, layout, random.uniform(0, undisturbed), wanted)
-        found.append({"layout": layout, "killed": killed, "seconds": seconds, "same": same})
+        tree = -1 if turn % 8 > 5 else random.randrange(SETTINGS["n_trees"] - 5)
+        later = random.uniform(0, 1.0 if tree < 0 else 0.3)
+        estimator, killed = SparseGBDTClassifier(**SETTINGS, random_state=0), []
+        with (
+            LocalCluster(n_workers=RANKS, threads_per_worker=1, dashboard_address=None) as cluster,
+            Client(cluster) as client,
+            tempfile.TemporaryDirectory() as folder,
+        ):
+            pids = list(client.run(os.getpid).values())
+
+            def kill(pids=pids, killed=killed):
+                killed.append(random.choice(pids))
+                os.kill(killed[0], signal.SIGKILL)
+
+            def start(state, tree=tree, later=later, kill=kill):
+                if state is None or state.tree == tree:
+                    threading.Timer(later, kill).start()
+
+            if tree < 0:
+                start(None)
+            began = time.monotonic()
+            estimator.fit(
+                [str(path) for path in paths], None, engine=client, layout=layout, callbacks=[start]
+            )
+            seconds = time.monotonic() - began
+            estimator.save(Path(folder) / "model")
+            same = digest(Path(folder) / "model") == wanted
+        found.append(
+            {"layout": layout, "tree": tree, "killed": bool(killed), "seconds": seconds, "same": same}
+        )
         print("dask", turn, found[-1], flush=True)
     return found
-
-
-def train_in_workers(paths, layout, at, wanted=None):
-    """Whether a worker was killed, ``at`` so many seconds; how long it took; whether the model is the one wanted."""
-    from distributed import Client, LocalCluster
-
-    estimator, killed = SparseGBDTClassifier(**SETTINGS, random_state=0), []
-    with (
-        LocalCluster(n_workers=RANKS, threads_per_worker=1, dashboard_address=None) as cluster,
-        Client(cluster) as client,
-        tempfile.TemporaryDirectory() as folder,
-    ):
-        pids = list(client.run(os.getpid).values())
-
-        def kill():
-            killed.append(random.choice(pids))
-            os.kill(killed[0], signal.SIGKILL)
-
-        timer = threading.Timer(PATIENCE if at is None else at, kill)
-        timer.start()
-        began = time.monotonic()
-        estimator.fit([str(path) for path in paths], None, engine=client, layout=layout)
-        seconds = time.monotonic() - began
-        timer.cancel()
-        estimator.save(Path(folder) / "model")
-        return bool(killed), seconds, digest(Path(folder) / "model") == wanted
 
 
 def main():

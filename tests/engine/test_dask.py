@@ -59,11 +59,16 @@ def test_workers_grow_whole_trees(client, alone):
 
 
 def test_an_error_in_one_worker_ends_the_training_of_all(client):
+    def loss(y, scores):
+        if (y > 100).any():
+            raise ValueError("too large for me")
+        return scores - y, np.ones_like(scores)
+
     X, scores, _ = jobs.make_rows()
     y = scores[:, :2].astype(np.float32)
-    y[-1] = 3e38  # its square passes float32, in the last worker only
-    small = MultiGBDTRegressor(n_trees=2, max_leaves=4, n_jobs=1, loss="squared", learning_rate=1e10)
-    with pytest.raises(ValueError, match="gradients pass float32"):
+    y[-1] = 1000  # in the last worker only
+    small = MultiGBDTRegressor(n_trees=2, max_leaves=4, n_jobs=1, loss=loss)
+    with pytest.raises(ValueError, match="too large for me"):
         small.fit(X, y, engine=DaskEngine(client, 2))
 
 
@@ -104,7 +109,7 @@ def test_part_files(client, tmp_path):
     with pytest.raises((ValueError, OSError), match=r"part-1\.txt"):
         small.fit(paths, None, engine=client)
     save_xc(paths[1], X[50:200, :5], Y[50:200])
-    with pytest.raises(ValueError, match=r"found 5 features in part 0|part-1\.txt"):
+    with pytest.raises(ValueError, match=r"found 5 features in part [01]|part-1\.txt"):
         small.fit(paths, None, engine=client)
 
 

@@ -6,7 +6,14 @@ import pytest
 from smalldata import make_set, saved_bytes
 from sparseleaf import SparseGBDTClassifier
 from sparseleaf.boosting import histograms
-from sparseleaf.boosting.histograms import CutFinder, CutRules, HistogramPool, HistogramSearch
+from sparseleaf.boosting.histograms import (
+    CutFinder,
+    CutRules,
+    HistogramPool,
+    HistogramSearch,
+    best_of,
+    cut_type,
+)
 from sparseleaf.boosting.splits import SplitLimits
 from sparseleaf.boosting.tree import Node
 from sparseleaf.engine.shard import Shard
@@ -87,3 +94,11 @@ def test_trees_do_not_depend_on_the_trees_before_them(tmp_path, monkeypatch):
     plain = CutFinder.start_tree
     monkeypatch.setattr(CutFinder, "start_tree", start_afresh)
     assert saved_bytes(SparseGBDTClassifier(**parameters).fit(X, Y), tmp_path) == found
+
+
+def test_of_equal_cuts_the_lowest_feature_is_the_best_whoever_holds_it():
+    shares = [np.zeros(3, cut_type(False, 1)) for _ in range(2)]
+    shares[0]["feature"], shares[0]["gain"] = [4, 2, -1], [1.0, 1.0, 9.0]
+    shares[1]["feature"], shares[1]["gain"] = [3, 5, 7], [1.0, 2.0, 0.0]
+    for found in (shares, shares[::-1]):
+        assert best_of(found)["feature"].tolist() == [3, 5, 7]
