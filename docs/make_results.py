@@ -642,49 +642,54 @@ Speed, traffic, Yahoo!'s table and what breaks are on [the page of many machines
 def distributed_tables() -> str:
     results = read("distributed")
     runs = {
-        part: {name: run for name, run in results[part].items() if name != "scale"}
-        for part in ("speed", "traffic", "yahoo", "plan")
+        part: {name: run for name, run in found.items() if name != "scale"}
+        for part, found in results.items()
+        if part != "machine"
     }
-    speed = [
-        [name, f"{run['rows']:,}", f"{run['one']:.3f}", f"{run['two']:.3f}", f"{run['times']:.2f}"]
-        for name, run in runs["speed"].items()
-    ]
-    speed_heads = [
-        "50 features, 32 outputs, 32 bins, depth 7",
-        "rows",
-        "one, s a tree",
-        "two, s a tree",
-        "times as fast",
-    ]
-    traffic = [
-        [name, f"{run['received']:,.0f}", f"{run['formula']:,.0f}", f"{run['share']:.2f}"]
-        for name, run in runs["traffic"].items()
-    ]
-    theirs = [
-        ["Yahoo!, MapReduce by rows", "1,200,000", "12,660"],
-        ["Yahoo!, MapReduce by features, 20 machines", "1,200,000", "28"],
-        ["Yahoo!, MPI, 10 machines", "1,200,000", "5"],
-    ]
-    ours = [[name, f"{run['rows']:,}", f"{run['seconds']:.2f}"] for name, run in runs["yahoo"].items()]
-    plan = [
-        [name, *(f"{runs['plan'][name][part]:,.1f}" for part in ("compute", "network", "seconds"))]
-        for name in ("by rows", "by features")
-    ]
-    plan_heads = ["10⁹ rows × 10⁶ labels, 100 machines (modelled)", "computing, s", "network, s", "s a tree"]
-    return f"""Workers of one thread each, on one machine of {results["machine"]["cores"]} cores; of Yahoo!'s table, two.
-
-{table(speed_heads, speed)}
-
-{table(["bytes a worker receives for a tree", "measured", "formula", "ratio"], traffic)}
-
-{table(["500 features, 63 nodes", "rows", "s a tree"], [*theirs, *ours])}
-
-{table(plan_heads, plan)}
-
-{table(["`kill -9` at a random moment", "times", "killed", "hung", "the same bytes in the end"], kills())}
-
-`python -m benchmarks.distributed`, `python -m benchmarks.kill`, on {about(results["machine"])}.
-"""
+    tables = []
+    if "speed" in runs:
+        heads = [
+            "50 features, 32 outputs, 32 bins, depth 7",
+            "rows",
+            "one, s a tree",
+            "two, s a tree",
+            "times as fast",
+        ]
+        rows = [
+            [name, f"{run['rows']:,}", f"{run['one']:.3f}", f"{run['two']:.3f}", f"{run['times']:.2f}"]
+            for name, run in runs["speed"].items()
+        ]
+        tables.append(table(heads, rows))
+    if "traffic" in runs:
+        rows = [
+            [name, f"{run['received']:,.0f}", f"{run['formula']:,.0f}", f"{run['share']:.2f}"]
+            for name, run in runs["traffic"].items()
+        ]
+        tables.append(table(["bytes a worker receives for a tree", "measured", "formula", "ratio"], rows))
+    if "yahoo" in runs:
+        theirs = [
+            ["Yahoo!, MapReduce by rows", "1,200,000", "12,660"],
+            ["Yahoo!, MapReduce by features, 20 machines", "1,200,000", "28"],
+            ["Yahoo!, MPI, 10 machines", "1,200,000", "5"],
+        ]
+        ours = [
+            [f"{name}, 2 workers", f"{run['rows']:,}", f"{run['seconds']:.2f}"]
+            for name, run in runs["yahoo"].items()
+        ]
+        tables.append(table(["500 features, 63 nodes", "rows", "s a tree"], [*theirs, *ours]))
+    if "plan" in runs:
+        heads = ["10⁹ rows × 10⁶ labels, 100 machines (modelled)", "computing, s", "network, s", "s a tree"]
+        rows = [
+            [name, *(f"{runs['plan'][name][part]:,.1f}" for part in ("compute", "network", "seconds"))]
+            for name in ("by rows", "by features")
+        ]
+        tables.append(table(heads, rows))
+    heads = ["`kill -9` at a random moment", "times", "killed", "hung", "the same bytes in the end"]
+    tables.append(table(heads, kills()))
+    told = (
+        f"`python -m benchmarks.distributed`, `python -m benchmarks.kill`, on {about(results['machine'])}.\n"
+    )
+    return "\n\n".join(["Workers of one thread each, all on one machine.", *tables, told])
 
 
 def kills() -> list[list[str]]:
@@ -698,6 +703,7 @@ def kills() -> list[list[str]]:
             str(sum(run["same"] for run in results[engine])),
         ]
         for engine, name in (("mpi", "a rank of three, then the same command"), ("dask", "a worker of three"))
+        if engine in results
     ]
 
 
