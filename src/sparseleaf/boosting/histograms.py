@@ -16,7 +16,7 @@ from sparseleaf import _kernels
 from sparseleaf._arrays import empty_aligned
 from sparseleaf.boosting.columns import padded_width
 from sparseleaf.boosting.frontier import MOST_AT_ONCE
-from sparseleaf.boosting.tree import SET_BYTES, Bounds, Node, Split
+from sparseleaf.boosting.tree import SET_BYTES, Bounds, GrownNodes, Node, Split
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
@@ -88,6 +88,9 @@ MIN_SLOTS = 4
 
 MORE_SLOTS = 2 * MOST_AT_ONCE
 """For the children of nodes that are split ahead of their turn."""
+
+FEW_ROWS = 16_384
+"""A tree of so many rows is grown in one call: a question about a node would take longer than its answer."""
 
 
 @dataclass(frozen=True)
@@ -162,13 +165,13 @@ class CutFinder:
         self.rules = rules
         self._own = own
         self._n_jobs = n_jobs
-        self._columns: Columns | None = None
+        self.columns: Columns | None = None
         self._places = slice(0, 0)
         self.pool = HistogramPool(rules.n_bins[slice(*own)], rules.width, own[0])
 
     def start_tree(self, features: Array, columns: Columns | None, n_slots: int) -> None:
         """Prepare for a tree that may use the given features, on histograms of the given columns."""
-        self._columns = columns
+        self.columns = columns
         self._places = slice(*np.searchsorted(features, self._own).tolist())
         self.pool.use(features[self._places], n_slots)
 
@@ -177,7 +180,7 @@ class CutFinder:
 
         The histograms of the built nodes are in their slots already.
         """
-        pool, columns = self.pool, self._columns
+        pool, columns = self.pool, self.columns
         if len(task.remaining):
             _kernels.subtract_histograms(task.remaining, task.minus, pool.sums, pool.counts, self._n_jobs)
         n, d = len(task.nodes), 1 if columns is None else len(columns.weight)
@@ -319,6 +322,46 @@ class HistogramSearch:
         if batch:
             self._search_batch(shards, batch, node_features)
 
+    def grow(
+        self,
+        shards: Shards,
+        n_rows: int,
+        node_features: NodeFeatures,
+        max_leaves: int | None,
+        *,
+        best_first: bool,
+    ) -> GrownNodes | None:
+        """See :class:`~sparseleaf.boosting.splits.SplitSearch`.
+
+        One shard can, for few rows, unless nodes have features or bounds of their own, or histograms no room.
+        """
+        rules = self._rules
+        if (
+            shards.n_shards > 1
+            or n_rows > FEW_ROWS
+            or rules.directions is not None
+            or not node_features.all
+            or self._n_slots < self._max_nodes
+        ):
+            return None
+        found = shards.gather("grow_tree", n_rows if max_leaves is None else max_leaves - 1, best_first)[0]
+        feature, bin_, gain, missing_left, child, count, sets = found
+        inner = np.flatnonzero(feature >= 0)
+        unseen = inner[rules.has_missing[feature[inner]] == 0]
+        missing_left[unseen] = _way_of_most(count[child[unseen]], count[unseen])
+        unordered = inner[rules.categorical[feature[inner]] != 0]
+        return GrownNodes(
+            feature,
+            bin_,
+            missing_left,
+            gain,
+            child,
+            np.arange(len(feature) // 2 + 1),
+            count,
+            unordered,
+            sets.reshape(-1, SET_BYTES)[unordered],
+        )
+
     def _assign(self, family: Family, wanted: list[Node]) -> None:
         """Give slots: the larger child inherits its parent's."""
         parent = family.parent
@@ -373,8 +416,7 @@ class HistogramSearch:
                 f,
                 bin_,
                 gain,
-                # no missing value was seen: should one come later, it goes the way of most rows
-                bool(missing_left) if rules.has_missing[f] else 2 * left > node.count,
+                bool(missing_left if rules.has_missing[f] else _way_of_most(left, node.count)),
                 left,
                 found["set"][i].copy() if rules.categorical[f] else None,
                 bounds,
@@ -401,6 +443,11 @@ class HistogramSearch:
     def _evict(self, keep: Node | None) -> None:
         others = [node for node in self._waiting.values() if node is not keep]
         self._release(min(others, key=lambda node: (node.count, node.id)) if others else keep)
+
+
+def _way_of_most(left: Any, count: Any) -> Any:
+    """Whether a missing value goes left where none was seen: should one come later, it goes the way of most rows."""
+    return 2 * left > count
 
 
 def _child_bounds(directions: Array, low: Array, high: Array, middle: Array) -> tuple[Bounds, Bounds]:
