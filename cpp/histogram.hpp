@@ -17,7 +17,7 @@ template <typename Place>
 struct Entries {
     const int64_t* indptr;
     const Place* place;
-    const int32_t* bin_at;  // bin of the histogram for every place, -1 for none; null: they are the same
+    const int32_t* bin_at;  // bin of the histogram for every place; null: they are the same
 };
 
 // Adds the rows' entries with places in [begin, end).

@@ -89,7 +89,6 @@ template <int kColumns, bool kSame, typename Place>
         if (begin > 0) place = first_from(place, last, begin);
         for (; place < last && *place < end; ++place) {
             const int64_t bin = kSame ? *place : entries.bin_at[*place];
-            if (!kSame && bin < 0) continue;
             if (counts) ++counts[bin];
             row.add_to(hist + bin * m);
         }
@@ -147,12 +146,13 @@ void add_up(const int16_t* residuals, int64_t columns, const int32_t* rows, int6
 
 void fill_common(int32_t* hist, int32_t* counts, int64_t step, int64_t columns, int64_t low, int64_t high,
                  int64_t common, const int32_t* total, int64_t n) {
+    constexpr int64_t kFew = 8;  // columns that are subtracted sooner than it is known whether they are all 0
     const int64_t rest = low + common;
     int32_t* sums = hist + rest * columns;
     std::copy(total, total + columns, sums);
     int64_t count = n;
     for (int64_t b = low; b < high; ++b) {
-        if (b == rest || counts[b * step] == 0) continue;
+        if (b == rest || (columns > kFew && counts[b * step] == 0)) continue;
         subtract_sums(sums, hist + b * columns, columns);
         count -= counts[b * step];
     }
@@ -161,7 +161,9 @@ void fill_common(int32_t* hist, int32_t* counts, int64_t step, int64_t columns, 
 
 namespace {
 
-// bin_at: empty where the histogram holds all features, so that places are its bins.
+// bin_at: empty where the histogram holds all features, so that places are its bins. Those of other features
+// lead to the common bin of the active sparse feature before them (of the first, if none is), which is what
+// the others leave and forgets what was added to it: to ask every entry whether it counts takes longer.
 template <typename Place>
 void build_sparse_histograms(In1<int64_t> indptr, In1<Place> place, In1<int32_t> first, In1<int32_t> common,
                              In2<int16_t> residuals, In1<int32_t> rows, In1<int64_t> starts,

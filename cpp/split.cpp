@@ -11,6 +11,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 namespace sparseleaf {
 namespace {
@@ -248,7 +249,49 @@ bool scan(const Bins& bins, const Scoring& scoring, const Constraint& limits, co
     return possible;
 }
 
-// The same for one output, in numbers instead of vectors: a bin then costs no more than its two divisions.
+// What both sides of a cut must at least be worth to be better than the best.
+double to_beat(const Cut& best, double parent) {
+    constexpr double kRounding = 1e-9;  // far more than a gain's
+    return best.feature < 0 ? -std::numeric_limits<double>::infinity()
+                            : best.gain + parent - kRounding * (std::abs(best.gain) + std::abs(parent));
+}
+
+constexpr int64_t kNarrow = 4;  // columns of a histogram of one output: gradient, curvature, padding, rows
+
+// Whether the cuts between [least, most] rows on the left are possible, and whether one may be worth `worst`;
+// `h` is the column of the curvature. Sums of the bins so far go to `sums`.
+struct Outlook {
+    bool possible, promising;
+};
+SPARSELEAF_WIDE
+Outlook look_ahead(const int32_t* hist, const int32_t* missing, int64_t n, int64_t h, const int32_t* total,
+                   int64_t least, int64_t most, double weight, double lambda, double worst, int32_t* sums) {
+    typedef int32_t Int4 __attribute__((vector_size(16), aligned(4), may_alias));
+    Int4 sum{};
+    if (missing) sum = *reinterpret_cast<const Int4*>(missing);
+    for (int64_t i = 0; i < n; ++i) {
+        sum += *reinterpret_cast<const Int4*>(hist + i * kNarrow);
+        *reinterpret_cast<Int4*>(sums + i * kNarrow) = sum;
+    }
+    const double total_g = total[0], total_h = total[h];
+    const auto low = static_cast<int32_t>(least), high = static_cast<int32_t>(most);
+    int64_t n_possible = 0, n_promising = 0;
+    for (int64_t i = 0; i < n; ++i) {
+        const int32_t* left = sums + i * kNarrow;
+        const int64_t possible = (left[kNarrow - 1] >= low) & (left[kNarrow - 1] <= high);
+        const double left_g = left[0], right_g = total_g - left_g;
+        const double below_left = left[h] + lambda, below_right = (total_h - left[h]) + lambda;
+        const double above = (left_g * left_g) * below_right + (right_g * right_g) * below_left,
+                     below = below_left * below_right;
+        n_possible += possible;
+        n_promising += possible & !((weight * above < worst * below) & (below > 0.0));
+    }
+    return {n_possible > 0, n_promising > 0};
+}
+
+// The same for one output, in numbers instead of vectors. A bin that no row has is looked at as well: its cut
+// is that of the bin before, which wins, and to find out whether there are rows takes longer. Most cuts are
+// told to be worse than the best without a division.
 bool scan_one(const Bins& bins, const Scoring& scoring, const int32_t* total, int64_t n, double parent,
               int32_t feature, bool missing_left, Cut* best) {
     const int64_t m = scoring.columns;
@@ -264,13 +307,13 @@ bool scan_one(const Bins& bins, const Scoring& scoring, const int32_t* total, in
     };
     if (missing_left) add(bins.n);
     const int64_t end = !missing_left && bins.n_missing > 0 ? bins.n : bins.n - 1;
+    const int64_t least = std::max(scoring.min_samples, n_left + 1), most = n - scoring.min_samples;
+    double worst = to_beat(*best, parent);
     bool possible = false;
     for (int64_t i = 0; i < end; ++i) {
-        const int64_t b = bins.order ? bins.order[i] : i;
-        if (bins.count(b) == 0) continue;
-        add(b);
-        if (n_left < scoring.min_samples) continue;
-        if (n - n_left < scoring.min_samples) break;
+        add(bins.order ? bins.order[i] : i);
+        if (n_left < least) continue;
+        if (n_left > most) break;
         possible = true;
         const double left_g = static_cast<double>(g), right_g = total_g - left_g;
         const double left_h = static_cast<double>(h), right_h = total_h - left_h;
@@ -279,15 +322,17 @@ bool scan_one(const Bins& bins, const Scoring& scoring, const int32_t* total, in
             if (total_h * unit - left_h * unit < scoring.min_curvature) break;
         }
         const double below_left = left_h + lambda, below_right = right_h + lambda;
-        const double gain =
-            (diagonal
-                 ? weight * (((left_g * left_g) * below_right + (right_g * right_g) * below_left) /
-                             (below_left * below_right))
-                 : weight * (left_g * left_g) / below_left + weight * (right_g * right_g) / below_right) -
-            parent;
-        if (std::isnan(gain) || (best->feature >= 0 && gain < best->gain)) continue;
+        const double above = (left_g * left_g) * below_right + (right_g * right_g) * below_left,
+                     below = below_left * below_right;
+        if (weight * above < worst * below && below > 0.0) continue;
+        const double gain = (diagonal ? weight * (above / below)
+                                      : weight * (left_g * left_g) / below_left +
+                                            weight * (right_g * right_g) / below_right) -
+                            parent;
+        if (std::isnan(gain)) continue;
         const Cut cut{gain, feature, static_cast<int32_t>(i), static_cast<int32_t>(n_left), missing_left};
         if (better(cut, *best)) *best = cut;
+        worst = to_beat(*best, parent);
     }
     return possible;
 }
@@ -433,9 +478,24 @@ bool search_feature(const Scoring& scoring, const Constraint& limits, const Acti
     }
     const bool alone = scoring.outputs == 1 && scoring.curvature != kMatrix && limits.low == nullptr;
     const auto number = static_cast<int32_t>(feature);
+    const bool counted_inside = scoring.columns == kNarrow && node.counts == node.hist + kNarrow - 1;
     bool possible = false;
     for (const bool missing_left : {false, true}) {
         if (missing_left && bins.n_missing == 0) continue;
+        if (alone && counted_inside && !bins.order) {
+            // nearly no feature has a cut that is better than those before it: vectors find that out sooner
+            const bool count = scoring.curvature == kCount;
+            const int64_t end = !missing_left && bins.n_missing > 0 ? bins.n : bins.n - 1;
+            work.so_far.resize(std::max(work.so_far.size(), static_cast<size_t>(kNarrow * bins.n)));
+            const auto [some, promising] = look_ahead(
+                bins.hist, missing_left ? bins.hist + bins.n * kNarrow : nullptr, end,
+                count ? kNarrow - 1 : 1, node.total,
+                std::max(scoring.min_samples, missing_left ? bins.n_missing + 1 : 0),
+                node.n - scoring.min_samples, scoring.weight[0], count ? scoring.l2 : scoring.lambda[0],
+                to_beat(*best, parent), work.so_far.data());
+            possible |= some;
+            if (!promising) continue;
+        }
         possible |= alone ? scan_one(bins, scoring, node.total, node.n, parent, number, missing_left, best)
                           : scan(bins, scoring, limits, node.total, node.n, parent, number, missing_left,
                                  work.sums.data() + work.room, work, best);

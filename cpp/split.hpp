@@ -47,7 +47,7 @@ struct Work {
     int64_t room;  // columns, and as much as vectors may read beyond them
     std::vector<int32_t> sums;
     std::vector<double> left, right, buffer;
-    std::vector<int32_t> order;
+    std::vector<int32_t> order, so_far;
 };
 
 // The active features: the first bin of each and the end of the last, whether the last bin of a feature holds

@@ -46,8 +46,7 @@ class HistogramPool:
     offsets : int32 array, shape (n_features + 1,)
         First bin of each of them.
     first : int32 array
-        The same if every feature had a histogram; ``bin_at`` leads from there to the bins of this one, -1 for
-        none, and is empty where every feature has.
+        The same if every feature had a histogram.
     """
 
     def __init__(self, n_bins: Array, width: int, first_feature: int = 0) -> None:
@@ -75,12 +74,25 @@ class HistogramPool:
         self.features = features
         self.places = (features - self._first_feature).astype(np.int32)
         self.offsets = np.concatenate(([0], np.cumsum(n_bins[self.places]))).astype(np.int32)
-        self.bin_at = np.empty(0, np.int32)
-        if len(features) < len(n_bins):
-            self.bin_at = np.full(self.first[-1], -1, np.int32)
-            self.bin_at[np.isin(np.repeat(np.arange(len(n_bins)), n_bins), self.places)] = np.arange(
-                self.offsets[-1]
-            )
+
+    def bin_at(self, common: Array) -> Array:
+        """The bin of the histogram for every place, int32; empty where every feature has a histogram.
+
+        A sparse feature without one is counted in the common bin of one before it that has, or else after it, which
+        the kernels make anew; ``common`` is -1 for features that are not sparse.
+        """
+        if len(self.places) == len(self._n_bins):
+            return np.empty(0, np.int32)
+        sparse = np.flatnonzero(common[self.places] >= 0)
+        if not len(sparse):
+            return np.zeros(self.first[-1], np.int32)
+        before = np.searchsorted(self.places[sparse], np.arange(len(self._n_bins)), side="right") - 1
+        kept = sparse[np.maximum(before, 0)]
+        bins = np.repeat(self.offsets[kept] + common[self.places[kept]], self._n_bins)
+        inside = np.zeros(len(self._n_bins), bool)
+        inside[self.places] = True
+        bins[np.repeat(inside, self._n_bins)] = np.arange(self.offsets[-1])
+        return bins.astype(np.int32)
 
 
 MIN_SLOTS = 4

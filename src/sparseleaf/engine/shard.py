@@ -80,7 +80,11 @@ class Shard:
         # features with one common bin are also kept as the rows that have another, once histograms are wanted
         self._common = common_bins(bins)
         self._uncommon: tuple[Array, Array] | None = None
-        self._sparse: tuple[Array, Array] = np.empty(0, np.int32), np.empty(0, np.uint8)
+        self._sparse: tuple[Array, Array, Array] = (
+            np.empty(0, np.int32),
+            np.empty(0, np.uint8),
+            np.empty(0, np.int32),
+        )
 
     def take_place(self, place: int, n_shards: int) -> None:
         """Which of how many shards this is."""
@@ -207,7 +211,7 @@ class Shard:
             self._common,
             pool.places,
             pool.offsets,
-            pool.bin_at,
+            self._sparse_features(pool)[1],
             rules.has_missing[features],
             rules.categorical[features],
             self.missing_bins[features],
@@ -236,13 +240,19 @@ class Shard:
             self._uncommon = _kernels.uncommon_bins(self.bins, self._common, pool.first, self._n_jobs)
         return self._uncommon
 
+    def _sparse_features(self, pool: HistogramPool) -> tuple[Array, Array]:
+        """Which of the pool's features are sparse, and the bin of every place (see :meth:`HistogramPool.bin_at`)."""
+        if self._sparse[0] is not pool.places:
+            sparse = (self._common[pool.places] >= 0).astype(np.uint8)
+            self._sparse = pool.places, sparse, pool.bin_at(self._common)
+        return self._sparse[1:]
+
     def _build(self, nodes: Array, slots: Array, pool: HistogramPool) -> None:
         """Fill the pool's slots with the histograms of the given nodes."""
         if not len(nodes) or not len(pool.features):
             return
-        if self._sparse[0] is not pool.places:
-            self._sparse = pool.places, (self._common[pool.places] >= 0).astype(np.uint8)
         indptr, uncommon = self._uncommon_bins(pool)
+        sparse, bin_at = self._sparse_features(pool)
         starts, ends = self._rows.ranges(nodes.tolist())
         _kernels.build_histograms(
             self.bins,
@@ -253,7 +263,7 @@ class Shard:
             slots,
             pool.places,
             pool.offsets,
-            self._sparse[1],
+            sparse,
             self._count_column,
             pool.sums,
             pool.counts,
@@ -271,7 +281,7 @@ class Shard:
             slots,
             pool.places,
             pool.offsets,
-            pool.bin_at,
+            bin_at,
             self._count_column,
             pool.sums,
             pool.counts,
