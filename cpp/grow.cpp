@@ -351,12 +351,12 @@ struct Column {
 template <typename Place>
 nb::tuple grow_tree(In2<uint8_t> bins, In2<int16_t> residuals, int64_t count_column, Out1<int32_t> rows,
                     In1<int64_t> indptr, In1<Place> place, In1<int32_t> first, In1<int32_t> common,
-                    In1<int32_t> features, In1<int32_t> offsets, In1<int32_t> bin_at,
-                    In1<uint8_t> has_missing, In1<uint8_t> categorical, In1<int32_t> missing_bin,
-                    int curvature, In1<double> weight, In1<double> lambda, In1<double> step, double l2,
-                    int64_t top, bool shared, int64_t min_samples, double min_curvature, double min_gain,
-                    int64_t max_depth, int64_t max_splits, bool best_first, Out3<int32_t> hist,
-                    Out2<int32_t> counts, int n_threads) {
+                    In1<int32_t> features, In1<int32_t> offsets, In1<uint8_t> has_missing,
+                    In1<uint8_t> categorical, In1<int32_t> missing_bin, int curvature, In1<double> weight,
+                    In1<double> lambda, In1<double> step, double l2, int64_t top, bool shared,
+                    int64_t min_samples, double min_curvature, double min_gain, int64_t max_depth,
+                    int64_t max_splits, bool best_first, Out3<int32_t> hist, Out2<int32_t> counts,
+                    int n_threads) {
     const int64_t n = static_cast<int64_t>(bins.shape(0)), n_features = static_cast<int64_t>(bins.shape(1)),
                   m = static_cast<int64_t>(residuals.shape(1)), n_bins = static_cast<int64_t>(hist.shape(1));
     const Scoring scoring(m, curvature, weight, lambda, step, l2, top, shared, min_samples, min_curvature);
@@ -371,9 +371,6 @@ nb::tuple grow_tree(In2<uint8_t> bins, In2<int16_t> residuals, int64_t count_col
     require(static_cast<int64_t>(indptr.size()) == n + 1, "indptr: one more than the rows");
     require(static_cast<int64_t>(common.size()) == n_features && first.size() == common.size() + 1,
             "common, first: one number a feature, and one more");
-    const int32_t n_places = first.data()[n_features];
-    require(bin_at.size() == 0 ? n_places == n_bins : static_cast<int32_t>(bin_at.size()) == n_places,
-            "bin_at: one number a place, or none where places are bins");
     require(static_cast<int64_t>(features.size()) == active.n && missing_bin.size() == features.size(),
             "features, missing_bin: one number an active feature");
     for (int64_t f = 0; f < active.n; ++f)
@@ -381,6 +378,9 @@ nb::tuple grow_tree(In2<uint8_t> bins, In2<int16_t> residuals, int64_t count_col
     for (size_t i = 0; i < rows.size(); ++i)
         require(rows.data()[i] >= 0 && rows.data()[i] < n, "rows: no such row");
 
+    const auto bin_at =
+        bins_at_places(first.data(), common.data(), n_features, features.data(), active.n, offsets.data());
+    require(!bin_at.empty() || first.data()[n_features] == n_bins, "first, offsets: other numbers of bins");
     size_t n_nodes = 0, n_leaves = 0;
     std::vector<const Node*> order;
     const Rows<Place> data{bins.data(),
@@ -389,7 +389,7 @@ nb::tuple grow_tree(In2<uint8_t> bins, In2<int16_t> residuals, int64_t count_col
                            m,
                            count_column,
                            rows.data(),
-                           {indptr.data(), place.data(), bin_at.size() ? bin_at.data() : nullptr},
+                           {indptr.data(), place.data(), bin_at.empty() ? nullptr : bin_at.data()},
                            static_cast<int64_t>(place.size()) / std::max<int64_t>(n, 1),
                            first.data(),
                            common.data(),
@@ -440,11 +440,11 @@ template <typename Place>
 void bind_for(nb::module_& m) {
     m.def("grow_tree", &grow_tree<Place>, nb::arg("bins"), nb::arg("residuals"), nb::arg("count_column"),
           nb::arg("rows").noconvert(), nb::arg("indptr"), nb::arg("place").noconvert(), nb::arg("first"),
-          nb::arg("common"), nb::arg("features"), nb::arg("offsets"), nb::arg("bin_at"),
-          nb::arg("has_missing"), nb::arg("categorical"), nb::arg("missing_bin"), nb::arg("curvature"),
-          nb::arg("weight"), nb::arg("lambda_"), nb::arg("step"), nb::arg("l2"), nb::arg("top"),
-          nb::arg("shared"), nb::arg("min_samples"), nb::arg("min_curvature"), nb::arg("min_gain"),
-          nb::arg("max_depth"), nb::arg("max_splits"), nb::arg("best_first"), nb::arg("hist").noconvert(),
+          nb::arg("common"), nb::arg("features"), nb::arg("offsets"), nb::arg("has_missing"),
+          nb::arg("categorical"), nb::arg("missing_bin"), nb::arg("curvature"), nb::arg("weight"),
+          nb::arg("lambda_"), nb::arg("step"), nb::arg("l2"), nb::arg("top"), nb::arg("shared"),
+          nb::arg("min_samples"), nb::arg("min_curvature"), nb::arg("min_gain"), nb::arg("max_depth"),
+          nb::arg("max_splits"), nb::arg("best_first"), nb::arg("hist").noconvert(),
           nb::arg("counts").noconvert(), nb::arg("n_threads"));
 }
 

@@ -28,6 +28,13 @@ using AddEntries = void (*)(const Entries<Place>& entries, const int16_t* residu
 template <typename Place>
 AddEntries<Place> add_entries_of(int64_t columns);
 
+// The bin of the histogram for every place, none where all features are active and they are the same. Those
+// of other features lead to the common bin of the active sparse feature before them (of the first, if none
+// is), which is what the others leave and forgets what was added to it: to ask every entry whether it counts
+// takes longer.
+std::vector<int32_t> bins_at_places(const int32_t* first, const int32_t* common, int64_t n_features,
+                                    const int32_t* features, int64_t n_active, const int32_t* offsets);
+
 // Σ residuals of rows, added to `total`.
 void add_up(const int16_t* residuals, int64_t columns, const int32_t* rows, int64_t n, int32_t* total);
 

@@ -144,6 +144,24 @@ void add_up(const int16_t* residuals, int64_t columns, const int32_t* rows, int6
         for (int64_t c = 0; c < columns; ++c) total[c] += residuals[rows[i] * columns + c];
 }
 
+std::vector<int32_t> bins_at_places(const int32_t* first, const int32_t* common, int64_t n_features,
+                                    const int32_t* features, int64_t n_active, const int32_t* offsets) {
+    require(first[0] == 0 && std::is_sorted(first, first + n_features + 1), "first: must rise from 0");
+    if (n_active == n_features) return {};
+    std::vector<int32_t> bin_at(static_cast<size_t>(first[n_features]));
+    int32_t forgotten = 0;
+    for (int64_t a = n_active; a-- > 0;)
+        if (common[features[a]] >= 0) forgotten = offsets[a] + common[features[a]];
+    for (int64_t f = 0, a = 0; f < n_features; ++f) {
+        const bool active = a < n_active && features[a] == f;
+        for (int32_t place = first[f]; place < first[f + 1]; ++place)
+            bin_at[place] = active ? offsets[a] + place - first[f] : forgotten;
+        if (active && common[f] >= 0) forgotten = offsets[a] + common[f];
+        a += active;
+    }
+    return bin_at;
+}
+
 void fill_common(int32_t* hist, int32_t* counts, int64_t step, int64_t columns, int64_t low, int64_t high,
                  int64_t common, const int32_t* total, int64_t n) {
     constexpr int64_t kFew = 8;  // columns that are subtracted sooner than it is known whether they are all 0
@@ -161,15 +179,12 @@ void fill_common(int32_t* hist, int32_t* counts, int64_t step, int64_t columns, 
 
 namespace {
 
-// bin_at: empty where the histogram holds all features, so that places are its bins. Those of other features
-// lead to the common bin of the active sparse feature before them (of the first, if none is), which is what
-// the others leave and forgets what was added to it: to ask every entry whether it counts takes longer.
 template <typename Place>
 void build_sparse_histograms(In1<int64_t> indptr, In1<Place> place, In1<int32_t> first, In1<int32_t> common,
                              In2<int16_t> residuals, In1<int32_t> rows, In1<int64_t> starts,
                              In1<int64_t> ends, In1<int32_t> slots, In1<int32_t> features,
-                             In1<int32_t> offsets, In1<int32_t> bin_at, int64_t count_column,
-                             Out3<int32_t> hist, Out2<int32_t> counts, int n_threads) {
+                             In1<int32_t> offsets, int64_t count_column, Out3<int32_t> hist,
+                             Out2<int32_t> counts, int n_threads) {
     const int64_t n_nodes = static_cast<int64_t>(slots.size()),
                   n_active = static_cast<int64_t>(features.size());
     const int64_t m = static_cast<int64_t>(residuals.shape(1)), n_bins = static_cast<int64_t>(hist.shape(1));
@@ -177,9 +192,6 @@ void build_sparse_histograms(In1<int64_t> indptr, In1<Place> place, In1<int32_t>
     require_indptr(indptr, place.size());
     require(indptr.size() == residuals.shape(0) + 1, "indptr: one more than the rows of residuals");
     require(first.size() == common.size() + 1, "first: one more than the features");
-    const int32_t n_places = first.data()[n_features];
-    require(bin_at.size() == 0 ? n_places == n_bins : static_cast<int32_t>(bin_at.size()) == n_places,
-            "bin_at: one number a place, or none where places are bins");
     require(static_cast<int64_t>(hist.shape(2)) == m && m % kLanes == 0, "hist: columns of the residuals");
     require(starts.size() == slots.size(), "starts, slots: same size");
     require(count_column < m, "count_column: beyond the columns");
@@ -194,13 +206,16 @@ void build_sparse_histograms(In1<int64_t> indptr, In1<Place> place, In1<int32_t>
     }
     for (int64_t a = 0; a < n_active; ++a)
         require(features.data()[a] >= 0 && features.data()[a] < n_features, "features: beyond common");
+    const auto bin_at =
+        bins_at_places(first.data(), common.data(), n_features, features.data(), n_active, offsets.data());
+    require(!bin_at.empty() || first.data()[n_features] == n_bins, "first, offsets: other numbers of bins");
     nb::gil_scoped_release release;
 
     std::vector<int64_t> active;  // places of the sparse features among the active ones
     for (int64_t a = 0; a < n_active; ++a)
         if (common.data()[features.data()[a]] >= 0) active.push_back(a);
     if (active.empty()) return;
-    const Entries<Place> entries{indptr.data(), place.data(), bin_at.size() ? bin_at.data() : nullptr};
+    const Entries<Place> entries{indptr.data(), place.data(), bin_at.empty() ? nullptr : bin_at.data()};
     const AddEntries<Place> add = add_entries_of<Place>(m);
     // a node with much of all rows is cut by features, and the largest tasks come first: threads end together
     struct Task {
@@ -252,7 +267,7 @@ void bind_build(nb::module_& m) {
     m.def("build_sparse_histograms", &build_sparse_histograms<Place>, nb::arg("indptr"),
           nb::arg("place").noconvert(), nb::arg("first"), nb::arg("common"), nb::arg("residuals"),
           nb::arg("rows"), nb::arg("starts"), nb::arg("ends"), nb::arg("slots"), nb::arg("features"),
-          nb::arg("offsets"), nb::arg("bin_at"), nb::arg("count_column"), nb::arg("hist").noconvert(),
+          nb::arg("offsets"), nb::arg("count_column"), nb::arg("hist").noconvert(),
           nb::arg("counts").noconvert(), nb::arg("n_threads"));
 }
 

@@ -274,19 +274,20 @@ Outlook look_ahead(const int32_t* hist, const int32_t* missing, int64_t n, int64
         *reinterpret_cast<Int4*>(sums + i * kNarrow) = sum;
     }
     const double total_g = total[0], total_h = total[h];
-    const auto low = static_cast<int32_t>(least), high = static_cast<int32_t>(most);
-    int64_t n_possible = 0, n_promising = 0;
-    for (int64_t i = 0; i < n; ++i) {
+    const auto rows = [&](int64_t i) { return sums[i * kNarrow + kNarrow - 1]; };
+    int64_t begin = 0, end = n;
+    while (begin < end && rows(begin) < least) ++begin;
+    while (begin < end && rows(end - 1) > most) --end;
+    int64_t n_promising = 0;
+    for (int64_t i = begin; i < end; ++i) {
         const int32_t* left = sums + i * kNarrow;
-        const int64_t possible = (left[kNarrow - 1] >= low) & (left[kNarrow - 1] <= high);
         const double left_g = left[0], right_g = total_g - left_g;
         const double below_left = left[h] + lambda, below_right = (total_h - left[h]) + lambda;
         const double above = (left_g * left_g) * below_right + (right_g * right_g) * below_left,
                      below = below_left * below_right;
-        n_possible += possible;
-        n_promising += possible & !((weight * above < worst * below) & (below > 0.0));
+        n_promising += !((weight * above < worst * below) & (below > 0.0));
     }
-    return {n_possible > 0, n_promising > 0};
+    return {begin < end, n_promising > 0};
 }
 
 // The same for one output, in numbers instead of vectors. A bin that no row has is looked at as well: its cut

@@ -75,25 +75,6 @@ class HistogramPool:
         self.places = (features - self._first_feature).astype(np.int32)
         self.offsets = np.concatenate(([0], np.cumsum(n_bins[self.places]))).astype(np.int32)
 
-    def bin_at(self, common: Array) -> Array:
-        """The bin of the histogram for every place, int32; empty where every feature has a histogram.
-
-        A sparse feature without one is counted in the common bin of one before it that has, or else after it, which
-        the kernels make anew; ``common`` is -1 for features that are not sparse.
-        """
-        if len(self.places) == len(self._n_bins):
-            return np.empty(0, np.int32)
-        sparse = np.flatnonzero(common[self.places] >= 0)
-        if not len(sparse):
-            return np.zeros(self.first[-1], np.int32)
-        before = np.searchsorted(self.places[sparse], np.arange(len(self._n_bins)), side="right") - 1
-        kept = sparse[np.maximum(before, 0)]
-        bins = np.repeat(self.offsets[kept] + common[self.places[kept]], self._n_bins)
-        inside = np.zeros(len(self._n_bins), bool)
-        inside[self.places] = True
-        bins[np.repeat(inside, self._n_bins)] = np.arange(self.offsets[-1])
-        return bins.astype(np.int32)
-
 
 MIN_SLOTS = 4
 """A parent without a slot needs two for its children; below that nothing can be searched."""

@@ -80,11 +80,7 @@ class Shard:
         # features with one common bin are also kept as the rows that have another, once histograms are wanted
         self._common = common_bins(bins)
         self._uncommon: tuple[Array, Array] | None = None
-        self._sparse: tuple[Array, Array, Array] = (
-            np.empty(0, np.int32),
-            np.empty(0, np.uint8),
-            np.empty(0, np.int32),
-        )
+        self._sparse: tuple[Array, Array] = np.empty(0, np.int32), np.empty(0, np.uint8)
 
     def take_place(self, place: int, n_shards: int) -> None:
         """Which of how many shards this is."""
@@ -201,7 +197,7 @@ class Shard:
         columns, limits = finder.columns, rules.limits
         assert columns is not None
         features = pool.features
-        *nodes, starts, ends = _kernels.grow_tree(
+        found = _kernels.grow_tree(
             self.bins,
             self._residuals,
             self._count_column,
@@ -211,7 +207,6 @@ class Shard:
             self._common,
             pool.places,
             pool.offsets,
-            self._sparse_features(pool)[1],
             rules.has_missing[features],
             rules.categorical[features],
             self.missing_bins[features],
@@ -232,27 +227,21 @@ class Shard:
             pool.counts,
             self._n_jobs,
         )
-        self._rows = _RowsByNode(self._rows.rows, starts.tolist(), ends.tolist())
-        return tuple(nodes)
+        self._rows = _RowsByNode(self._rows.rows, found[-2].tolist(), found[-1].tolist())
+        return found[:-2]
 
     def _uncommon_bins(self, pool: HistogramPool) -> tuple[Array, Array]:
         if self._uncommon is None:
             self._uncommon = _kernels.uncommon_bins(self.bins, self._common, pool.first, self._n_jobs)
         return self._uncommon
 
-    def _sparse_features(self, pool: HistogramPool) -> tuple[Array, Array]:
-        """Which of the pool's features are sparse, and the bin of every place (see :meth:`HistogramPool.bin_at`)."""
-        if self._sparse[0] is not pool.places:
-            sparse = (self._common[pool.places] >= 0).astype(np.uint8)
-            self._sparse = pool.places, sparse, pool.bin_at(self._common)
-        return self._sparse[1:]
-
     def _build(self, nodes: Array, slots: Array, pool: HistogramPool) -> None:
         """Fill the pool's slots with the histograms of the given nodes."""
         if not len(nodes) or not len(pool.features):
             return
         indptr, uncommon = self._uncommon_bins(pool)
-        sparse, bin_at = self._sparse_features(pool)
+        if self._sparse[0] is not pool.places:
+            self._sparse = pool.places, (self._common[pool.places] >= 0).astype(np.uint8)
         starts, ends = self._rows.ranges(nodes.tolist())
         _kernels.build_histograms(
             self.bins,
@@ -263,7 +252,7 @@ class Shard:
             slots,
             pool.places,
             pool.offsets,
-            sparse,
+            self._sparse[1],
             self._count_column,
             pool.sums,
             pool.counts,
@@ -281,7 +270,6 @@ class Shard:
             slots,
             pool.places,
             pool.offsets,
-            bin_at,
             self._count_column,
             pool.sums,
             pool.counts,
