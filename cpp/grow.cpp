@@ -197,11 +197,33 @@ class Tree {
     int64_t count_step() const { return counted_apart() ? 1 : data_.columns; }
     int64_t bins_of(int32_t f) const { return active_.offsets[f + 1] - active_.offsets[f]; }
 
-    // What a task has to do: some of the dense features, some of the sparse ones.
+    // What a task has to do: features that follow each other, the dense ones of them that are live, the
+    // sparse ones.
     struct Part {
-        const std::vector<int32_t>&dense, &numbers, &first_bin;
+        const std::vector<int32_t>&numbers, &first_bin;
+        int32_t begin, end;
         int64_t dense_begin, dense_end, sparse_begin, sparse_end;
     };
+
+    // Where parts of about the same effort begin, and the last one's end.
+    std::vector<int32_t> part_features(const Node& node, int64_t parts) const {
+        const int64_t sparse_rows =
+            node.count() * data_.entries_of_row / std::max<int64_t>(static_cast<int64_t>(sparse_.size()), 1);
+        std::vector<int64_t> effort(static_cast<size_t>(active_.n) + 1, 0);
+        for (int32_t f = 0; f < active_.n; ++f) {
+            const bool sparse = data_.common[data_.features[f]] >= 0;
+            effort[f + 1] = effort[f] + (node.live[f] ? 3 * bins_of(f) : 0) +
+                            (sparse         ? sparse_rows
+                             : node.live[f] ? node.count()
+                                            : 0);
+        }
+        std::vector<int32_t> borders;
+        for (int64_t p = 0; p < parts; ++p)
+            borders.push_back(static_cast<int32_t>(
+                std::lower_bound(effort.begin(), effort.end(), effort.back() * p / parts) - effort.begin()));
+        borders.push_back(static_cast<int32_t>(active_.n));
+        return borders;
+    }
 
     // Cuts of a node whose histogram is made from its rows, and of its sibling, whose slot has the parent's.
     void search(Node& built, Node* sibling) {
@@ -231,29 +253,34 @@ class Tree {
                 n_live_bins += bins_of(f);
             }
         for (const int32_t f : sparse_) n_live_bins += built.live[f] ? bins_of(f) : 0;
-        const auto n_dense = static_cast<int64_t>(dense.size()),
-                   n_sparse = static_cast<int64_t>(sparse_.size());
+        const auto n_dense = static_cast<int64_t>(dense.size());
         const int64_t effort = built.count() * (n_dense + data_.entries_of_row) + 3 * n_live_bins;
         const int64_t by_threads = std::min<int64_t>(n_threads_, effort / kWorthATask + 1);
         const int64_t by_cache = n_live_bins * m * 4 / kCacheBytes + 1;
         const int64_t parts = (by_cache + by_threads - 1) / by_threads * by_threads;
 
+        const std::vector<int32_t> borders = part_features(built, parts);
+        const auto place = [](const std::vector<int32_t>& among, int32_t f) {
+            return std::lower_bound(among.begin(), among.end(), f) - among.begin();
+        };
+
         std::vector<Cut> best(static_cast<size_t>(2 * parts));
         std::vector<uint8_t> live[2];
         for (auto& of_node : live) of_node.assign(static_cast<size_t>(active_.n), 0);
         parallel_tasks(parts, n_threads_, [&](int64_t p, int thread) {
-            const Part part{dense,
-                            numbers,
+            const int32_t begin = borders[p], end = borders[p + 1];
+            const Part part{numbers,
                             first_bin,
-                            n_dense * p / parts,
-                            n_dense * (p + 1) / parts,
-                            n_sparse * p / parts,
-                            n_sparse * (p + 1) / parts};
+                            begin,
+                            end,
+                            place(dense, begin),
+                            place(dense, end),
+                            place(sparse_, begin),
+                            place(sparse_, end)};
             build(built, part);
             const auto each_feature = [&](auto&& use) {
-                for (int64_t i = part.dense_begin; i < part.dense_end; ++i) use(dense[i]);
-                for (int64_t i = part.sparse_begin; i < part.sparse_end; ++i)
-                    if (built.live[sparse_[i]]) use(sparse_[i]);
+                for (int32_t f = begin; f < end; ++f)
+                    if (built.live[f]) use(f);
             };
             if (sibling) each_feature([&](int32_t f) { subtract(*sibling, built, f); });
             for (int which = 0; which < 2; ++which) {
@@ -282,25 +309,18 @@ class Tree {
         }
     }
 
-    void clear(const Node& node, int32_t f) const {
-        const int64_t first = active_.offsets[f], n = bins_of(f), m = data_.columns;
-        std::fill_n(hist_of(node) + first * m, n * m, 0);
-        if (counted_apart()) std::fill_n(counts_of(node) + first, n, 0);
-    }
-
     void build(const Node& node, const Part& part) const {
         const int64_t m = data_.columns;
         const int32_t* rows = data_.rows + node.start;
         int32_t *hist = hist_of(node), *counts = counts_of(node), *apart = counted_apart() ? counts : nullptr;
-        if (part.dense_begin < part.dense_end) {
-            for (int64_t i = part.dense_begin; i < part.dense_end; ++i) clear(node, part.dense[i]);
+        const int64_t first = active_.offsets[part.begin], last = active_.offsets[part.end];
+        std::fill(hist + first * m, hist + last * m, 0);
+        if (apart) std::fill(apart + first, apart + last, 0);
+        if (part.dense_begin < part.dense_end)
             add_rows_(data_.bins, data_.n_features, data_.residuals, m, rows, node.count(),
                       part.numbers.data(), part.first_bin.data(), part.dense_begin, part.dense_end, hist,
                       apart);
-        }
         if (part.sparse_begin == part.sparse_end) return;
-        // entries are added of all sparse features, so that all are cleared
-        for (int64_t i = part.sparse_begin; i < part.sparse_end; ++i) clear(node, sparse_[i]);
         const int32_t begin =
             part.sparse_begin == 0 ? 0 : data_.first[data_.features[sparse_[part.sparse_begin]]];
         const int32_t end = data_.first[data_.features[sparse_[part.sparse_end - 1]] + 1];
