@@ -27,7 +27,7 @@ FOREST = {
     "bibtex": {"n_trees": 100, "rerank": "cosine"},
     "delicious": {"n_trees": 150, "sketch_dim": 128, "rerank": "cosine"},
     "tibkat-gnd": {"n_trees": 10},
-    "made": {"n_trees": 20, "rerank": "cosine"},
+    "made": {"n_trees": 3, "rerank": "bayes"},
 }
 BOOSTED = {
     "colsample_bynode": 0.3,
@@ -58,6 +58,7 @@ SEARCH = [
     {"rerank": "cosine"},
     {"rerank": "log"},
     {"rerank": "boosted"},
+    {"rerank": "bayes"},
 ]
 
 

@@ -19,6 +19,7 @@ COLOURS = {
     "sketch-forest": "#D55E00",
     "sketch-forest-turned": "#E69F00",
     "sketch-forest-trees": "#CC79A7",
+    "sketch-forest-bayes": "#F0E442",
 }
 PEER_COLOURS = ("#7f7f7f", "#8c564b", "#9467bd", "#bcbd22", "#17becf", "#e377c2", "#c49c94")
 PEER_MARKERS = ("s", "^", "D", "v", "P", "X", "<", ">", "*", "h")

@@ -85,6 +85,7 @@ LABEL_SYSTEMS = (
     "ldsm",
     "sketch-forest",
     "sketch-forest-turned",
+    "sketch-forest-bayes",
     "sketch-forest-trees",
     "multi-gbdt",
     "centroids",
@@ -125,6 +126,7 @@ LABEL_BOOSTING = {
 
 
 TREES_ALONE = {"rerank": None}
+BAYES = {"n_trees": 20, "rerank": "bayes"}
 FOREST_TURNED: dict[str, dict[str, Any]] = (
     importlib.import_module("benchmarks.forest").FOREST
     if importlib.util.find_spec("benchmarks.forest")
@@ -136,6 +138,7 @@ def labels(name: str, title: str, about: str, seconds: float, **own: dict[str, A
     given: dict[str, dict[str, Any]] = {
         "ldsm": ldsm_paper.TURNED[name] | ldsm_paper.RERANKED.get(name, {}),
         "sketch-forest-trees": TREES_ALONE,
+        "sketch-forest-bayes": BAYES,
     }
     if name in tuned.FOUND:
         turned = tuned.BASE | tuned.FOUND[name]
@@ -161,6 +164,7 @@ def labels(name: str, title: str, about: str, seconds: float, **own: dict[str, A
 SWEEP_SYSTEMS = (
     "sparse-gbdt",
     "ldsm",
+    "sketch-forest-bayes",
     "sketch-forest-trees",
     "parabel",
     "plt",
@@ -174,6 +178,7 @@ SWEEP_BOOSTING = LABEL_BOOSTING | {"n_trees": 10}
 SWEEP_OWN: dict[str, dict[str, Any]] = {
     "ldsm": {"n_trees": 10},
     "sketch-forest-trees": {"n_trees": 10} | TREES_ALONE,
+    "sketch-forest-bayes": BAYES | {"n_trees": 3},
     "random-forest": {"n_estimators": 10},
 }
 ROWS, FEATURES, OUTPUTS = 20_000, 2_000, 1_000

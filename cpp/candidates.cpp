@@ -1,11 +1,13 @@
 // Candidate labels of rows: the trees' and the neighbours' joined, with what each has to say of them.
 //
 // In: the trees' best labels and scores, the nearest training rows with their closeness and labels. Out: the
-// union as lists that rise by label, and a table of numbers for every candidate. Every row belongs to one
-// thread.
+// union as lists that rise by label, and a table of numbers for every candidate; or the best candidates by a
+// weighted mean of opinions, row by row and without a table. Every row belongs to one thread.
 #include <cmath>
 
-#include "common.hpp"
+#include "postings.hpp"
+#include "rerank.hpp"
+#include "vectors.hpp"
 
 namespace sparseleaf {
 namespace {
@@ -160,31 +162,198 @@ class LabelVectors {
                     "indices: a feature that the model does not have");
         nb::gil_scoped_release release;
         constexpr int64_t kBlock = 64;
-        std::vector<std::vector<float>> tables(static_cast<size_t>(n_threads));
-        parallel_tasks((n + kBlock - 1) / kBlock, n_threads, [&](int64_t block, int thread) {
-            auto& x = tables[static_cast<size_t>(thread)];
-            if (x.empty()) x.assign(static_cast<size_t>(n_features_), 0.0f);
+        parallel_tasks((n + kBlock - 1) / kBlock, n_threads, [&](int64_t block, int) {
+            SpreadRow x(n_features_);
             for (int64_t row = block * kBlock; row < std::min(n, (block + 1) * kBlock); ++row) {
                 for (int64_t e = indptr.data()[row]; e < indptr.data()[row + 1]; ++e)
-                    x[indices.data()[e]] = data.data()[e];
+                    x.set(indices.data()[e], data.data()[e]);
                 for (int64_t c = starts.data()[row]; c < starts.data()[row + 1]; ++c) {
-                    const int32_t label = labels.data()[c];
-                    float sum = 0.0f;
-                    for (int64_t e = indptr_.data()[label]; e < indptr_.data()[label + 1]; ++e)
-                        sum += data_.data()[e] * x[indices_.data()[e]];
-                    out.data()[c] = sum;
+                    if (c + 1 < starts.data()[row + 1]) lines().fetch(labels.data()[c + 1]);
+                    out.data()[c] = lines().product(labels.data()[c], x);
                 }
-                for (int64_t e = indptr.data()[row]; e < indptr.data()[row + 1]; ++e)
-                    x[indices.data()[e]] = 0.0f;
+                x.clear();
             }
         });
     }
+
+    int64_t n_labels() const { return static_cast<int64_t>(indptr_.size()) - 1; }
+    int64_t n_features() const { return n_features_; }
+    SparseLines lines() const { return {indptr_.data(), indices_.data(), data_.data()}; }
 
   private:
     In1<int64_t> indptr_;
     In1<int32_t> indices_;
     In1<float> data_;
     int64_t n_features_;
+};
+
+// Candidates ranked by a weighted mean of four opinions, each from 0 to 1: the trees' score by the row's
+// best, the cosine with the label's centroid, the margin of its linear model through a logistic curve, and
+// the neighbours' votes by the row's largest.
+class OpinionRanker {
+  public:
+    static constexpr int kOpinions = 4;
+
+    // index: null where there are no neighbours; list_indptr, lists: labels of its rows; feature_weights:
+    // what features are multiplied by before rows are brought to length 1, or empty.
+    OpinionRanker(const CentroidReranker& centroids, const LabelVectors& linear, In1<float> bias,
+                  const PostingIndex* index, In1<int64_t> list_indptr, In1<int32_t> lists,
+                  In1<float> feature_weights, In1<float> shares, int64_t n_neighbours, int64_t row_features,
+                  float steepness)
+        : centroids_(centroids),
+          linear_(linear),
+          bias_(bias),
+          index_(index),
+          list_indptr_(list_indptr),
+          lists_(lists),
+          feature_weights_(feature_weights),
+          shares_(shares),
+          n_neighbours_(n_neighbours),
+          row_features_(row_features),
+          steepness_(steepness) {
+        const int64_t n_labels = centroids.n_labels(), n_features = centroids.n_features();
+        require(linear.n_labels() == n_labels && static_cast<int64_t>(bias.size()) == n_labels &&
+                    linear.n_features() == n_features,
+                "linear: as the centroids");
+        require_indptr(list_indptr, lists.size());
+        require(index == nullptr || (index->n_features() == n_features &&
+                                     index->n_rows() + 1 == static_cast<int64_t>(list_indptr.size())),
+                "index: as the centroids, a list of labels for every row");
+        require(feature_weights.size() == 0 || static_cast<int64_t>(feature_weights.size()) == n_features,
+                "feature_weights: one a feature, or none");
+        require(shares.size() == kOpinions, "shares: four");
+        require(n_neighbours >= 0 && row_features >= 0, "n_neighbours, row_features: not negative");
+        for (size_t e = 0; e < lists.size(); ++e)
+            require(lists.data()[e] >= 0 && lists.data()[e] < n_labels, "lists: no such label");
+    }
+
+    // labels, scores: (rows, places) of the trees, -1 is none; best, ranked: (rows, k).
+    void topk(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data, In2<int32_t> labels,
+              In2<float> scores, Out2<int32_t> best, Out2<float> ranked, int n_threads) const {
+        const auto n = static_cast<int64_t>(indptr.size()) - 1;
+        require(indices.size() == data.size(), "rows: indices, data: same size");
+        require_indptr(indptr, data.size());
+        require_candidates(labels, scores, best, ranked, n);
+        for (size_t i = 0; i < labels.size(); ++i)
+            require(labels.data()[i] >= -1 && labels.data()[i] < centroids_.n_labels(),
+                    "labels: no such label");
+        for (size_t e = 0; e < indices.size(); ++e)
+            require(indices.data()[e] >= 0 && indices.data()[e] < centroids_.n_features(),
+                    "indices: a feature that the model does not have");
+        const auto places = static_cast<int64_t>(labels.shape(1)), k = static_cast<int64_t>(best.shape(1));
+        nb::gil_scoped_release release;
+        constexpr int64_t kBlock = 16;
+        parallel_tasks((n + kBlock - 1) / kBlock, n_threads, [&](int64_t block, int) {
+            Work work(centroids_.n_features());
+            for (int64_t row = block * kBlock; row < std::min(n, (block + 1) * kBlock); ++row) {
+                const int64_t begin = indptr.data()[row];
+                make_unit(indices.data() + begin, data.data() + begin, indptr.data()[row + 1] - begin, work);
+                rank(labels.data() + row * places, scores.data() + row * places, places, work);
+                write_topk(work.ranked, k, best.data() + row * k, ranked.data() + row * k);
+            }
+        });
+    }
+
+  private:
+    struct Work {
+        explicit Work(int64_t n_features) : x(n_features) {}
+        SpreadRow x;
+        std::vector<int32_t> features;  // of the row
+        std::vector<float> values;
+        std::vector<double> wide;
+        std::vector<int32_t> order, short_features, neighbours;
+        std::vector<float> short_values, closeness;
+        std::vector<Candidate> list;
+        std::vector<Scored> ranked;
+    };
+
+    // The row weighted and brought to length 1: squares of any number must fit.
+    void make_unit(const int32_t* indices, const float* data, int64_t n, Work& work) const {
+        work.features.assign(indices, indices + n);
+        work.wide.resize(static_cast<size_t>(n));
+        double squares = 0.0;
+        for (int64_t e = 0; e < n; ++e) {
+            const double weight = feature_weights_.size() ? feature_weights_.data()[indices[e]] : 1.0;
+            work.wide[e] = static_cast<double>(data[e]) * weight;
+            squares += work.wide[e] * work.wide[e];
+        }
+        const double length = squares > 0.0 ? std::sqrt(squares) : 1.0;
+        work.values.resize(static_cast<size_t>(n));
+        for (int64_t e = 0; e < n; ++e) work.values[e] = static_cast<float>(work.wide[e] / length);
+    }
+
+    // Its entries of largest size, the first of equals, by rising feature.
+    void shorten(Work& work) const {
+        const size_t n = work.features.size(), most = static_cast<size_t>(row_features_);
+        work.short_features = work.features;
+        work.short_values = work.values;
+        if (n <= most) return;
+        work.order.resize(n);
+        for (size_t e = 0; e < n; ++e) work.order[e] = static_cast<int32_t>(e);
+        std::nth_element(work.order.begin(), work.order.begin() + static_cast<int64_t>(most),
+                         work.order.end(), [&](int32_t a, int32_t b) {
+                             const float x = std::abs(work.values[a]), y = std::abs(work.values[b]);
+                             return x != y ? x > y : a < b;
+                         });
+        std::sort(work.order.begin(), work.order.begin() + static_cast<int64_t>(most));
+        for (size_t e = 0; e < most; ++e) {
+            work.short_features[e] = work.features[work.order[e]];
+            work.short_values[e] = work.values[work.order[e]];
+        }
+        work.short_features.resize(most);
+        work.short_values.resize(most);
+    }
+
+    void rank(const int32_t* labels, const float* scores, int64_t places, Work& work) const {
+        const int64_t k = index_ ? n_neighbours_ : 0;
+        work.neighbours.resize(static_cast<size_t>(k));
+        work.closeness.resize(static_cast<size_t>(k));
+        if (index_) {
+            shorten(work);
+            index_->nearest_rows(work.short_features.data(), work.short_values.data(),
+                                 static_cast<int64_t>(work.short_features.size()), -1, k,
+                                 work.neighbours.data(), work.closeness.data());
+        }
+        collect(labels, scores, places, work.neighbours.data(), work.closeness.data(), k, list_indptr_.data(),
+                lists_.data(), work.list);
+        float highest = 0.0f, sharpest = 0.0f, norm = 0.0f;
+        for (const Candidate& c : work.list) {
+            highest = std::max(highest, c.score);
+            sharpest = std::max(sharpest, c.sharp);
+        }
+        for (size_t e = 0; e < work.features.size(); ++e) {
+            work.x.set(work.features[e], work.values[e]);
+            norm += work.values[e] * work.values[e];
+        }
+        const SparseLines means = centroids_.lines(), models = linear_.lines();
+        const float* shares = shares_.data();
+        work.ranked.clear();
+        for (size_t i = 0; i < work.list.size(); ++i) {
+            const Candidate& c = work.list[i];
+            if (i + 1 < work.list.size()) {
+                means.fetch(work.list[i + 1].label);
+                models.fetch(work.list[i + 1].label);
+            }
+            const float trees = highest > 0.0f ? std::clamp(c.score / highest, 0.0f, 1.0f) : 0.0f;
+            const float cosine = std::clamp(centroids_.cosine(c.label, work.x, norm), 0.0f, 1.0f);
+            const float margin = models.product(c.label, work.x) + bias_.data()[c.label];
+            const float votes = sharpest > 0.0f ? c.sharp / sharpest : 0.0f;
+            const float mean = shares[0] * trees + shares[1] * cosine +
+                               shares[2] / (1.0f + std::exp(-steepness_ * margin)) + shares[3] * votes;
+            work.ranked.push_back({std::isfinite(mean) ? mean : 0.0f, c.label});
+        }
+        work.x.clear();
+    }
+
+    const CentroidReranker& centroids_;
+    const LabelVectors& linear_;
+    In1<float> bias_;
+    const PostingIndex* index_;
+    In1<int64_t> list_indptr_;
+    In1<int32_t> lists_;
+    In1<float> feature_weights_, shares_;
+    int64_t n_neighbours_, row_features_;
+    float steepness_;
 };
 
 }  // namespace sparseleaf
@@ -198,4 +367,14 @@ void bind_candidates(nb::module_& m) {
              nb::arg("indices"), nb::arg("data"), nb::arg("n_features"))
         .def("products", &LabelVectors::products, nb::arg("indptr"), nb::arg("indices"), nb::arg("data"),
              nb::arg("starts"), nb::arg("labels"), nb::arg("out").noconvert(), nb::arg("n_threads"));
+    nb::class_<OpinionRanker>(m, "OpinionRanker")
+        .def(nb::init<const CentroidReranker&, const LabelVectors&, In1<float>, const PostingIndex*,
+                      In1<int64_t>, In1<int32_t>, In1<float>, In1<float>, int64_t, int64_t, float>(),
+             nb::arg("centroids"), nb::arg("linear"), nb::arg("bias"), nb::arg("index").none(),
+             nb::arg("list_indptr"), nb::arg("lists"), nb::arg("feature_weights"), nb::arg("shares"),
+             nb::arg("n_neighbours"), nb::arg("row_features"), nb::arg("steepness"), nb::keep_alive<1, 2>(),
+             nb::keep_alive<1, 3>(), nb::keep_alive<1, 5>())
+        .def("topk", &OpinionRanker::topk, nb::arg("indptr"), nb::arg("indices"), nb::arg("data"),
+             nb::arg("labels"), nb::arg("scores"), nb::arg("best").noconvert(), nb::arg("ranked").noconvert(),
+             nb::arg("n_threads"));
 }

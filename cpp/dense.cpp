@@ -168,6 +168,11 @@ void leaf_quantiles(In2<float> targets, In2<float> scores, In2<float> weights, d
     });
 }
 
+SPARSELEAF_WIDE
+void add_all(const float* values, int64_t n, float* row) {
+    for (int64_t j = 0; j < n; ++j) row[j] += values[j];
+}
+
 // scores[row] += the entries of its leaf.
 void add_leaves(Out2<float> scores, In1<int32_t> leaf_of_row, In1<int64_t> indptr, In1<uint32_t> outputs,
                 In1<float> values, int n_threads) {
@@ -181,10 +186,21 @@ void add_leaves(Out2<float> scores, In1<int32_t> leaf_of_row, In1<int64_t> indpt
     for (size_t e = 0; e < outputs.size(); ++e)
         require(static_cast<int64_t>(outputs.data()[e]) < d, "outputs: beyond scores");
     nb::gil_scoped_release release;
+    std::vector<uint8_t> has_all(static_cast<size_t>(n_leaves), 0);  // every output, in order
+    for (int32_t leaf = 0; leaf < n_leaves; ++leaf) {
+        const int64_t begin = indptr.data()[leaf];
+        bool all = indptr.data()[leaf + 1] - begin == d;
+        for (int64_t j = 0; all && j < d; ++j) all = outputs.data()[begin + j] == j;
+        has_all[leaf] = all;
+    }
     parallel_tasks((n + kRowChunk - 1) / kRowChunk, n_threads, [&](int64_t chunk, int) {
         for (int64_t i = chunk * kRowChunk; i < std::min(n, (chunk + 1) * kRowChunk); ++i) {
             const int32_t leaf = leaf_of_row.data()[i];
             float* row = scores.data() + i * d;
+            if (has_all[leaf]) {
+                add_all(values.data() + indptr.data()[leaf], d, row);
+                continue;
+            }
             for (int64_t e = indptr.data()[leaf]; e < indptr.data()[leaf + 1]; ++e)
                 row[outputs.data()[e]] += values.data()[e];
         }

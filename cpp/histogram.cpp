@@ -128,7 +128,8 @@ void build_histograms(In2<uint8_t> bins, In2<int16_t> residuals, In1<int32_t> ro
             bytes = 0;
         };
         // large nodes are cut at least once for every thread, so that a lone root keeps all of them busy
-        const bool large = ends.data()[k] - starts.data()[k] >= 4096 && n_nodes < 4 * n_threads;
+        const bool large =
+            n_threads > 1 && ends.data()[k] - starts.data()[k] >= 4096 && n_nodes < 4 * n_threads;
         const int64_t most = large ? std::max<int64_t>(1, n_dense / (2 * n_threads)) : n_dense;
         for (int64_t f = 0; f < n_dense; ++f) {
             bytes += (end_bin[f] - first_bin[f]) * columns * 4;

@@ -14,6 +14,7 @@ void bind_leaves(nb::module_& m);
 void bind_linear(nb::module_& m);
 void bind_losses(nb::module_& m);
 void bind_partition(nb::module_& m);
+void bind_plain(nb::module_& m);
 void bind_postings(nb::module_& m);
 void bind_predict(nb::module_& m);
 void bind_ranking(nb::module_& m);
@@ -25,9 +26,12 @@ void bind_sketch(nb::module_& m);
 void bind_sparse(nb::module_& m);
 void bind_sparse_histogram(nb::module_& m);
 void bind_split(nb::module_& m);
+void bind_telling(nb::module_& m);
 void bind_xctext(nb::module_& m);
 
 NB_MODULE(_kernels, m) {
+    // Objects that a cache or a traceback still holds when Python ends are no business of the user's.
+    nb::set_leak_warnings(false);
     m.doc() = "Compiled kernels of sparseleaf. Not public: use the estimators.";
     bind_binning(m);
     bind_candidates(m);
@@ -42,6 +46,7 @@ NB_MODULE(_kernels, m) {
     bind_linear(m);
     bind_losses(m);
     bind_partition(m);
+    bind_plain(m);
     bind_postings(m);
     bind_predict(m);
     bind_ranking(m);
@@ -53,5 +58,6 @@ NB_MODULE(_kernels, m) {
     bind_sparse(m);
     bind_sparse_histogram(m);
     bind_split(m);
+    bind_telling(m);
     bind_xctext(m);
 }

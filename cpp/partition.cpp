@@ -74,8 +74,12 @@ void partition(In2<Bin> bins, Out1<int32_t> rows, In1<int64_t> starts, In1<int64
     parallel_tasks(n_parts, n_threads, [&](int64_t p, int) {
         const Part& part = parts[p];
         int64_t left_to = part.left_to, right_to = part.right_to;
-        for (int64_t i = part.begin; i < part.end; ++i)
-            rows.data()[left[i] ? left_to++ : right_to++] = old[i];
+        for (int64_t i = part.begin; i < part.end; ++i) {
+            // no branch: where rows go is not to be foreseen
+            rows.data()[right_to + left[i] * (left_to - right_to)] = old[i];
+            left_to += left[i];
+            right_to += 1 - left[i];
+        }
     });
 }
 

@@ -8,14 +8,17 @@
 //
 // Routers in 8 bits, of which a forest has many small ones, are walked row by row instead: a row is scattered
 // once into a work array over all features, and every router then reads from it what it needs, tree after
-// tree.
+// tree. Where a router has a good part of all features, a map of bits tells which: the row then asks for its
+// own alone. Both add by rising feature.
 //
 // Reads the model, never writes it: any number of threads may share one.
 #include "router.hpp"
 
+#include <bit>
 #include <cmath>
 
 #include "sums.hpp"
+#include "vectors.hpp"
 
 namespace sparseleaf {
 namespace {
@@ -149,46 +152,202 @@ class Walker {
     std::vector<int32_t> sent_[kMaxRouters];
 };
 
+// Which features the routers in 8 bits have, as bits, and how many come before every word of 64; only of
+// those that have at least two features for each word, so that maps are no larger than what they are of.
+class FeatureMaps {
+  public:
+    struct Word {
+        uint64_t bits;
+        uint32_t before;
+    };
+
+    void build(const int64_t* indptr, int64_t n_routers, const int32_t* features, int64_t n_features) {
+        const int64_t n_words = (n_features + 63) / 64;
+        n_words_ = n_words;
+        first_.assign(static_cast<size_t>(n_routers), -1);
+        for (int64_t router = 0; router < n_routers; ++router) {
+            const int64_t begin = indptr[router], end = indptr[router + 1];
+            if (end - begin < 2 * n_words) continue;
+            first_[router] = static_cast<int64_t>(words_.size());
+            words_.resize(words_.size() + static_cast<size_t>(n_words), {0, 0});
+            Word* words = words_.data() + first_[router];
+            for (int64_t e = begin; e < end; ++e)
+                words[features[e] / 64].bits |= uint64_t{1} << (features[e] % 64);
+            for (int64_t w = 1; w < n_words; ++w)
+                words[w].before =
+                    words[w - 1].before + static_cast<uint32_t>(std::popcount(words[w - 1].bits));
+        }
+    }
+
+    // Null where the router has none.
+    const Word* of(int64_t router) const {
+        return first_[router] < 0 ? nullptr : words_.data() + first_[router];
+    }
+
+    void fetch(int64_t router) const { __builtin_prefetch(first_.data() + router); }
+    int64_t bytes() const { return n_words_ * static_cast<int64_t>(sizeof(Word)); }
+
+  private:
+    int64_t n_words_ = 0;
+    std::vector<int64_t> first_;
+    std::vector<Word> words_;
+};
+
+struct Entry {
+    int32_t feature;
+    float value;
+};
+
+// z += weights · x over the features that row and router have in common; C weights a feature.
+template <int kC>
+inline __attribute__((always_inline)) void add_mapped(const Entry* row, int64_t n,
+                                                      const FeatureMaps::Word* words, const int8_t* weights,
+                                                      int wide, float* z) {
+    const int C = kC ? kC : wide;
+    float sums[kC ? kC : kMaxRouters] = {};
+    for (int64_t i = 0; i < n; ++i) {
+        const auto feature = static_cast<uint32_t>(row[i].feature);
+        const FeatureMaps::Word word = words[feature / 64];
+        const uint64_t bit = uint64_t{1} << (feature % 64);
+        if (!(word.bits & bit)) continue;
+        const int8_t* w = weights + (word.before + std::popcount(word.bits & (bit - 1))) * C;
+        for (int c = 0; c < C; ++c) sums[c] += static_cast<float>(w[c]) * row[i].value;
+    }
+    for (int c = 0; c < C; ++c) z[c] = sums[c];
+}
+
+template <int kC>
+inline __attribute__((always_inline)) void add_listed(const SpreadRow& x, const int32_t* features,
+                                                      int64_t size, const int8_t* weights, int wide,
+                                                      float* z) {
+    const int C = kC ? kC : wide;
+    float sums[kC ? kC : kMaxRouters] = {};
+    for (int64_t e = 0; e < size; ++e) {
+        const float value = x[features[e]];
+        if (value == 0.0f) continue;  // most are
+        for (int c = 0; c < C; ++c) sums[c] += static_cast<float>(weights[e * C + c]) * value;
+    }
+    for (int c = 0; c < C; ++c) z[c] = sums[c];
+}
+
+// Of the arities that are common the loops over children are unrolled.
+SPARSELEAF_WIDE void mapped_margins(const Entry* row, int64_t n, const FeatureMaps::Word* words,
+                                    const int8_t* weights, int C, float* z) {
+    if (C == 3)
+        add_mapped<3>(row, n, words, weights, C, z);
+    else if (C == 1)
+        add_mapped<1>(row, n, words, weights, C, z);
+    else
+        add_mapped<0>(row, n, words, weights, C, z);
+}
+
+void listed_margins(const SpreadRow& x, const int32_t* features, int64_t size, const int8_t* weights, int C,
+                    float* z) {
+    if (C == 3)
+        add_listed<3>(x, features, size, weights, C, z);
+    else if (C == 1)
+        add_listed<1>(x, features, size, weights, C, z);
+    else
+        add_listed<0>(x, features, size, weights, C, z);
+}
+
+inline void fetch(const void* begin, int64_t bytes) {
+    constexpr int64_t kLine = 64, kMost = 16 * kLine;
+    for (int64_t at = 0; at < std::min(bytes, kMost); at += kLine)
+        __builtin_prefetch(static_cast<const char*>(begin) + at);
+}
+
 // Walks rows through trees of small routers, one row at a time.
 class RowWalker {
   public:
-    RowWalker(const RoutedTrees& trees, const Rows& rows, int64_t n_features)
-        : trees_(trees), rows_(rows), x_(static_cast<size_t>(n_features), 0.0f) {}
+    RowWalker(const RoutedTrees& trees, const FeatureMaps& maps, const Rows& rows, int64_t n_features)
+        : trees_(trees), maps_(maps), rows_(rows), x_(n_features) {}
 
     // The leaf that a row reaches in each of the first trees.
     void walk(int64_t row, int64_t n_trees, int32_t* leaves) {
         const int64_t begin = rows_.indptr[row], end = rows_.indptr[row + 1];
         const float scale = trees_.view.row_scale(rows_.indices, rows_.data, begin, end);
-        for (int64_t e = begin; e < end; ++e)
-            x_[rows_.indices[e]] = scale * trees_.view.weighted(rows_.indices[e], rows_.data[e]);
-        for (int64_t tree = 0; tree < n_trees; ++tree)
-            leaves[tree] =
-                trees_.arity == 2 ? leaf<2>(trees_.tree_offsets[tree]) : leaf<0>(trees_.tree_offsets[tree]);
-        for (int64_t e = begin; e < end; ++e) x_[rows_.indices[e]] = 0.0f;
+        entries_.clear();
+        for (int64_t e = begin; e < end; ++e) {
+            const int32_t feature = rows_.indices[e];
+            entries_.push_back({feature, scale * trees_.view.weighted(feature, rows_.data[e])});
+            x_.set(feature, entries_.back().value);
+        }
+        for (int64_t tree = 0; tree < n_trees; tree += kGroup)
+            walk_group(tree, std::min(n_trees, tree + kGroup), leaves);
+        x_.clear();
     }
 
   private:
-    template <int kArity>
-    int32_t leaf(int64_t first) const {
-        const int C = (kArity ? kArity : trees_.arity) - 1;
-        int64_t node = first;
-        while (trees_.inner[node] >= 0) {
-            const int32_t inner = trees_.inner[node];
-            float z[kMaxRouters] = {};
-            for (int64_t e = trees_.router_indptr[inner]; e < trees_.router_indptr[inner + 1]; ++e) {
-                const float x = x_[trees_.features[e]];
-                for (int c = 0; c < C; ++c) z[c] += static_cast<float>(trees_.small_weights[e * C + c]) * x;
+    static constexpr int64_t kGroup = 16;
+
+    struct Step {
+        int64_t tree, node;
+        int64_t begin, end;  // entries of its router
+        const FeatureMaps::Word* words;
+    };
+
+    // Nodes lie far apart, and a walk waits for each: trees go together, level by level, and what a node
+    // needs is asked for while others are at work.
+    void walk_group(int64_t from, int64_t to, int32_t* leaves) {
+        const int C = trees_.arity - 1;
+        steps_.clear();
+        for (int64_t tree = from; tree < to; ++tree)
+            steps_.push_back({tree, trees_.tree_offsets[tree], 0, 0, nullptr});
+        while (!steps_.empty()) {
+            size_t left = 0;
+            for (const Step& step : steps_) {
+                const int32_t inner = trees_.inner[step.node];
+                if (inner < 0) {
+                    leaves[step.tree] = trees_.child[step.node];
+                    continue;
+                }
+                __builtin_prefetch(trees_.router_indptr + inner);
+                __builtin_prefetch(trees_.scale + inner);
+                __builtin_prefetch(trees_.bias + static_cast<int64_t>(inner) * C);
+                maps_.fetch(inner);
+                steps_[left++] = step;
             }
-            for (int c = 0; c < C; ++c)
-                z[c] = z[c] * trees_.scale[inner] + trees_.bias[static_cast<int64_t>(inner) * C + c];
-            node = first + trees_.child[node] + best_child(z, C + 1);
+            steps_.resize(left);
+            for (Step& step : steps_) {
+                const int32_t inner = trees_.inner[step.node];
+                step.begin = trees_.router_indptr[inner];
+                step.end = trees_.router_indptr[inner + 1];
+                step.words = maps_.of(inner);
+                if (step.words)
+                    fetch(step.words, maps_.bytes());
+                else
+                    fetch(trees_.features + step.begin, (step.end - step.begin) * 4);
+                fetch(trees_.small_weights + step.begin * C, (step.end - step.begin) * C);
+            }
+            for (Step& step : steps_) {
+                step.node = trees_.tree_offsets[step.tree] + next(step);
+                __builtin_prefetch(trees_.inner + step.node);
+                __builtin_prefetch(trees_.child + step.node);
+            }
         }
-        return trees_.child[node];
+    }
+
+    int32_t next(const Step& step) const {
+        const int C = trees_.arity - 1;
+        const int32_t inner = trees_.inner[step.node];
+        const int8_t* weights = trees_.small_weights + step.begin * C;
+        float z[kMaxRouters];
+        if (step.words)
+            mapped_margins(entries_.data(), static_cast<int64_t>(entries_.size()), step.words, weights, C, z);
+        else
+            listed_margins(x_, trees_.features + step.begin, step.end - step.begin, weights, C, z);
+        for (int c = 0; c < C; ++c)
+            z[c] = z[c] * trees_.scale[inner] + trees_.bias[static_cast<int64_t>(inner) * C + c];
+        return trees_.child[step.node] + best_child(z, C + 1);
     }
 
     const RoutedTrees& trees_;
+    const FeatureMaps& maps_;
     const Rows& rows_;
-    std::vector<float> x_;
+    SpreadRow x_;
+    std::vector<Entry> entries_;
+    std::vector<Step> steps_;
 };
 
 }  // namespace
@@ -221,6 +380,9 @@ class RoutedPredictor {
           n_features_(n_features),
           n_labels_(n_labels) {
         check();
+        if (small_)
+            maps_.build(router_indptr_.data(), static_cast<int64_t>(router_indptr_.size()) - 1,
+                        features_.data(), n_features_);
     }
 
     void topk(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data, int64_t n_trees,
@@ -440,15 +602,15 @@ class RoutedPredictor {
                           int64_t block, F&& use,
                           const std::function<void(int64_t, int64_t, int)>& done) const {
         struct Own {
-            Own(const RoutedTrees& trees, const Rows& rows, int64_t n_features)
-                : walker(trees, rows, n_features) {}
+            Own(const RoutedTrees& trees, const FeatureMaps& maps, const Rows& rows, int64_t n_features)
+                : walker(trees, maps, rows, n_features) {}
             RowWalker walker;
             std::vector<int32_t> leaves;
             std::vector<Hit> hits;
         };
         std::vector<std::unique_ptr<Own>> scratch(static_cast<size_t>(n_threads));
         parallel_tasks((rows.n + block - 1) / block, n_threads, [&](int64_t task, int thread) {
-            if (!scratch[thread]) scratch[thread] = std::make_unique<Own>(trees, rows, n_features_);
+            if (!scratch[thread]) scratch[thread] = std::make_unique<Own>(trees, maps_, rows, n_features_);
             Own& own = *scratch[thread];
             const int64_t begin = task * block, end = std::min(rows.n, begin + block);
             own.leaves.resize(static_cast<size_t>((end - begin) * n_trees));
@@ -537,6 +699,7 @@ class RoutedPredictor {
     LabelsIn1 leaf_labels_;
     In1<float> leaf_values_;
     int64_t n_features_, n_labels_;
+    FeatureMaps maps_;
 };
 
 }  // namespace sparseleaf

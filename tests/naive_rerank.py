@@ -52,3 +52,25 @@ def join(labels, scores, rows, closeness, label_lists):
         line[1] = line[0] / best if best > 0 else 0
         line[5] = line[4] / sharpest if sharpest > 0 else 0
     return table
+
+
+def telling(X, Y, most):
+    """For every label [(feature, weight, absent)], those that tell most first; X and Y dense, of 0 and 1."""
+    found = []
+    for label in range(Y.shape[1]):
+        mine = X[Y[:, label] > 0]
+        worth = []
+        for f in range(X.shape[1]):
+            c, q = mine[:, f].sum(), X[:, f].mean()
+            e = len(mine) * q
+            if c > e:
+                p = (c + 2 * q) / (len(mine) + 2)
+                absent = np.log((1 - p) / (1 - q))
+                worth.append((-(c * np.log(c / e) - (c - e)), f, np.log(p / q) - absent, absent))
+        found.append([line[1:] for line in sorted(worth)[:most]])
+    return found
+
+
+def told(x, features, power, log_share):
+    """Evidence for a label with these (feature, weight, absent), of a row of 0 and 1."""
+    return sum(a + w * x[f] for f, w, a in features) + power * log_share

@@ -52,7 +52,7 @@ SYSTEMS = {
         FOREST,
         ("labels",),
         sketch_forest,
-        "its defaults: 50 trees, 50 nearest rows that vote beside them, re-ranked by label centroids",
+        "its defaults; re-ranked by linear models of the labels",
         True,
     ),
     "sketch-forest-turned": System(
@@ -61,6 +61,14 @@ SYSTEMS = {
         ("labels",),
         sketch_forest,
         "as found by `benchmarks.forest --search` on a part of the training rows",
+        True,
+    ),
+    "sketch-forest-bayes": System(
+        "SketchForest (naive Bayes)",
+        FOREST,
+        ("labels",),
+        sketch_forest,
+        "few trees, re-ranked by naive Bayes",
         True,
     ),
     "sketch-forest-trees": System(

@@ -47,6 +47,15 @@ def csr_parts(X: Any) -> tuple[Array, Array, Array]:
     )
 
 
+def sparse_parts(X: Any) -> tuple[Array, Array, Array]:
+    """:func:`csr_parts` of rows that may be a dense array of float32."""
+    if not isinstance(X, np.ndarray):
+        return csr_parts(X)
+    row, feature = np.nonzero(X)
+    indptr = np.searchsorted(row, np.arange(X.shape[0] + 1))
+    return indptr.astype(np.int64), feature.astype(np.int32), X[row, feature]
+
+
 def empty_aligned(shape: tuple[int, ...], dtype: type[np.generic]) -> Array:
     """``np.empty`` that starts on a cache line: a 64-byte vector then never straddles two."""
     size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize

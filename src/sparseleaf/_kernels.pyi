@@ -390,6 +390,33 @@ class LabelVectors:
         n_threads: int,
     ) -> None: ...
 
+class OpinionRanker:
+    def __init__(
+        self,
+        centroids: CentroidReranker,
+        linear: LabelVectors,
+        bias: _F32,
+        index: PostingIndex | None,
+        list_indptr: _I64,
+        lists: _I32,
+        feature_weights: _F32,
+        shares: _F32,
+        n_neighbours: int,
+        row_features: int,
+        steepness: float,
+    ) -> None: ...
+    def topk(
+        self,
+        indptr: _I64,
+        indices: _I32,
+        data: _F32,
+        labels: _I32,
+        scores: _F32,
+        best: _I32,
+        ranked: _F32,
+        n_threads: int,
+    ) -> None: ...
+
 # linear.cpp
 def fit_linear(
     indptr: _I64,
@@ -407,6 +434,9 @@ def fit_linear(
     seed: int,
     n_threads: int,
 ) -> tuple[_I64, _I32, _F32, _F32]: ...
+
+# plain.cpp
+def plain_rows(indptr: _I32 | _I64, indices: _I32, data: _F32, n_features: int) -> bool: ...
 
 # postings.cpp
 class PostingIndex:
@@ -438,6 +468,21 @@ class CentroidReranker:
         mix: int,
         weight: float,
         scale: float,
+        n_threads: int,
+    ) -> None: ...
+    def topk(
+        self,
+        indptr: _I64,
+        indices: _I32,
+        data: _F32,
+        feature_weights: _F32,
+        labels: _I32,
+        scores: _F32,
+        mix: int,
+        weight: float,
+        scale: float,
+        best: _I32,
+        ranked: _F32,
         n_threads: int,
     ) -> None: ...
 
@@ -590,6 +635,31 @@ def find_splits(
     out_middle: _F64,
     n_threads: int,
 ) -> None: ...
+
+# telling.cpp
+def select_telling(
+    indptr: _I64,
+    features: _I32,
+    counts: _F32,
+    label_rows: _F64,
+    feature_shares: _F64,
+    found: _I32,
+    common: _F32,
+    n_threads: int,
+) -> None: ...
+
+class TellingIndex:
+    def __init__(self, indptr: _I64, labels: _I32, weights: _F32, bias: _F32) -> None: ...
+    def join(
+        self,
+        indptr: _I64,
+        indices: _I32,
+        data: _F32,
+        labels: _I32,
+        scores: _F32,
+        most: int,
+        n_threads: int,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32], NDArray[np.float32]]: ...
 
 # xctext.cpp
 def xc_parse(

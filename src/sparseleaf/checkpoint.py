@@ -148,12 +148,17 @@ class Checkpoint:
             after = "training was complete" if complete else "training goes on"
             say(escape(f"checkpoint {self._path}: {n_trees} trees; {after}"), verbose)
 
+    @property
+    def has_file(self) -> bool:
+        """Whether anything is kept at all."""
+        return self._path is not None
+
     def keep(self, name: str, tensors: dict[str, Array], history: Mapping[str, list[float]]) -> bool:
         """Put a part in place of the old one and write all; whether that went well.
 
         A place that fails is warned of, and training goes on.
         """
-        if self._path is None:
+        if not self.has_file:
             return True
         self._parts[name] = tensors
         self.history = {metric: list(values) for metric, values in history.items()}

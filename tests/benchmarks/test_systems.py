@@ -30,6 +30,7 @@ OWN = {
     "sketch-forest": {"n_trees": 3},
     "sketch-forest-turned": {"n_trees": 3, "sketch_dim": 16},
     "sketch-forest-trees": {"n_trees": 3, "rerank": None},
+    "sketch-forest-bayes": {"n_trees": 3, "rerank": "bayes"},
     "random-forest": {"n_estimators": 9},
     "extra-trees": {"n_estimators": 9},
     "gbrank": {"loss": "gbrank"},

@@ -17,7 +17,7 @@ def test_there_are_files():
         *("gbdt-sparse-v1", "gbdt-sparse-v1-missing", "gbdt-mo-v2-regression", "gbdt-mo-v2-classification"),
         *("gbdt-sparse-v2-rerank", "ldsm-v2", "ldsm-v2-arity"),
         *("ldsm-v3-linear", "sparse-v3-boosted", "blend-v3"),
-        *("forest-v3", "forest-v3-dense"),
+        *("forest-v3", "forest-v3-dense", "bayes-v4-forest"),
     }
 
 
@@ -77,8 +77,8 @@ def test_classification_with_sparse_leaves_of_version_2():
     assert np.diff(est.model_.trees.leaf_indptr).max() == 2
 
 
-@pytest.mark.parametrize("name", ["ldsm-v3-linear", "sparse-v3-boosted", "blend-v3"])
-def test_learned_re_ranking_and_blends_of_version_3(name):
+@pytest.mark.parametrize("name", ["ldsm-v3-linear", "sparse-v3-boosted", "blend-v3", "bayes-v4-forest"])
+def test_learned_re_ranking_and_blends(name):
     clf, expected = expected_of(name)
     labels, scores = clf.predict_topk(np.array(expected["X"], np.float32), 4)
     assert labels.tolist() == expected["labels"]

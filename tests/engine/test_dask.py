@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sparseleaf import MultiGBDTRegressor, SparseGBDTClassifier
 from sparseleaf.cli import run
 from sparseleaf.data import save_xc
-from sparseleaf.engine.dask import DaskEngine
+from sparseleaf.engine.dask import DaskEngine, DaskShards
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed")
 pytestmark = pytest.mark.filterwarnings("ignore")  # those of Dask and of its libraries are not ours
@@ -26,9 +26,9 @@ def alone():
 
 @pytest.fixture(scope="module")
 def client():
-    """Of a cluster of three worker processes."""
+    """Of a cluster of four worker processes."""
     with (
-        distributed.LocalCluster(n_workers=3, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=4, threads_per_worker=1, dashboard_address=None) as cluster,
         distributed.Client(cluster) as client,
     ):
         yield client
@@ -45,6 +45,7 @@ def train(job, client, n, layout, **more):
     (1, ("sparse",)),
     (2, ("sampled", "names", "leml", "unknown", "absolute", "classes")),
     (3, ("sparse", "multi", "rank")),
+    (4, ("sparse", "multi", "per output")),
 ])  # fmt: skip
 def test_workers_train_the_model_of_one_process(n, names, layout, client, alone):
     made = jobs.make_jobs()
@@ -69,6 +70,47 @@ def test_it_goes_on_when_a_worker_is_killed(layout, client, alone):
     estimator = train(jobs.make_jobs()["sparse"], client, 2, layout, callbacks=[kill])
     assert killed
     assert jobs.digest(estimator) == alone["sparse"]
+
+
+@pytest.mark.parametrize("layout", ["rows", "features"])
+@pytest.mark.parametrize(
+    "verb", ["describe", "feature_cuts_give", "make_shard", "columns_take", "adopt", "_grow"]
+)
+def test_it_goes_on_when_a_worker_is_killed_before_the_first_tree(verb, layout, client, alone, monkeypatch):
+    if (verb, layout) == ("columns_take", "rows"):
+        pytest.skip("rows stay where they are")
+
+    def kill(self, place, work, *args):
+        future = submit(self, place, work, *args)
+        # a verb is among the steps of a task, or is the task
+        if not killed and verb in (work.__name__, *(word for arg in args for word in _words(arg))):
+            pids = client.run(os.getpid, workers=[self._addresses[place]])
+            killed.extend(pids.values())
+            os.kill(killed[0], signal.SIGKILL)
+        return future
+
+    killed = []
+    client.wait_for_workers(4, timeout=60)
+    submit = DaskShards._submit
+    monkeypatch.setattr(DaskShards, "_submit", kill)
+    estimator = train(jobs.make_jobs()["sparse"], client, 2, layout)
+    assert killed
+    assert jobs.digest(estimator) == alone["sparse"]
+
+
+def _words(arg):
+    if isinstance(arg, str):
+        return [arg]
+    return [step[0] for step in arg if isinstance(step, tuple)] if isinstance(arg, list) else []
+
+
+def test_an_error_in_one_worker_ends_the_training_of_all(client):
+    X, scores, _ = jobs.make_rows()
+    y = scores[:, :2].astype(np.float32)
+    y[-1] = 3e38  # its square passes float32, in the last worker only
+    small = MultiGBDTRegressor(n_trees=2, max_leaves=4, n_jobs=1, loss="squared", learning_rate=1e10)
+    with pytest.raises(ValueError, match="gradients pass float32"):
+        small.fit(X, y, engine=DaskEngine(client, 2))
 
 
 def test_dask_arrays_and_frames(client):

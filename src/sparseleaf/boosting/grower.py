@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sparseleaf.binning import Cuts
     from sparseleaf.boosting.frontier import Frontier
     from sparseleaf.boosting.splits import SplitSearch
-    from sparseleaf.engine.shards import Shards
+    from sparseleaf.engine.shards import GrowingShards
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Grower:
     max_leaves: int | None
     cuts: Cuts
 
-    def grow(self, shards: Shards, n_rows: int, node_features: NodeFeatures) -> FlatTree:
+    def grow(self, shards: GrowingShards, n_rows: int, node_features: NodeFeatures) -> FlatTree:
         """Grow a tree; the shards' rows are in its root, and afterwards in its leaves."""
         frontier = self.make_frontier(self.max_leaves)
         grown = self.search.grow(
@@ -47,7 +47,7 @@ class Grower:
         return tree.flatten(self.cuts)
 
     def _look_into(
-        self, shards: Shards, families: list[Family], node_features: NodeFeatures, frontier: Frontier
+        self, shards: GrowingShards, families: list[Family], node_features: NodeFeatures, frontier: Frontier
     ) -> None:
         self.search.search(shards, families, node_features)
         for family in families:
@@ -55,7 +55,7 @@ class Grower:
                 if child.split is not None:
                     frontier.push(child, family.parent)
 
-    def _apply(self, shards: Shards, nodes: list[Node]) -> None:
+    def _apply(self, shards: GrowingShards, nodes: list[Node]) -> None:
         splits = [node.split for node in nodes if node.split is not None]
         set_of = np.full(len(splits), -1, np.int32)
         sets: list[Array] = []
@@ -65,6 +65,7 @@ class Grower:
                 sets.append(split.left_set)
         shards.split(
             [node.id for node in nodes],
+            np.array([split.left_count for split in splits], np.int64),
             np.array([split.feature for split in splits], np.int32),
             np.array([split.bin for split in splits], np.int32),
             np.array([split.missing_left for split in splits], np.uint8),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sparseleaf._arrays import Array
     from sparseleaf.boosting.columns import Columns
     from sparseleaf.boosting.splits import Family, NodeFeatures, SplitLimits
-    from sparseleaf.engine.shards import Shards
+    from sparseleaf.engine.shards import GrowingShards, Shards
 
 
 class HistogramPool:
@@ -34,8 +34,8 @@ class HistogramPool:
         Bins of the features that could have a histogram.
     width : int
         Columns of a histogram.
-    first_feature : int
-        The first of those features; places are counted from it.
+    own : slice
+        Those features; places are counted among them.
 
     Attributes
     ----------
@@ -49,10 +49,10 @@ class HistogramPool:
         The same if every feature had a histogram.
     """
 
-    def __init__(self, n_bins: Array, width: int, first_feature: int = 0) -> None:
+    def __init__(self, n_bins: Array, width: int, own: slice = slice(0, None)) -> None:
         self._n_bins = n_bins
         self._columns = padded_width(width)
-        self._first_feature = first_feature
+        self._own = own
         self.first = np.concatenate(([0], np.cumsum(n_bins))).astype(np.int32)
         self._sums = self._counts = np.empty(0, np.int32)
         self._lay_out(np.empty(0, np.int64))
@@ -72,7 +72,7 @@ class HistogramPool:
     def _lay_out(self, features: Array) -> None:
         n_bins = self._n_bins
         self.features = features
-        self.places = (features - self._first_feature).astype(np.int32)
+        self.places = ((features - self._own.start) // (self._own.step or 1)).astype(np.int32)
         self.offsets = np.concatenate(([0], np.cumsum(n_bins[self.places]))).astype(np.int32)
 
 
@@ -150,22 +150,23 @@ class CutFinder:
     Parameters
     ----------
     rules : CutRules
-    own : (int, int)
-        The features that are searched here: from the first up to before the second.
+    own : slice
+        The features that are searched here.
     """
 
-    def __init__(self, rules: CutRules, own: tuple[int, int], n_jobs: int) -> None:
+    def __init__(self, rules: CutRules, own: slice, n_jobs: int) -> None:
         self.rules = rules
-        self._own = own
+        self._own = np.zeros(len(rules.n_bins), bool)
+        self._own[own] = True
         self._n_jobs = n_jobs
         self.columns: Columns | None = None
-        self._places = slice(0, 0)
-        self.pool = HistogramPool(rules.n_bins[slice(*own)], rules.width, own[0])
+        self._places = np.empty(0, np.int64)
+        self.pool = HistogramPool(rules.n_bins[own], rules.width, own)
 
     def start_tree(self, features: Array, columns: Columns | None, n_slots: int) -> None:
         """Prepare for a tree that may use the given features, on histograms of the given columns."""
         self.columns = columns
-        self._places = slice(*np.searchsorted(features, self._own).tolist())
+        self._places = np.flatnonzero(self._own[features])
         self.pool.use(features[self._places], n_slots)
 
     def find(self, task: CutTask) -> Array:
@@ -243,14 +244,13 @@ def cut_type(constrained: bool, n_outputs: int) -> np.dtype[np.void]:
 
 
 def best_of(found: list[Array]) -> Array:
-    """The best cut of every node among those of several blocks of features, lowest features first.
-
-    Ties: the lower feature, which is that of the block before.
-    """
+    """The best cut of every node among those of several shares of the features. Ties: the lower feature."""
     if len(found) == 1:
         return found[0]
-    gains = np.stack([np.where(cuts["feature"] >= 0, cuts["gain"], -np.inf) for cuts in found])
-    best: Array = np.stack(found)[gains.argmax(axis=0), np.arange(gains.shape[1])]
+    cuts = np.stack(found)
+    gains = np.where(cuts["feature"] >= 0, cuts["gain"], -np.inf)
+    tied = np.where(gains == gains.max(axis=0), cuts["feature"], np.iinfo(np.int32).max)
+    best: Array = cuts[tied.argmin(axis=0), np.arange(cuts.shape[1])]
     return best
 
 
@@ -282,7 +282,7 @@ class HistogramSearch:
         """See :class:`~sparseleaf.boosting.splits.SplitSearch`."""
         shards.call("search_cuts", self._rules)
 
-    def start_tree(self, shards: Shards, features: Array, columns: Columns | None) -> None:
+    def start_tree(self, shards: GrowingShards, features: Array, columns: Columns | None) -> None:
         """See :class:`~sparseleaf.boosting.splits.SplitSearch`."""
         size = max(1, int(self._rules.n_bins[features].sum()))
         slot_bytes = size * (padded_width(self._rules.width) + 1) * 4
@@ -292,7 +292,7 @@ class HistogramSearch:
         self._columns = columns
         shards.call("start_tree", features, columns, self._n_slots)
 
-    def search(self, shards: Shards, families: list[Family], node_features: NodeFeatures) -> None:
+    def search(self, shards: GrowingShards, families: list[Family], node_features: NodeFeatures) -> None:
         """Set ``split`` of every child that may be split and has a cut worth making."""
         batch: list[Family] = []
         for family in families:
@@ -317,7 +317,7 @@ class HistogramSearch:
 
     def grow(
         self,
-        shards: Shards,
+        shards: GrowingShards,
         n_rows: int,
         node_features: NodeFeatures,
         max_leaves: int | None,
@@ -369,7 +369,7 @@ class HistogramSearch:
                 child.slot = self._free.pop()
             family.built = wanted
 
-    def _search_batch(self, shards: Shards, batch: list[Family], node_features: NodeFeatures) -> None:
+    def _search_batch(self, shards: GrowingShards, batch: list[Family], node_features: NodeFeatures) -> None:
         built = [node for family in batch for node in family.built]
         remaining = [(f.remaining.slot, f.built[0].slot) for f in batch if f.remaining is not None]
         children = [node for family in batch for node in family.children if node.slot >= 0]

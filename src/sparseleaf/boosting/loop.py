@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sparseleaf._arrays import Array
     from sparseleaf.boosting.grower import Grower
     from sparseleaf.boosting.statistics import Statistics
-    from sparseleaf.engine.shards import Shards
+    from sparseleaf.engine.shards import GrowingShards, Shards
 
 Answer = TypeVar("Answer")
 
@@ -25,10 +25,9 @@ ROWS, FEATURES, NODES = 11, 12, 13
 
 
 @dataclass(frozen=True)
-class Booster:
-    """Yields one tree after the other, each fitted to what the trees before it leave."""
+class Recipe:
+    """How a tree is grown and what it is fitted to; where the rows are is not said."""
 
-    shards: Shards
     grower: Grower
     statistics: Statistics
     n_features: int
@@ -37,13 +36,44 @@ class Booster:
     colsample_bynode: float
     seed: int
 
+    def grow(self, shards: GrowingShards, number: int) -> tuple[FlatTree, LeafVectors]:
+        """The tree of that number, fitted to what the trees before it leave; its vectors are added to the scores."""
+        columns = self.statistics.fill(shards, number)
+        features = self._tree_features(number)
+        node_features = NodeFeatures(len(features), self.colsample_bynode, self.seed, number, NODES)
+        self.grower.search.start_tree(shards, features, columns)
+        n_rows = int(shards.sum("plant", self.subsample, self.seed, number, ROWS))
+        tree = self.grower.grow(shards, n_rows, node_features)
+        vectors = self.statistics.leaves(shards, tree, number)
+        shards.add_tree(tree, vectors)
+        return tree, vectors
+
+    def _tree_features(self, tree: int) -> Array:
+        count = max(1, round(self.colsample_bytree * self.n_features))
+        if count >= self.n_features:
+            return np.arange(self.n_features)
+        return sample_features(self.n_features, count, self.seed, tree, FEATURES)
+
+
+@dataclass(frozen=True)
+class Booster:
+    """Yields one tree after the other."""
+
+    shards: Shards
+    recipe: Recipe
+
+    @property
+    def n_features(self) -> int:
+        """Features that trees see."""
+        return self.recipe.n_features
+
     def trees(self, first: int = 0) -> Iterator[tuple[FlatTree, LeafVectors]]:
         """Train without end, counting trees from ``first``; the caller stops."""
         self.shards.spread()
-        self.grower.search.prepare(self.shards)
+        self.recipe.grower.search.prepare(self.shards)
         number = first
         while True:
-            yield self._lasting(partial(self._grow, number))
+            yield self._lasting(partial(self.shards.grow, self.recipe, number))
             number += 1
 
     def n_entries(self) -> int:
@@ -58,20 +88,3 @@ class Booster:
             except Exception as error:
                 if not self.shards.recover(error):
                     raise
-
-    def _grow(self, number: int) -> tuple[FlatTree, LeafVectors]:
-        columns = self.statistics.fill(self.shards, number)
-        features = self._tree_features(number)
-        node_features = NodeFeatures(len(features), self.colsample_bynode, self.seed, number, NODES)
-        self.grower.search.start_tree(self.shards, features, columns)
-        n_rows = int(self.shards.sum("plant", self.subsample, self.seed, number, ROWS))
-        tree = self.grower.grow(self.shards, n_rows, node_features)
-        vectors = self.statistics.leaves(self.shards, tree, number)
-        self.shards.add_tree(tree, vectors)
-        return tree, vectors
-
-    def _tree_features(self, tree: int) -> Array:
-        count = max(1, round(self.colsample_bytree * self.n_features))
-        if count >= self.n_features:
-            return np.arange(self.n_features)
-        return sample_features(self.n_features, count, self.seed, tree, FEATURES)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sparseleaf._arrays import Array
     from sparseleaf.boosting.columns import Columns
     from sparseleaf.boosting.tree import GrownNodes
-    from sparseleaf.engine.shards import Shards
+    from sparseleaf.engine.shards import GrowingShards, Shards
 
 
 @dataclass(frozen=True)
@@ -79,15 +79,15 @@ class SplitSearch(Protocol):
     def prepare(self, shards: Shards) -> None:
         """Tell the shards, once, what makes a cut good."""
 
-    def start_tree(self, shards: Shards, features: Array, columns: Columns | None) -> None:
+    def start_tree(self, shards: GrowingShards, features: Array, columns: Columns | None) -> None:
         """Prepare for a tree that may use the given features, on histograms of the given columns."""
 
-    def search(self, shards: Shards, families: list[Family], node_features: NodeFeatures) -> None:
+    def search(self, shards: GrowingShards, families: list[Family], node_features: NodeFeatures) -> None:
         """Set ``split`` of every child that may be split and has a cut worth making."""
 
     def grow(
         self,
-        shards: Shards,
+        shards: GrowingShards,
         n_rows: int,
         node_features: NodeFeatures,
         max_leaves: int | None,
@@ -109,13 +109,13 @@ class ExactSearch:
     def prepare(self, shards: Shards) -> None:
         """See :class:`SplitSearch`."""
 
-    def start_tree(self, shards: Shards, features: Array, columns: Columns | None) -> None:
+    def start_tree(self, shards: GrowingShards, features: Array, columns: Columns | None) -> None:
         """See :class:`SplitSearch`."""
         self._features = features.astype(np.int32)
 
     def grow(
         self,
-        shards: Shards,
+        shards: GrowingShards,
         n_rows: int,
         node_features: NodeFeatures,
         max_leaves: int | None,
@@ -124,7 +124,7 @@ class ExactSearch:
     ) -> None:
         """See :class:`SplitSearch`."""
 
-    def search(self, shards: Shards, families: list[Family], node_features: NodeFeatures) -> None:
+    def search(self, shards: GrowingShards, families: list[Family], node_features: NodeFeatures) -> None:
         """See :class:`SplitSearch`."""
         nodes = [child for family in families for child in family.children if self._limits.may_split(child)]
         if not nodes:

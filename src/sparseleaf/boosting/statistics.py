@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from sparseleaf.boosting.leaves import LeafRule, NewtonLeaves
     from sparseleaf.boosting.reducers import Reducer
     from sparseleaf.boosting.tree import FlatTree
-    from sparseleaf.engine.shards import Shards
+    from sparseleaf.engine.shards import GrowingShards
 
 
 class Statistics(Protocol):
     """What a tree is fitted to."""
 
-    def fill(self, shards: Shards, tree: int) -> Columns | None:
+    def fill(self, shards: GrowingShards, tree: int) -> Columns | None:
         """Make the integer columns of a tree on all shards, in scales that all share."""
 
-    def leaves(self, shards: Shards, tree: FlatTree, number: int) -> LeafVectors:
+    def leaves(self, shards: GrowingShards, tree: FlatTree, number: int) -> LeafVectors:
         """The vectors of a grown tree's leaves."""
 
 
@@ -52,7 +52,7 @@ class SparseResiduals:
     l2: float
     seed: int
 
-    def fill(self, shards: Shards, tree: int) -> Columns | None:
+    def fill(self, shards: GrowingShards, tree: int) -> Columns | None:
         """Reduced residuals as 16-bit integers.
 
         The scale is the largest power of two for which no number passes 16 bits and no column's sum of
@@ -68,7 +68,7 @@ class SparseResiduals:
             scale /= 2.0
         return make_columns(COUNT, np.full(self.reducer.width, scale), np.ones(1), self.l2)
 
-    def leaves(self, shards: Shards, tree: FlatTree, number: int) -> LeafVectors:
+    def leaves(self, shards: GrowingShards, tree: FlatTree, number: int) -> LeafVectors:
         """See :class:`Statistics`."""
         counts = tree.count[tree.feature < 0]
         return LeafVectors.join(shards.exchange("leaf_vectors", tree.leaf_nodes.tolist(), counts, self.rule))
@@ -112,7 +112,7 @@ class DenseGradients:
         self._seed = seed
         self._largest_g = self._largest_h = np.empty(0)
 
-    def fill(self, shards: Shards, tree: int) -> Columns:
+    def fill(self, shards: GrowingShards, tree: int) -> Columns:
         """See :class:`Statistics`."""
         if not self._alone or tree % self._n_outputs == 0:
             found = shards.gather("gradients", tree // self._n_outputs if self._alone else tree)
@@ -137,7 +137,7 @@ class DenseGradients:
         own_h = h_scale[: len(g_scale)] if len(h_scale) else np.ones(1)
         return make_columns(self._curvature, g_scale, own_h, self._rule.l2, first)
 
-    def _fill_reduced(self, shards: Shards, reducer: Reducer, tree: int) -> Columns:
+    def _fill_reduced(self, shards: GrowingShards, reducer: Reducer, tree: int) -> Columns:
         norms = None
         if reducer.needs_norms:
             # one scale, so that outputs can be compared, and room for the sum of all
@@ -155,7 +155,7 @@ class DenseGradients:
         return make_columns(curvature, g_scale, h_scale if len(h_scale) else np.ones(1), self._rule.l2)
 
     def _fit_scales(
-        self, shards: Shards, verb: str, g_scale: Array, h_scale: Array, *args: int
+        self, shards: GrowingShards, verb: str, g_scale: Array, h_scale: Array, *args: int
     ) -> tuple[Array, Array]:
         """Halve scales until no column's sum of magnitudes passes 31 bits."""
         n = len(g_scale)
@@ -175,7 +175,7 @@ class DenseGradients:
             self._largest_h, self._n_rows
         )
 
-    def leaves(self, shards: Shards, tree: FlatTree, number: int) -> LeafVectors:
+    def leaves(self, shards: GrowingShards, tree: FlatTree, number: int) -> LeafVectors:
         """See :class:`Statistics`."""
         nodes = tree.leaf_nodes.tolist()
         g_scale, h_scale = self._fixed_scales()

@@ -15,7 +15,7 @@ from sparseleaf.cli._common import STDIN, Columns, Reading, Rows, read_rows
 from sparseleaf.engine.shard import even_ranges
 
 if TYPE_CHECKING:
-    from sparseleaf.engine.mpi import Group
+    from sparseleaf.engine.mpi import MPIGroup
     from sparseleaf.estimators.base import ModelEstimator
 
 
@@ -100,7 +100,7 @@ def _agreed_width(rows: Rows, paths: Sequence[Path], forms: list[tuple[Any, ...]
     return int(max(form[1] for form in forms)) if names is None else int(n_features)
 
 
-def _share(rows: Rows, group: Group) -> Rows:
+def _share(rows: Rows, group: MPIGroup) -> Rows:
     """Of rows that all ranks have read, the share of this one; queries stay whole."""
     n_rows = rows.X.shape[0]
     borders = [first for first, _ in even_ranges(np.ones(n_rows), group.size)] + [n_rows]

@@ -1,8 +1,9 @@
 """Shards in the workers of a Dask cluster; the program itself runs at the client.
 
-Every verb is a task of each shard's worker, and what shards give each other goes from worker to worker. A shard is kept
-by its worker between tasks. If a worker is lost, its shards are made anew on others from the rows they came from and
-the trees so far, and the tree that was growing is grown again: all draws are keyed, so it is the same tree.
+Before the first tree every verb is a task of each shard's worker, and what shards give each other goes from worker to
+worker. Then every tree is one task of each, which grow it in step (see :mod:`~sparseleaf.engine.peers`). A shard is
+kept by its worker between tasks. If a worker is lost, its shards are made anew on others from the rows they came from
+and the trees so far, and the tree that was growing is grown again: all draws are keyed, so it is the same tree.
 """
 
 from __future__ import annotations
@@ -10,18 +11,19 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
-import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sparseleaf.boosting.histograms import best_of
+from sparseleaf.engine.group import GroupShards
+from sparseleaf.engine.peers import Peers, WorkerLostError, close_boxes
 from sparseleaf.engine.profile import TreeRecord, join_records, size_of
 from sparseleaf.engine.sources import make_source
 
 if TYPE_CHECKING:
+    from sparseleaf.boosting.loop import Recipe
     from sparseleaf.boosting.tree import FlatTree, LeafVectors
     from sparseleaf.engine.sources import Source
 
@@ -99,10 +101,6 @@ class DaskEngine:
             yield client
 
 
-class WorkerLostError(Exception):
-    """A worker is gone, and its shards with it."""
-
-
 # --- in the workers
 
 
@@ -115,36 +113,51 @@ class _Held:
     """A shard that a worker keeps, and what has been done with it."""
 
     part: Any
+    place: int
     n_trees: int = 0
-    received: int = 0
-    working: float = 0.0
-    records: list[TreeRecord] = field(default_factory=list)
+    tasks: int = 0
+    recipe: Recipe | None = None
+    shards: GroupShards | None = None
     outbox: dict[str, dict[int, Any]] = field(default_factory=dict)
+    records: list[TreeRecord] = field(default_factory=list)
     lock: Any = field(default_factory=threading.RLock)
 
     def do(self, verb: str, *args: Any) -> Any:
         """A verb of the shard, or one of what is kept with it."""
         own: dict[str, Any] = {
-            "add_tree": self._add_tree,
             "catch_up": self._catch_up,
-            "tree_records": self._tree_records,
+            "adopt": self._adopt,
+            "tree_records": lambda: self.records,
         }
         return (own.get(verb) or getattr(self.part, verb))(*args)
-
-    def _add_tree(self, number: int, tree: FlatTree, vectors: LeafVectors) -> None:
-        if self.n_trees == number:
-            self.part.add_leaves(tree, vectors)
-            self.n_trees += 1
-            self.records.append(TreeRecord(self.received, self.working))
-            self.received, self.working = 0, 0.0
 
     def _catch_up(self, trees: list[tuple[FlatTree, LeafVectors]]) -> None:
         for tree, vectors in trees[self.n_trees :]:
             self.part.follow(tree, vectors)
             self.n_trees += 1
 
-    def _tree_records(self) -> list[TreeRecord]:
-        return self.records
+    def _adopt(self, recipe: Recipe, session: str, addresses: list[str], all_rows: bool) -> None:
+        self.recipe = recipe
+        self.shards = GroupShards(Peers(session, self.place, addresses), self.part, all_rows)
+        self.shards.records = self.records
+
+    def grow(self, number: int) -> tuple[FlatTree, LeafVectors]:
+        """A tree, together with the other workers."""
+        assert self.recipe is not None
+        assert self.shards is not None
+        self.shards.start_clock()
+        found = self.recipe.grow(self.shards, number)
+        self.n_trees += 1
+        return found
+
+    @contextmanager
+    def busy(self) -> Iterator[None]:
+        """While a task is at work on the shard."""
+        self.tasks += 1
+        try:
+            yield
+        finally:
+            self.tasks -= 1
 
 
 _HELD: dict[str, _Held] = {}
@@ -153,18 +166,29 @@ _HELD: dict[str, _Held] = {}
 def _build(key: str, place: int, n_shards: int, estimator: Any, pieces: list[Any], join: Any) -> None:
     part = estimator._part(**join(pieces))
     part.take_place(place, n_shards)
-    _HELD[key] = _Held(part)
+    _HELD[key] = _Held(part, place)
 
 
 def _do(key: str, steps: list[tuple[Any, ...]]) -> Any:
     """Verbs of a shard, one after the other; the answer of the last."""
     held = _held(key)
-    began = time.perf_counter()
     answer = None
-    for step in steps:
-        answer = held.do(*step)
-    held.working += time.perf_counter() - began
+    with held.busy():
+        for step in steps:
+            answer = held.do(*step)
     return answer
+
+
+def _grow(key: str, number: int) -> tuple[FlatTree, LeafVectors] | None:
+    """The next tree; every worker has it, and the first one answers."""
+    from distributed import secede
+
+    held = _held(key)
+    with held.busy():
+        # the others may wait for a thread of this worker: another shard's, or those of another training
+        secede()
+        found = held.grow(number)
+    return None if held.place else found
 
 
 def _give(key: str, steps: list[tuple[Any, ...]], exchange: str, to: int) -> Any:
@@ -176,19 +200,14 @@ def _give(key: str, steps: list[tuple[Any, ...]], exchange: str, to: int) -> Any
         return held.outbox[exchange].pop(to)
 
 
-def _take(key: str, verb: str, args: Any, place: int, *pieces: Any) -> Any:
-    _held(key).received += sum(size_of(piece) for by, piece in enumerate(pieces) if by != place)
+def _take(key: str, verb: str, args: Any, *pieces: Any) -> Any:
     return _do(key, [(verb, list(pieces), *args)])
 
 
-def _part_rows(key: str, nodes: list[int], feature: Any, place: int, *bits: Any) -> None:
-    _held(key).received += sum(size_of(piece) for by, piece in enumerate(bits) if by != place)
-    _do(key, [("apply_bits", nodes, feature, list(bits))])
-
-
-def _drop(keys: list[str]) -> None:
-    for key in keys:
-        _HELD.pop(key, None)
+def _drop(token: str) -> None:
+    close_boxes(token)
+    for key in [key for key in _HELD if key.startswith(token)]:
+        del _HELD[key]
 
 
 def _held(key: str) -> _Held:
@@ -228,24 +247,25 @@ class DaskShards:
         self._estimator = clone(estimator)
         self._source = source
         self._addresses = addresses[: self.n_shards]
-        self._token = uuid.uuid4().hex
-        self._keys = [f"sparseleaf-{self._token}-{place}" for place in range(self.n_shards)]
-        self._pending: list[
-            tuple[Any, ...]
-        ] = []  # calls, which wait for the next verb whose answer is wanted
+        self._token = f"sparseleaf-{uuid.uuid4().hex}"
+        self._keys = [f"{self._token}-{place}" for place in range(self.n_shards)]
+        # calls, which wait for the next verb whose answer is wanted
+        self._pending: list[tuple[Any, ...]] = []
         self._all_rows = self.n_shards == 1
         # what is done once, before the first tree, to be done again for a shard that is made anew
         self._setting_up, self._spread = True, False
         self._done: list[tuple[Any, ...]] = []
         self._trees: list[tuple[FlatTree, LeafVectors]] = []
-        self._wait([self._make(place) for place in range(self.n_shards)])
+        self._adopted: Recipe | None = None
+        try:
+            self._wait([self._make(place) for place in range(self.n_shards)])
+        except WorkerLostError as error:
+            self.recover(error)
 
     # --- verbs
 
     def call(self, verb: str, *args: Any) -> None:
         """See :class:`Shards`."""
-        if verb == "start_tree":
-            self._setting_up = False
         self._note(verb, args)
         self._pending.append((verb, *args))
 
@@ -256,39 +276,16 @@ class DaskShards:
 
     def gather(self, verb: str, *args: Any) -> list[Any]:
         """See :class:`Shards`."""
+        found = self._lasting(lambda: self._wait(self._submit_all(verb, args)))
         if not self._spread:
             self._note(verb, args)
-        return self._rows_answers(self._submit_all(verb, args))
+        return found[:1] if self._all_rows else found
 
     def exchange(self, verb: str, *args: Any) -> list[Any]:
         """See :class:`Shards`."""
         if self._all_rows:
-            return self._rows_answers(self._submit_all(verb, args))
-        return self._wait(self._shuffle(verb, args))
-
-    def best(self, verb: str, *args: Any) -> Any:
-        """See :class:`Shards`."""
-        if self._all_rows:
-            return best_of(self._wait(self._submit_all(verb, args)))
-        return best_of(self._wait(self._shuffle(verb, args)))
-
-    def split(self, nodes: list[int], *cuts: Any) -> None:
-        """See :class:`Shards`."""
-        if self.n_shards == 1 or not self._all_rows:
-            self.call("apply_splits", nodes, *cuts)
-            return
-        bits = self._submit_all("split_bits", (nodes, *cuts))
-        self._wait(
-            [
-                self._submit(place, _part_rows, self._keys[place], nodes, cuts[0], place, *bits)
-                for place in range(self.n_shards)
-            ]
-        )
-
-    def add_tree(self, tree: FlatTree, vectors: LeafVectors) -> None:
-        """See :class:`Shards`."""
-        self._pending.append(("add_tree", len(self._trees), tree, vectors))
-        self._trees.append((tree, vectors))
+            return self._lasting(lambda: self._wait(self._submit_all(verb, args)))[:1]
+        return self._lasting(lambda: self._wait(self._shuffle(verb, args)))
 
     def follow_tree(self, tree: FlatTree, vectors: LeafVectors) -> None:
         """See :class:`Shards`."""
@@ -296,14 +293,33 @@ class DaskShards:
 
     def spread(self) -> None:
         """See :class:`Shards`."""
-        if self._trees:
-            self._pending.append(("catch_up", self._trees))
-        self._flush()
+        self._lasting(self._go_over)
         self._note("spread", ())
         self._spread = True
+
+    def _go_over(self) -> None:
+        self._pending.append(("catch_up", self._trees))
+        self._flush()
         if self.layout == "features" and self.n_shards > 1:
             self._wait(self._shuffle("columns", ()))
             self._all_rows = True
+
+    def grow(self, recipe: Recipe, number: int) -> tuple[FlatTree, LeafVectors]:
+        """See :class:`Shards`."""
+        self._setting_up = False
+        if self._adopted is not recipe:
+            session = f"{self._token}-{uuid.uuid4().hex}"
+            self._pending.append(("adopt", recipe, session, self._addresses, self._all_rows))
+        self._flush()
+        self._adopted = recipe
+        try:
+            found = self._wait([self._submit(at, _grow, key, number) for at, key in enumerate(self._keys)])[0]
+        except BaseException:
+            self._let_go()
+            raise
+        self._trees.append(found)
+        tree: tuple[FlatTree, LeafVectors] = found
+        return tree
 
     def once(self, work: Callable[[], Answer]) -> Answer:
         """See :class:`Shards`."""
@@ -329,45 +345,57 @@ class DaskShards:
                 error = another
         return False
 
+    def _lasting(self, work: Callable[[], Answer]) -> Answer:
+        """Done again, before the first tree, where shards were lost; from then on it is the caller who does."""
+        while True:
+            try:
+                return work()
+            except WorkerLostError as error:
+                if self._spread or not self.recover(error):
+                    raise
+
+    def _let_go(self) -> None:
+        """Let workers that wait for others wait no more."""
+        self._client.run(close_boxes, self._token, on_error="ignore")
+
     def _make_anew(self) -> None:
-        self._pending = []
-        self._client.run(_when_idle, on_error="return")
+        self._pending, self._adopted = [], None
+        self._let_go()
+        self._client.run(_when_idle, self._token, on_error="return")
         self._client.wait_for_workers(1, timeout=PATIENCE)
         there = list(self._client.nthreads())
         by_features = self.layout == "features" and self.n_shards > 1
-        lost = [
-            place
-            for place in range(self.n_shards)
-            # by features the others have no rows to make columns of
-            if by_features or not self._is_held(place, there)
-        ]
+        # by features the others have no rows to make columns of; before the first tree they may have done what is lost
+        everything = by_features or not self._spread
+        lost = [place for place in range(self.n_shards) if everything or not self._is_held(place, there)]
         others = [address for address in there if address not in self._addresses] or there
         for place, address in zip(lost, itertools.cycle(others), strict=False):
             if self._addresses[place] not in there:
                 self._addresses[place] = address
         self._wait([self._make(place) for place in lost])
+        at = [verb for verb, *_ in self._done].index("spread") if self._spread else len(self._done)
         self._all_rows = self.n_shards == 1
-        at = [verb for verb, *_ in self._done].index("spread")
-        for step in self._done[:at] if by_features else self._done:
-            if step[0] != "spread":
-                self._do_in(lost, step)
-        self._do_in(range(self.n_shards), ("catch_up", self._trees))
+        self._do_in(lost, self._done[:at])
+        if not self._spread:
+            return
+        self._do_in(lost, [("catch_up", self._trees)])
         if by_features:
             self._wait(self._shuffle("columns", ()))
             self._all_rows = True
-            for step in self._done[at + 1 :]:
-                self._do_in(lost, step)
+        self._do_in(list(range(self.n_shards)), self._done[at + 1 :])
 
-    def _do_in(self, places: Iterable[int], step: tuple[Any, ...]) -> None:
-        steps = self._steps(step)
-        self._wait([self._submit(place, _do, self._keys[place], steps) for place in places])
+    def _do_in(self, places: list[int], steps: list[tuple[Any, ...]]) -> None:
+        if steps:
+            sent = self._steps(*steps)
+            self._wait([self._submit(place, _do, self._keys[place], sent) for place in places])
 
     def _is_held(self, place: int, there: list[str]) -> bool:
+        """Whether a shard is there, and has not gone on by a tree that is lost."""
         address = self._addresses[place]
         if address not in there:
             return False
-        found = self._client.run(_holds, self._keys[place], workers=[address], on_error="return")
-        return found.get(address) is True
+        found = self._client.run(_trees_of, self._keys[place], workers=[address], on_error="return")
+        return bool(found.get(address) == len(self._trees))
 
     # --- inside
 
@@ -416,14 +444,9 @@ class DaskShards:
             for to in range(self.n_shards)
         ]
         return [
-            self._submit(place, _take, key, f"{verb}_take", args, place, *pieces[place])
+            self._submit(place, _take, key, f"{verb}_take", args, *pieces[place])
             for place, key in enumerate(self._keys)
         ]
-
-    def _rows_answers(self, futures: list[Any]) -> list[Any]:
-        """Answers of all rows; where each shard has all, that of one, when all are done."""
-        found = self._wait(futures)
-        return found[:1] if self._all_rows else found
 
     def _wait(self, futures: list[Any]) -> list[Any]:
         """Answers; an error where a worker is gone."""
@@ -435,30 +458,48 @@ class DaskShards:
                     wait(futures, timeout=LOOK_AROUND)
                     break
                 except TimeoutError:
-                    there = self._client.nthreads()
-                    if any(address not in there for address in self._addresses):
-                        raise WorkerLostError("a worker is gone") from None
-            found: list[Any] = self._client.gather(futures)
+                    self._look_around()
+                    if any(future.status == "error" for future in futures):
+                        break  # the others may wait for that one
+            failed = [future for future in futures if future.status == "error"]
+            return [self._answer(future) for future in failed or futures]
         except _lost_errors() as error:
             raise WorkerLostError(str(error)) from None
-        return found
+
+    def _answer(self, future: Any) -> Any:
+        patience = 10 * LOOK_AROUND
+        while True:
+            try:
+                return future.result(timeout=patience)
+            except TimeoutError:
+                self._look_around()
+                patience *= 2
+
+    def _look_around(self) -> None:
+        there = self._client.nthreads()
+        if any(address not in there for address in self._addresses):
+            raise WorkerLostError("a worker is gone")
 
     def records(self) -> list[dict[str, Any]]:
-        """For every tree, what the workers sent and how long they worked."""
+        """For every tree, what the workers sent and how long they worked and waited."""
         return join_records(self._wait(self._submit_all("tree_records", ())))
 
     def close(self) -> None:
         """Let the workers forget the shards."""
-        self._client.run(_drop, self._keys, on_error="ignore")
+        self._client.run(_drop, self._token, on_error="ignore")
 
 
-def _holds(key: str) -> bool:
-    return key in _HELD
+def _trees_of(key: str) -> int | None:
+    return _HELD[key].n_trees if key in _HELD else None
 
 
-async def _when_idle(dask_worker: Any) -> None:
+async def _when_idle(token: str, dask_worker: Any) -> None:
     """Wait for the tasks that a worker has begun, which cannot be stopped."""
-    while dask_worker.state.executing or dask_worker.state.ready:
+    while (
+        dask_worker.state.executing
+        or dask_worker.state.ready
+        or any(held.tasks for key, held in _HELD.items() if key.startswith(token))
+    ):
         await asyncio.sleep(0.02)
 
 

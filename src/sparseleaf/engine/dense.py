@@ -123,13 +123,9 @@ class DenseShard(Shard):
         return np.hstack(found)
 
     def leaf_sums_share(self, leaves: list[int], g_scale: Array, h_scale: Array) -> Array | None:
-        """As :meth:`leaf_sums` for this shard's share of the leaves, 0 for the others; None: make all."""
+        """As :meth:`leaf_sums` for this shard's share of the leaves; None: make all."""
         own = self._own_leaves(leaves, 8 * (len(g_scale) + len(h_scale) + 1))
-        if own is None:
-            return None
-        sums = np.zeros((len(leaves), len(g_scale) + len(h_scale) + 1), np.int64)
-        sums[slice(*own)] = self.leaf_sums(leaves[slice(*own)], g_scale, h_scale)
-        return sums
+        return None if own is None else self.leaf_sums(leaves[slice(*own)], g_scale, h_scale)
 
     def leaf_quantiles(self, leaves: list[int], counts: Array, share: float) -> Array:
         """The quantile of what every leaf's rows still lack, for each output: float64.

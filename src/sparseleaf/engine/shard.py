@@ -9,6 +9,7 @@ of the features: everything but the bins is then the same in every shard, so tha
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from sparseleaf._arrays import empty_aligned, hash_numbers
 from sparseleaf.binning import common_bins
 from sparseleaf.boosting.columns import padded_width
 from sparseleaf.boosting.histograms import CutFinder, HistogramPool
+from sparseleaf.engine.partitions import bit_sizes, lengthen, shorten, told_sizes
 
 if TYPE_CHECKING:
     from typing import Any
@@ -64,7 +66,7 @@ class Shard:
         self._n_jobs = n_jobs
         self._draws = np.arange(first_row, first_row + len(bins)) if draws is None else draws
         self._place, self._n_shards = 0, 1
-        self._held = [(0, bins.shape[1])]
+        self._dealt = 1  # shards to which features are dealt out in turn, where all have all rows
         self._adopt_bins(bins)
         self._residuals = np.empty((0, 0), np.int16)
         self._count_column = -1
@@ -89,7 +91,7 @@ class Shard:
     @property
     def _all_rows(self) -> bool:
         """Whether this shard has all rows, and some of the features."""
-        return len(self._held) > 1
+        return self._dealt > 1
 
     def make_columns(self, width: int) -> None:
         """Room for the integer columns of the histograms."""
@@ -124,8 +126,9 @@ class Shard:
     def search_cuts(self, rules: CutRules) -> None:
         """What makes a cut good, before the first tree."""
         # every shard searches a share of the features: those it holds, or as many bins as the others
-        self._searched = self._held if self._all_rows else even_ranges(rules.n_bins, self._n_shards)
-        self._finder = CutFinder(rules, self._searched[self._place], self._n_jobs)
+        self._searched = even_ranges(rules.n_bins, self._n_shards)
+        own = slice(self._place, None, self._dealt) if self._all_rows else slice(*self._searched[self._place])
+        self._finder = CutFinder(rules, own, self._n_jobs)
 
     def start_tree(self, features: Array, columns: Columns | None, n_slots: int) -> None:
         """Prepare for a tree that may use the given features, on histograms of the given columns."""
@@ -306,34 +309,35 @@ class Shard:
         )
         self._rows.add_children(starts, middles, ends)
 
-    def split_bits(
+    def tell_splits(
         self,
         nodes: list[int],
+        lefts: Array,
         feature: Array,
         bin_: Array,
         missing_left: Array,
         set_of: Array,
         sets: Array,
     ) -> Array:
-        """Which rows go left in the nodes whose feature is here: bits, uint8, one node after the other.
+        """Which rows go left in the nodes whose feature is here: uint8, one node after the other.
 
-        Those of the tree's rows come first, then those of the rows that were left out of its sample.
+        Those of the tree's rows come first, then those of the rows that were left out of its sample. ``lefts`` are the
+        tree's rows that go left in each node.
         """
         own = np.flatnonzero(self._owners(feature) == self._place)
         kept = [nodes[i] for i in own.tolist()]
-        first = self._held[self._place][0]
         parts = []
-        for held in (self._rows, self._aside):
+        for held, known in ((self._rows, lefts[own]), (self._aside, None)):
             starts, ends = held.ranges(kept)
-            offsets, n_bytes = _bit_offsets(starts, ends)
+            offsets, n_bytes = _offsets(bit_sizes(ends - starts))
             bits = np.empty(n_bytes, np.uint8)
-            if len(own):
+            if n_bytes:
                 _kernels.left_bits(
                     self.bins,
                     held.rows,
                     starts,
                     ends,
-                    feature[own] - np.int32(first),
+                    feature[own] // np.int32(self._dealt),
                     bin_[own],
                     self.missing_bins[feature[own]],
                     missing_left[own],
@@ -343,39 +347,44 @@ class Shard:
                     bits,
                     self._n_jobs,
                 )
-            parts.append(bits)
+            parts.append(shorten(bits, ends - starts, known))
         return np.concatenate(parts)
 
-    def bit_sizes(self, nodes: list[int], feature: Array) -> list[int]:
-        """How many bytes :meth:`split_bits` answers in every shard."""
-        owners = self._owners(feature)
-        sizes = [0] * self._n_shards
-        for place in range(self._n_shards):
-            kept = [node for node, owner in zip(nodes, owners.tolist(), strict=True) if owner == place]
-            sizes[place] = sum(_bit_offsets(*held.ranges(kept))[1] for held in (self._rows, self._aside))
-        return sizes
+    def told_splits(self, nodes: list[int], lefts: Array, feature: Array) -> list[int]:
+        """How many bytes :meth:`tell_splits` answers in every shard."""
+        told = sum(
+            told_sizes(ends - starts, known)
+            for (starts, ends), known in (
+                (self._rows.ranges(nodes), lefts),
+                (self._aside.ranges(nodes), None),
+            )
+        )
+        sizes = np.bincount(self._owners(feature), told, minlength=self._n_shards)
+        found: list[int] = sizes.astype(np.int64).tolist()
+        return found
 
-    def apply_bits(self, nodes: list[int], feature: Array, bits: list[Array]) -> None:
+    def apply_told_splits(self, nodes: list[int], lefts: Array, feature: Array, told: list[Array]) -> None:
         """Part the nodes' rows as the shards that hold the features have said, in order of shard."""
         owners = self._owners(feature)
-        at = [0] * self._n_shards
-        for held in (self._rows, self._aside):
+        begins = np.cumsum([0, *map(len, told[:-1])])
+        everything = np.concatenate(told)
+        for held, known in ((self._rows, lefts), (self._aside, None)):
             starts, ends = held.ranges(nodes)
+            sizes = told_sizes(ends - starts, known)
             offsets = np.empty(len(nodes), np.int64)
-            before = np.cumsum([0, *map(len, bits)])
             for place in range(self._n_shards):
-                own = np.flatnonzero(owners == place)
-                places, n_bytes = _bit_offsets(starts[own], ends[own])
-                offsets[own] = before[place] + at[place] + places
-                at[place] += n_bytes
+                own = owners == place
+                places, n_bytes = _offsets(sizes[own])
+                offsets[own] = begins[place] + places
+                begins[place] += n_bytes
+            bits, offsets = lengthen(everything, offsets, ends - starts, known)
             middles = np.empty(len(nodes), np.int64)
-            _kernels.partition_by_bits(
-                held.rows, starts, ends, offsets, np.concatenate(bits), middles, self._n_jobs
-            )
+            _kernels.partition_by_bits(held.rows, starts, ends, offsets, bits, middles, self._n_jobs)
             held.add_children(starts, middles, ends)
 
     def _owners(self, feature: Array) -> Array:
-        return np.searchsorted([first for first, _ in self._held], feature, side="right") - 1
+        owners: Array = feature % self._dealt
+        return owners
 
     # --- leaves
 
@@ -401,9 +410,11 @@ class Shard:
     def _own_leaves(self, leaves: list[int], leaf_bytes: int) -> tuple[int, int] | None:
         """Where all shards have all rows: which of the leaves this one makes for all, if it pays to share them out.
 
-        It does where telling the others takes no more than the partition of one level.
+        It does where telling the others takes no more than a quarter of the partition, of which every level takes
+        a bit a row, and there are at least log₂ leaves of those.
         """
-        if len(leaves) * leaf_bytes > max(self.n_rows // 8, FEW_BYTES):
+        partition = self.n_rows * math.log2(max(2, len(leaves))) / 8
+        if len(leaves) * leaf_bytes > max(partition / 4, FEW_BYTES):
             return None
         starts, ends = self._rows.ranges(leaves)
         return even_ranges(ends - starts, self._n_shards)[self._place]
@@ -411,17 +422,20 @@ class Shard:
     # --- from rows to features
 
     def columns_give(self) -> list[Any]:
-        """All rows' bins of every shard's features, each with everything else there is of the rows."""
+        """All rows' bins of every shard's features, each with everything else there is of the rows.
+
+        Features are dealt out in turn: useful ones are often next to each other.
+        """
         state = self._state()
-        ranges = even_ranges(np.ones(self.bins.shape[1]), self._n_shards)
-        return [(np.ascontiguousarray(self.bins[:, a:b]), ranges, state) for a, b in ranges]
+        held = [slice(place, None, self._n_shards) for place in range(self._n_shards)]
+        return [(np.ascontiguousarray(self.bins[:, own]), state) for own in held]
 
     def columns_take(self, pieces: list[Any]) -> None:
         """Become a shard of all rows with some of the features."""
-        self._held = pieces[0][1]
-        self._draws = np.concatenate([state[0] for _, _, state in pieces])
-        self._adopt_state([state for _, _, state in pieces])
-        self._adopt_bins(np.concatenate([bins for bins, _, _ in pieces]))
+        self._dealt = self._n_shards
+        self._draws = np.concatenate([state[0] for _, state in pieces])
+        self._adopt_state([state for _, state in pieces])
+        self._adopt_bins(np.concatenate([bins for bins, _ in pieces]))
 
     # --- inside
 
@@ -485,13 +499,13 @@ class _RowsByNode:
         starts, ends = self.ranges(leaves)
         # leaves part the rows into ranges: in order of start, they follow each other without a gap
         order = np.lexsort((ends, starts))
-        leaf_of_row[self.rows] = np.repeat(order, (ends - starts)[order])
+        leaf_of_row[self.rows] = np.repeat(order.astype(np.int32), (ends - starts)[order])
 
 
-def _bit_offsets(starts: Array, ends: Array) -> tuple[Array, int]:
-    """Where every node's bits begin, each at a byte of its own, and the bytes of all."""
-    borders = np.concatenate(([0], np.cumsum((ends - starts + 7) // 8)))
-    return borders[:-1].astype(np.int64), int(borders[-1])
+def _offsets(sizes: Array) -> tuple[Array, int]:
+    """Where things of the given sizes begin, one after the other, and where the last one ends."""
+    ends = np.cumsum(sizes, dtype=np.int64)
+    return ends - sizes, int(ends[-1]) if len(ends) else 0
 
 
 def even_ranges(weights: Array, n: int) -> list[tuple[int, int]]:

@@ -4,29 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from sparseleaf.boosting.loop import Recipe
+    from sparseleaf.boosting.tree import FlatTree, LeafVectors
 
 Answer = TypeVar("Answer")
 
 LAYOUTS = ("rows", "features")
 
 
-class Shards(Protocol):
-    """All shards of a training set.
+class GrowingShards(Protocol):
+    """What a tree that grows asks of all shards.
 
-    They begin with some rows each ("by rows"). :meth:`spread` may make them hold all rows, and some features each ("by
-    features"): what is said of the rows is then the same in every shard, and the answer of one is that of all.
+    They hold some rows each ("by rows"), or all rows and some features each ("by features"): what is said of the rows
+    is then the same in every shard, and the answer of one is that of all.
 
     Results of :meth:`sum` are integers, so the order in which shards are added cannot matter.
     """
 
-    layout: str
-    """Where this is going: "rows" or "features"."""
-
     n_shards: int
-
-    leads: bool
-    """Whether this process is the one that watches and prints."""
 
     def call(self, verb: str, *args: Any) -> None:
         """Every shard does it."""
@@ -47,17 +45,47 @@ class Shards(Protocol):
     def best(self, verb: str, *args: Any) -> Any:
         """The best of every node's cuts among all features (see :func:`~sparseleaf.boosting.histograms.best_of`)."""
 
-    def split(self, nodes: list[int], *cuts: Any) -> None:
-        """Part the nodes' rows (see :meth:`~sparseleaf.engine.shard.Shard.apply_splits`)."""
+    def split(self, nodes: list[int], lefts: Any, *cuts: Any) -> None:
+        """Part the nodes' rows, of which so many go left (see :meth:`~sparseleaf.engine.shard.Shard.apply_splits`)."""
 
     def add_tree(self, tree: Any, vectors: Any) -> None:
         """A tree is done: give every row its leaf's vector."""
+
+
+class Shards(Protocol):
+    """All shards of a training set, as a training sees them.
+
+    They begin with some rows each. :meth:`spread` may make them hold all rows, and some features each.
+    """
+
+    layout: str
+    """Where this is going: "rows" or "features"."""
+
+    n_shards: int
+
+    leads: bool
+    """Whether this process is the one that watches and prints."""
+
+    def call(self, verb: str, *args: Any) -> None:
+        """See :class:`GrowingShards`."""
+
+    def sum(self, verb: str, *args: Any) -> Any:
+        """See :class:`GrowingShards`."""
+
+    def gather(self, verb: str, *args: Any) -> list[Any]:
+        """See :class:`GrowingShards`."""
+
+    def exchange(self, verb: str, *args: Any) -> list[Any]:
+        """See :class:`GrowingShards`."""
 
     def follow_tree(self, tree: Any, vectors: Any) -> None:
         """A tree of a checkpoint, before the layout is that of training: give every row its leaf's vector."""
 
     def spread(self) -> None:
         """Go over to the layout that was asked for."""
+
+    def grow(self, recipe: Recipe, number: int) -> tuple[FlatTree, LeafVectors]:
+        """The next tree, grown where the shards are (see :meth:`~sparseleaf.boosting.loop.Recipe.grow`)."""
 
     def once(self, work: Callable[[], Answer]) -> Answer:
         """Done in one place (what is watched, what is printed); the answer is known everywhere."""
@@ -99,15 +127,15 @@ class LocalShards:
         return [getattr(self._shard, verb)(*args)]
 
     def best(self, verb: str, *args: Any) -> Any:
-        """See :class:`Shards`."""
+        """See :class:`GrowingShards`."""
         return getattr(self._shard, verb)(*args)
 
-    def split(self, nodes: list[int], *cuts: Any) -> None:
-        """See :class:`Shards`."""
+    def split(self, nodes: list[int], lefts: Any, *cuts: Any) -> None:
+        """See :class:`GrowingShards`."""
         self._shard.apply_splits(nodes, *cuts)
 
     def add_tree(self, tree: Any, vectors: Any) -> None:
-        """See :class:`Shards`."""
+        """See :class:`GrowingShards`."""
         self._shard.add_leaves(tree, vectors)
 
     def follow_tree(self, tree: Any, vectors: Any) -> None:
@@ -116,6 +144,10 @@ class LocalShards:
 
     def spread(self) -> None:
         """See :class:`Shards`."""
+
+    def grow(self, recipe: Recipe, number: int) -> tuple[FlatTree, LeafVectors]:
+        """See :class:`Shards`."""
+        return recipe.grow(self, number)
 
     def once(self, work: Callable[[], Answer]) -> Answer:
         """See :class:`Shards`."""

@@ -107,8 +107,7 @@ class SparseShard(Shard):
         """Algorithm 1 for every node, among the features that are here (see :func:`cut_type`)."""
         starts, ends = self._rows.ranges(nodes)
         n = len(nodes)
-        first, end = self._held[self._place if self._all_rows else 0]
-        places = slice(*np.searchsorted(features, (first, end)).tolist())
+        places = np.flatnonzero(self._owners(features) == (self._place if self._all_rows else 0))
         own = features[places]
         found = np.zeros(n, cut_type(False, 1))
         found["feature"] = -1
@@ -122,7 +121,7 @@ class SparseShard(Shard):
             self._rows.rows,
             starts,
             ends,
-            own - np.int32(first),
+            own // np.int32(self._dealt),
             self.missing_bins[own],
             np.ascontiguousarray(mask[:, places]),
             self._n_labels,

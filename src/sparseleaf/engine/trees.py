@@ -15,7 +15,7 @@ from sparseleaf.engine.shards import LocalEngine, make_engine
 from sparseleaf.engine.sources import join_rows
 
 if TYPE_CHECKING:
-    from sparseleaf.engine.mpi import Group
+    from sparseleaf.engine.mpi import MPIGroup
 
 
 Answer = TypeVar("Answer")
@@ -51,7 +51,7 @@ class _Alone:
 
 
 class _Ranks:
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: MPIGroup) -> None:
         self._group = group
         self.leads = group.rank == 0
 

@@ -13,6 +13,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sparseleaf import _kernels
 from sparseleaf._arrays import as_csr32, effective_n_jobs, has_nan
 from sparseleaf.data.rows import RowsInfo
 from sparseleaf.data.targets import decode, encode_targets
@@ -30,6 +31,9 @@ NOT_IN_MODEL = ("n_jobs", "verbose")
 
 CUSTOM = "custom"
 """What the model file says of a parameter that was a function."""
+
+PLAIN_CSR = [(np.dtype(kind), np.dtype(np.int32), np.dtype(np.float32)) for kind in (np.int32, np.int64)]
+"""Types of row pointers, columns and values that need no copy."""
 
 ONE_CLASS_A_ROW = ("binary", "multiclass")
 
@@ -105,28 +109,35 @@ class ModelEstimator(BaseEstimator):  # type: ignore[misc]
         self.best_iteration_ = model.n_trees
 
     def _model(self) -> Model:
-        check_is_fitted(self, "model_")
+        if "model_" not in vars(self):  # asking scikit-learn costs as much as a row
+            check_is_fitted(self, "model_")
         return self.model_
 
     def _features(self, X: Any) -> Features:
         """Checked features of rows to predict: float32, dense or CSR."""
-        n_features = self.model_.n_features
-        if (
-            type(X) is np.ndarray
-            and X.dtype == np.float32
-            and X.ndim == 2
-            and X.shape[1] == n_features
-            and X.flags.c_contiguous
-            and X.shape[0] > 0
-            and not hasattr(self, "feature_names_in_")
-            and not np.isinf(X).any()
-        ):
-            checked = X  # nothing to do: a single row is served without the full check's cost
-        else:
-            checked = self._validate_features(X, reset=False)
+        if self._plain(X):
+            return X  # nothing to do: a single row is served without the full check's cost
+        checked = self._validate_features(X, reset=False)
         if not self.model_.takes_nan:
             refuse_nan(checked)
         return checked
+
+    def _plain(self, X: Any) -> bool:
+        """Whether rows are what kernels take, as they are; if not, the full check says why, or mends them."""
+        n_features = self.model_.n_features
+        if len(shape := getattr(X, "shape", ())) != 2 or shape[1] != n_features or shape[0] == 0:
+            return False
+        if hasattr(self, "feature_names_in_"):
+            return False
+        if type(X) is sp.csr_matrix:
+            parts = X.indptr, X.indices, X.data
+            if tuple(part.dtype for part in parts) not in PLAIN_CSR or len(X.indptr) != shape[0] + 1:
+                return False
+            whole = all(part.ndim == 1 and part.flags.c_contiguous for part in parts)
+            return whole and _kernels.plain_rows(*parts, n_features)
+        if type(X) is not np.ndarray or X.dtype != np.float32 or not X.flags.c_contiguous:
+            return False
+        return not (np.isinf(X).any() if self.model_.takes_nan else not np.isfinite(X).all())
 
     def _explain(
         self, X: Any, wanted: Sequence[Any] | Array | None, memory_mb: int, argument: str

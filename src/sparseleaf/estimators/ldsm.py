@@ -79,7 +79,7 @@ class LdSMClassifier(RoutedClassifier):
         at least 0.5), and by less than a quarter of what the node's strongest feature does.
     leaf_labels : int or None, default=100
         Labels a leaf keeps, the most frequent; None keeps all.
-    rerank : {"centroid", "cosine", "log", "linear", "boosted", "auto"} or None, default=None
+    rerank : {"centroid", "cosine", "log", "linear", "boosted", "bayes", "auto"} or None, default=None
         Scores the trees' candidates anew by how close a row is to the labels' mean rows: see
         :mod:`sparseleaf.rerank`.
     rerank_weight : float or "auto", default="auto"

@@ -13,7 +13,7 @@ from sparseleaf.boosting.frontier import FRONTIERS
 from sparseleaf.boosting.grower import Grower
 from sparseleaf.boosting.histograms import CutRules, HistogramSearch
 from sparseleaf.boosting.leaves import NewtonLeaves
-from sparseleaf.boosting.loop import Booster
+from sparseleaf.boosting.loop import Booster, Recipe
 from sparseleaf.boosting.reducers import make_reducer
 from sparseleaf.boosting.splits import SplitLimits
 from sparseleaf.boosting.statistics import DenseGradients
@@ -294,8 +294,7 @@ class MultiTraining:
             plan.shared,
         )
         search = HistogramSearch(rules, params.histogram_mb << 20, params._most_leaves(n_rows))
-        return Booster(
-            shards=self._shards,
+        recipe = Recipe(
             grower=Grower(search, FRONTIERS[params.growth], params.max_leaves, self.cuts),
             statistics=statistics,
             n_features=self.cuts.n_features,
@@ -304,6 +303,7 @@ class MultiTraining:
             colsample_bynode=params.colsample_bynode,
             seed=seed,
         )
+        return Booster(self._shards, recipe)
 
 
 def _with_categories(cuts: Cuts, categories: dict[int, list[Any]]) -> Cuts:

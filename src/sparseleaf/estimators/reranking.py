@@ -16,7 +16,8 @@ RERANK_PARAMETERS: dict[str, Parameter] = {
         "name",
         "Score the trees' candidates anew: by how close a row is to the labels' mean rows (the authors' way, by angle,"
         " or by angle in a mix of logarithms); or by these, linear models of the labels and the nearest training rows,"
-        ' as a weighted mean or by boosted trees; "auto" takes what is best on rows held out.',
+        " as a weighted mean or by boosted trees; or by naive Bayes over the few features that tell a label best;"
+        ' "auto" takes what is best on rows held out.',
         choices=(*KINDS, AUTO),
         none=True,
     ),
@@ -58,7 +59,7 @@ class RerankMixin(ModelEstimator):
         ----------
         X, y
             Rows whose labels' means are taken, usually those of training.
-        rerank : {"centroid", "cosine", "log", "linear", "boosted", "auto"}, default="cosine"
+        rerank : {"centroid", "cosine", "log", "linear", "boosted", "bayes", "auto"}, default="cosine"
             What candidates are scored by: see :mod:`sparseleaf.rerank`. "auto" takes what is best on ``eval_set``,
             which may be nothing.
         weight : float, optional

@@ -217,8 +217,9 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
 
         def write() -> None:
             nonlocal written
-            packed = pack_routed(trees, small=self.small_routers) if len(trees) > written else {}
-            if packed and checkpoint.keep("trees", packed, {}):
+            if not checkpoint.has_file or len(trees) == written:
+                return
+            if checkpoint.keep("trees", pack_routed(trees, small=self.small_routers), {}):
                 written = len(trees)
 
         if watch is not None:

@@ -16,7 +16,7 @@ from sparseleaf.boosting.frontier import FRONTIERS
 from sparseleaf.boosting.grower import Grower
 from sparseleaf.boosting.histograms import CutRules, HistogramSearch
 from sparseleaf.boosting.leaves import LeafRule
-from sparseleaf.boosting.loop import Booster
+from sparseleaf.boosting.loop import Booster, Recipe
 from sparseleaf.boosting.losses import SPARSE_LOSSES, sparse_loss
 from sparseleaf.boosting.reducers import REDUCERS, make_reducer
 from sparseleaf.boosting.splits import ExactSearch, SplitLimits, SplitSearch
@@ -182,7 +182,7 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
         P@k or nDCG@k, for k of 1, 3, 5 or 10.
     histogram_mb : int, default=512
         Memory for histograms, in MiB.
-    rerank : {"centroid", "cosine", "log", "linear", "boosted", "auto"} or None, default=None
+    rerank : {"centroid", "cosine", "log", "linear", "boosted", "bayes", "auto"} or None, default=None
         Scores the trees' candidates anew by how close a row is to the labels' mean rows: see
         :mod:`sparseleaf.rerank`. NaN is then refused.
     rerank_weight : float or "auto", default="auto"
@@ -580,8 +580,7 @@ class _Training:
                 np.zeros(self.cuts.n_features, np.uint8),
             )
             search = HistogramSearch(rules, params.histogram_mb << 20, params._most_leaves(self._n_rows))
-        return Booster(
-            shards=self._shards,
+        recipe = Recipe(
             grower=Grower(search, FRONTIERS[params.growth], params.max_leaves, self.cuts),
             statistics=SparseResiduals(
                 reducer,
@@ -595,3 +594,4 @@ class _Training:
             colsample_bynode=params.colsample_bynode,
             seed=seed,
         )
+        return Booster(self._shards, recipe)

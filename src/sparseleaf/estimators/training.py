@@ -145,6 +145,8 @@ class TrainingRun:
 
     def _write(self) -> None:
         """Keep the complete rounds in the checkpoint, if they are more than it has."""
+        if not self._checkpoint.has_file:
+            return  # packing all trees time and again would make many of them slow
         if self.n_rounds > self._kept and self._checkpoint.keep(
             "trees", pack_trees(self.grown), self.history
         ):

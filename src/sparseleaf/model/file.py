@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 Decoded = TypeVar("Decoded")
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 METADATA_KEY = "sparseleaf"
 
 DTYPES: dict[str, np.dtype[Any]] = {

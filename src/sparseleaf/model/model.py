@@ -19,7 +19,7 @@ from sparseleaf import _kernels
 from sparseleaf._arrays import csr_parts, has_nan
 from sparseleaf.boosting.tree import SET_BYTES
 from sparseleaf.data.targets import Targets
-from sparseleaf.rerank.learned import LearnedRerank
+from sparseleaf.rerank.centroids import CentroidRerank
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
@@ -233,7 +233,7 @@ class Model:
         Columns of the DataFrame of training.
     categories : dict of int to list
         By feature, what its categories are called; category ``c`` is the c-th.
-    rerank : CentroidRerank, LearnedRerank or None
+    rerank : Rerank or None
         The stage that scores the trees' candidates anew.
     """
 
@@ -308,7 +308,7 @@ class Model:
 
     def scores(self, X: Features, n_trees: int | None, n_jobs: int) -> sp.csr_matrix:
         """Scores of every row as a CSR matrix (n_rows, n_labels); what is not stored is 0."""
-        if isinstance(self.rerank, LearnedRerank):
+        if self.rerank is not None and not isinstance(self.rerank, CentroidRerank):  # it adds labels
             return self.rerank.scores(X, *self.candidates(X, self.rerank.places, n_trees, n_jobs), n_jobs)
         scores = self.tree_scores(X, n_trees, n_jobs)
         if self.rerank is not None:

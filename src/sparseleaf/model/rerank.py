@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sparseleaf.model.codec import UNSIGNED, decode_trees, encode_trees, narrow
 from sparseleaf.model.model import Model
 from sparseleaf.model.steps import decode_steps, encode_steps, join_leaps, quantise, restored, split_leaps
-from sparseleaf.rerank import KINDS, LEARNED, CentroidRerank, LearnedRerank
+from sparseleaf.rerank import BAYES, KINDS, LEARNED, BayesRerank, CentroidRerank, LearnedRerank
 from sparseleaf.rerank.learned import COLUMNS, OPINIONS, Evidence
 from sparseleaf.rerank.linear import LinearModels
 from sparseleaf.rerank.neighbours import Neighbours
@@ -27,6 +27,8 @@ def encode_rerank(rerank: Rerank, compact: bool) -> dict[str, Array]:
     """Tensors by name; ``compact`` keeps entries of vectors in 8 bits, with a scale for each vector."""
     if isinstance(rerank, CentroidRerank):
         return _encode_centroids(rerank, compact)
+    if isinstance(rerank, BayesRerank):
+        return _encode_bayes(rerank, compact)
     evidence = rerank.evidence
     assert evidence.linear is not None
     tensors = _encode_centroids(evidence.centroids, compact)
@@ -54,6 +56,8 @@ def decode_rerank(take: Take, has: Has, n_features: int, n_labels: int) -> Reran
     if len(mix) != 1 or mix[0] >= len(KINDS):
         raise ValueError(f"mix: wanted one number below {len(KINDS)}")
     kind = KINDS[mix[0]]
+    if kind == BAYES:
+        return _decode_bayes(take, has, n_features, n_labels)
     centroids = _decode_centroids(take, has, kind, n_features, n_labels)
     if kind not in LEARNED:
         return centroids
@@ -100,6 +104,34 @@ def _decode_centroids(take: Take, has: Has, mix: str, n_features: int, n_labels:
         )
     weight = 0.0 if learned else float(settings[0])
     rerank = CentroidRerank(centroids, norms, mix, weight, float(settings[1]), weights)
+    _ = rerank.kernel  # checks that indices exist and numbers are finite
+    return rerank
+
+
+def _encode_bayes(rerank: BayesRerank, compact: bool) -> dict[str, Array]:
+    return {
+        "mix": np.array([KINDS.index(BAYES)], np.uint8),
+        "settings": np.array([rerank.weight, rerank.most, rerank.power, *rerank.sureness], np.float32),
+        "absent": rerank.absent,
+        "log_shares": rerank.log_shares,
+        **_encode_vectors(rerank.telling, compact),
+    }
+
+
+def _decode_bayes(take: Take, has: Has, n_features: int, n_labels: int) -> BayesRerank:
+    settings = take("settings", ("F32",), 1)
+    if len(settings) != 5 or not np.isfinite(settings).all():
+        raise ValueError("settings: wanted five finite numbers")
+    weight, most, power, slope, offset = settings.tolist()
+    if not (0 <= weight <= 1 and most >= 1 and power >= 0 and slope > 0):
+        raise ValueError("settings: wanted a weight from 0 to 1, a number of features, a power and a slope")
+    absent, log_shares = take("absent", ("F32",), 1), take("log_shares", ("F32",), 1)
+    if len(absent) != n_labels or len(log_shares) != n_labels:
+        raise ValueError(f"absent and log_shares must have a number for each of {n_labels} labels")
+    held = _decode_vectors(take, has, "", n_labels, n_features)
+    telling = sp.csr_matrix((held.data, held.indices.astype(np.int32), held.indptr), shape=held.shape)
+    telling.eliminate_zeros()  # what is left of a weight in 8 bits may be 0
+    rerank = BayesRerank(telling, absent, log_shares, int(most), power, weight, (slope, offset))
     _ = rerank.kernel  # checks that indices exist and numbers are finite
     return rerank
 

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparseleaf import _kernels
-from sparseleaf._arrays import csr_parts
+from sparseleaf._arrays import sparse_parts
 from sparseleaf.model.codec import UNSIGNED, narrow
 from sparseleaf.model.model import Model, _threads
 from sparseleaf.model.steps import decode_steps, encode_steps, quantise, restored
@@ -185,29 +185,27 @@ class RoutedModel(Model):
     def tree_topk(self, X: Features, k: int, n_trees: int | None, n_jobs: int) -> tuple[Array, Array]:
         """See :meth:`Model.tree_topk`."""
         labels, scores = np.empty((X.shape[0], k), np.int32), np.empty((X.shape[0], k), np.float32)
-        self.predictor.topk(*_sparse(X), self._used(n_trees), labels, scores, _threads(X.shape[0], n_jobs))
+        self.predictor.topk(
+            *sparse_parts(X), self._used(n_trees), labels, scores, _threads(X.shape[0], n_jobs)
+        )
         return labels, scores
 
     def tree_scores(self, X: Features, n_trees: int | None, n_jobs: int) -> sp.csr_matrix:
         """See :meth:`Model.tree_scores`."""
         indptr, labels, values = self.predictor.scores(
-            *_sparse(X), self._used(n_trees), _threads(X.shape[0], n_jobs)
+            *sparse_parts(X), self._used(n_trees), _threads(X.shape[0], n_jobs)
         )
         return sp.csr_matrix((values, labels, indptr), shape=(X.shape[0], self.n_labels))
 
     def leaves(self, X: Features, n_jobs: int) -> sp.csr_matrix:
         """The leaves that rows reach: a CSR matrix of ones, (n_rows, leaves of all trees)."""
-        indptr, leaves = self.predictor.leaves(*_sparse(X), _threads(X.shape[0], n_jobs))
+        indptr, leaves = self.predictor.leaves(*sparse_parts(X), _threads(X.shape[0], n_jobs))
         shape = (X.shape[0], len(self.trees.leaf_indptr) - 1)
         return sp.csr_matrix((np.ones(len(leaves), np.float32), leaves, indptr), shape=shape)
 
 
 def _arity(router_weights: Array) -> int:
     return int(router_weights.shape[1]) + (router_weights.dtype == np.int8)
-
-
-def _sparse(X: Features) -> tuple[Array, Array, Array]:
-    return csr_parts(X if sp.issparse(X) else sp.csr_matrix(X))
 
 
 # --- tensors of the model file

@@ -2,12 +2,13 @@
 
 from typing import TypeAlias
 
+from sparseleaf.rerank.bayes import BAYES, BayesRerank
 from sparseleaf.rerank.centroids import MIXES, CentroidRerank
 from sparseleaf.rerank.learned import LEARNED, LearnedRerank
 
-Rerank: TypeAlias = CentroidRerank | LearnedRerank
+Rerank: TypeAlias = CentroidRerank | LearnedRerank | BayesRerank
 
-KINDS = (*MIXES, *LEARNED)
-"""Stages by name."""
+KINDS = (*MIXES, *LEARNED, BAYES)
+"""Stages by name; the model file knows them by their place here."""
 
-__all__ = ["KINDS", "LEARNED", "MIXES", "CentroidRerank", "LearnedRerank", "Rerank"]
+__all__ = ["BAYES", "KINDS", "LEARNED", "MIXES", "BayesRerank", "CentroidRerank", "LearnedRerank", "Rerank"]

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from sklearn.preprocessing import normalize
 
 from sparseleaf import _kernels
-from sparseleaf._arrays import csr_parts, largest_entries
+from sparseleaf._arrays import csr_parts, largest_entries, sparse_parts
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
@@ -98,14 +98,20 @@ class CentroidRerank:
 
     def topk(self, X: Features, labels: Array, scores: Array, k: int, n_jobs: int) -> tuple[Array, Array]:
         """The k best of each row's candidates, both (n_rows, more than k), by their new scores."""
-        n_rows, width = labels.shape
-        new = self.rescored(X, np.arange(n_rows + 1) * width, labels, scores, n_jobs).reshape(labels.shape)
-        new[labels < 0] = -np.inf
-        # equal scores go to the lower label
-        by_label = np.argsort(np.where(labels < 0, np.iinfo(np.int32).max, labels), axis=1, kind="stable")
-        ranked = np.take_along_axis(new, by_label, 1)
-        order = np.take_along_axis(by_label, np.argsort(-ranked, axis=1, kind="stable")[:, :k], 1)
-        return np.take_along_axis(labels, order, 1), np.take_along_axis(new, order, 1)
+        best, ranked = np.empty((labels.shape[0], k), np.int32), np.empty((labels.shape[0], k), np.float32)
+        self.kernel.topk(
+            *sparse_parts(X),
+            self.feature_weights,
+            np.ascontiguousarray(labels, np.int32),
+            np.ascontiguousarray(scores, np.float32),
+            MIXES.index(self.mix),
+            self.weight,
+            self.scale,
+            best,
+            ranked,
+            n_jobs,
+        )
+        return best, ranked
 
 
 def fit_centroids(

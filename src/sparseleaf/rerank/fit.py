@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 
 from sparseleaf._arrays import hash_rows, smallest_hashes
 from sparseleaf.metrics import precision_at_k
-from sparseleaf.rerank import KINDS, LEARNED, CentroidRerank, LearnedRerank
+from sparseleaf.rerank import BAYES, KINDS, LEARNED, BayesRerank, CentroidRerank, LearnedRerank
+from sparseleaf.rerank.bayes import DEFAULTS, TellingFeatures, choose_bayes, fit_telling
 from sparseleaf.rerank.centroids import fit_centroids
 from sparseleaf.rerank.learned import BLOCK_ROWS, OPINIONS, PLACES, Candidates, Evidence
 from sparseleaf.rerank.linear import fit_linear
@@ -29,6 +30,9 @@ MOST_HELD = 4000
 FEWEST_ROWS = 50
 
 AUTO = "auto"
+
+Unweighed: TypeAlias = CentroidRerank | LearnedRerank | TellingFeatures
+"""What a stage knows, before it is settled how it is used."""
 
 
 def held_out_rows(n_rows: int, seed: int) -> Array:
@@ -102,8 +106,13 @@ class Judges:
         """Some of them."""
         return replace(self, X=self.X[some], Y=self.Y[some])
 
-    def weighed(self, stage: Rerank, weight: float | None) -> Rerank:
+    def weighed(self, stage: Unweighed, weight: float | None) -> Rerank:
         """The stage with what is best on these rows; ``weight`` fixes the trees' share."""
+        if isinstance(stage, TellingFeatures):
+            if self.X.shape[0] == 0:
+                return stage.stage(*DEFAULTS, DEFAULT_WEIGHT if weight is None else weight)
+            found = self.trees.candidates(self.X, PLACES, None, self.n_jobs)
+            return choose_bayes(stage, self.X, self.Y, found, weight, self.n_jobs)
         if isinstance(stage, CentroidRerank):
             if weight is None:
                 weight = choose_weight(stage, self.X, self.Y, self.trees, self.n_jobs)
@@ -122,7 +131,7 @@ class Judges:
         model = replace(self.trees, rerank=stage)
         return _worth(self.Y, model.topk(self.X, 5, None, self.n_jobs)[0])
 
-    def best_of(self, stages: list[Rerank]) -> Rerank | None:
+    def best_of(self, stages: list[Unweighed]) -> Rerank | None:
         """The stage, weighed, that is best where it was not weighed itself; None where the trees alone are."""
         halves = [np.arange(self.X.shape[0]) % 2 == side for side in (0, 1)]
         found = [self.worth(None)]
@@ -148,9 +157,11 @@ def equal_shares(trees: float | None) -> Array:
 
 
 def unweighed(
-    kind: str, X: Features, Y: sp.csr_matrix, scale: float | None, evidence: Evidence | None
-) -> Rerank:
+    kind: str, X: Features, Y: sp.csr_matrix, scale: float | None, evidence: Evidence | None, n_jobs: int
+) -> Unweighed:
     """A stage of that kind for these rows."""
+    if kind == BAYES:
+        return fit_telling(X, Y, n_jobs)
     if kind in LEARNED:
         assert evidence is not None
         return LearnedRerank(kind, evidence, equal_shares(None), None)
@@ -172,8 +183,8 @@ def fit_stage(
     if kind in (*LEARNED, AUTO):
         evidence = fit_evidence(X, Y, judges.trees, judges.seed, judges.n_jobs)
     if kind == AUTO:
-        return judges.best_of([unweighed(one, X, Y, scale, evidence) for one in KINDS])
-    return judges.weighed(unweighed(kind, X, Y, scale, evidence), weight)
+        return judges.best_of([unweighed(one, X, Y, scale, evidence, judges.n_jobs) for one in KINDS])
+    return judges.weighed(unweighed(kind, X, Y, scale, evidence, judges.n_jobs), weight)
 
 
 def refuse_fixed_weight(kind: str | None, weight: Any, name: str) -> None:
@@ -248,4 +259,7 @@ class Reranking:
             return stage
         if isinstance(stage, CentroidRerank):
             return fit_centroids(self.X, self.Y, stage.mix, stage.weight, self.scale)
+        if isinstance(stage, BayesRerank):
+            again = fit_telling(self.X, self.Y, n_jobs, stage.most)
+            return replace(again.stage(stage.most, stage.power, stage.weight), sureness=stage.sureness)
         return replace(stage, evidence=fit_evidence(self.X, self.Y, trees, self.seed, n_jobs))

@@ -7,7 +7,8 @@ scores from 0 to 1. ``"linear"`` is a weighted mean of four opinions; ``"boosted
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,7 +16,9 @@ from scipy.special import expit
 from sklearn.preprocessing import normalize
 
 from sparseleaf import _kernels
+from sparseleaf._arrays import sparse_parts
 from sparseleaf.rerank.centroids import weighted
+from sparseleaf.rerank.neighbours import NEIGHBOURS, ROW_FEATURES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,6 +47,9 @@ PLACES = 100
 """Labels of the trees that are candidates."""
 
 BLOCK_ROWS = 4096
+
+NO_LISTS = np.zeros(1, np.int64), np.empty(0, np.int32)
+"""Labels of neighbours where there are none."""
 
 FEW = 1000
 """Candidates that one thread weighs."""
@@ -113,7 +119,7 @@ class Evidence:
         ``own`` tells which of the indexed rows each row is itself.
         """
         rows = self.unit_rows(X)
-        theirs = (np.zeros(1, np.int64), np.empty(0, np.int32))
+        theirs = NO_LISTS
         found, cosines = np.empty((rows.shape[0], 0), np.int32), np.empty((rows.shape[0], 0), np.float32)
         if self.neighbours is not None:
             found, cosines = self.neighbours.nearest(rows, own, n_jobs)
@@ -155,6 +161,31 @@ class LearnedRerank:
     shares: Array
     booster: Model | None
 
+    def __getstate__(self) -> dict[str, Any]:
+        # the compiled part is made again where it is needed
+        return {name: value for name, value in vars(self).items() if name != "ranker"}
+
+    @cached_property
+    def ranker(self) -> _kernels.OpinionRanker:
+        """The compiled whole, for a linear mix: what :meth:`weigh` makes of candidates, without their table."""
+        evidence = self.evidence
+        assert evidence.linear is not None
+        index, lists = evidence.neighbours, NO_LISTS
+        if index is not None:
+            lists = index.label_lists
+        return _kernels.OpinionRanker(
+            evidence.centroids.kernel,
+            evidence.linear.kernel,
+            evidence.linear.bias,
+            None if index is None else index.kernel,
+            *lists,
+            evidence.centroids.feature_weights,
+            self.shares,
+            NEIGHBOURS,
+            ROW_FEATURES,
+            STEEPNESS,
+        )
+
     @property
     def weight(self) -> float | None:
         """Share of the trees, where there is such a number."""
@@ -182,8 +213,11 @@ class LearnedRerank:
 
     def topk(self, X: Features, labels: Array, scores: Array, k: int, n_jobs: int) -> tuple[Array, Array]:
         """The k best of each row's candidates, the trees' being (labels, scores), by their new scores."""
-        best = np.full((labels.shape[0], k), -1, np.int32)
-        ranked = np.full((labels.shape[0], k), -np.inf, np.float32)
+        best, ranked = np.empty((labels.shape[0], k), np.int32), np.empty((labels.shape[0], k), np.float32)
+        if self.booster is None:
+            found = np.ascontiguousarray(labels, np.int32), np.ascontiguousarray(scores, np.float32)
+            self.ranker.topk(*sparse_parts(X), *found, best, ranked, n_jobs)
+            return best, ranked
         for block, candidates in self._blocks(X, labels, scores, n_jobs):
             best[block], ranked[block] = topk_of(
                 candidates.starts, candidates.labels, self.weigh(candidates, n_jobs), k

@@ -35,22 +35,41 @@ def true_candidates(starts: Array, labels: Array, Y: sp.csr_matrix) -> Array:
     return truth
 
 
+class Ranked:
+    """Lists of candidates of which it is known which are true: what an order of them is worth."""
+
+    def __init__(self, starts: Array, truth: Array) -> None:
+        sizes = np.diff(starts)
+        self._held = np.arange(max(5, int(sizes.max(initial=0)))) < sizes[:, None]
+        self._hits = np.zeros(self._held.shape, bool)
+        self._hits[self._held] = truth
+
+    def table(self, numbers: Array, missing: float) -> Array:
+        """Numbers of the candidates as (lists, longest list, …)."""
+        table = np.full((*self._held.shape, *numbers.shape[1:]), missing, np.float32)
+        table[self._held] = numbers
+        return table
+
+    def worth_of_table(self, scores: Array) -> float:
+        """P@1 + P@3 + P@5, times the lists."""
+        best = np.argpartition(-scores, 4, axis=1)[:, :5]
+        order = np.argsort(-np.take_along_axis(scores, best, 1), axis=1, kind="stable")
+        found = np.take_along_axis(self._hits, np.take_along_axis(best, order, 1), 1).sum(axis=0)
+        return float(sum(found[:k].sum() / k for k in (1, 3, 5)))
+
+    def worth(self, scores: Array) -> float:
+        """The same of scores as they come."""
+        return self.worth_of_table(self.table(scores, -np.inf))
+
+
 def choose_shares(opinions: Array, starts: Array, truth: Array, trees: float | None = None) -> Array:
     """Shares of the opinions, adding up to 1, of highest mean P@1, P@3 and P@5; ``trees`` fixes the first."""
     width = opinions.shape[1]
-    sizes = np.diff(starts)
-    held = np.arange(max(5, int(sizes.max(initial=0)))) < sizes[:, None]
-    table = np.full((*held.shape, width), -1, np.float32)  # below all that are there
-    table[held] = opinions
-    hits = np.zeros(held.shape, bool)
-    hits[held] = truth
+    ranked = Ranked(starts, truth)
+    table = ranked.table(opinions, -1.0)  # below all that are there
 
     def worth(shares: Array) -> float:
-        scores = table @ shares
-        best = np.argpartition(-scores, 4, axis=1)[:, :5]
-        order = np.argsort(-np.take_along_axis(scores, best, 1), axis=1, kind="stable")
-        found = np.take_along_axis(hits, np.take_along_axis(best, order, 1), 1).sum(axis=0)
-        return float(sum(found[:k].sum() / k for k in (1, 3, 5)))
+        return ranked.worth_of_table(table @ shares)
 
     def whole(shares: Array) -> Array:
         if trees is not None:

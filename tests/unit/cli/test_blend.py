@@ -56,7 +56,7 @@ def test_mistakes_are_named(cli, files, other, tmp_path, options, match):
 
 
 def test_learned_re_ranking_from_the_command_line(cli, files, tmp_path):
-    for kind in ("linear", "boosted", "auto"):
+    for kind in ("linear", "boosted", "bayes", "auto"):
         out = tmp_path / kind
         options = ("--method", "ldsm", "-s", "n_trees=2", "-s", f"rerank={kind}")
         assert cli("train", files.train, "-m", out, "-q", *options).code == 0

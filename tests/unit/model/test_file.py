@@ -271,7 +271,7 @@ def test_metadata_that_is_no_header(edited, text, message):
 
 
 @pytest.mark.parametrize(("key", "value", "message"), [
-    ("format_version", 4, "format version 4 is newer than 3; update sparseleaf"),
+    ("format_version", 5, "format version 5 is newer than 4; update sparseleaf"),
     ("format_version", 0, "format version 0 does not exist"),
     ("format_version", "1", "'format_version' is '1'; wanted int"),
     ("format_version", True, "format_version"),

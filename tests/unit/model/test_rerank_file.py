@@ -20,6 +20,7 @@ def folder(tmp_path_factory):
     trees = LdSMClassifier(n_trees=2, max_nodes=8)
     LdSMClassifier(n_trees=2, max_nodes=8, rerank="linear").fit(X, Y).save(path / "linear")
     LdSMClassifier(n_trees=2, max_nodes=8, rerank="boosted").fit(X, Y).save(path / "boosted")
+    LdSMClassifier(n_trees=2, max_nodes=8, rerank="bayes").fit(np.maximum(X, 0), Y).save(path / "bayes")
     BlendClassifier([trees, SparseGBDTClassifier(n_trees=2)], weights=[1, 3]).fit(X, Y).save(path / "blend")
     return path
 
@@ -57,7 +58,7 @@ def wide(number):
 
 
 @pytest.mark.parametrize(("name", "tensor", "value", "match"), [
-    ("linear", "rerank.mix", lambda t: np.array([9], np.uint8), "mix: wanted one number below 5"),
+    ("linear", "rerank.mix", lambda t: np.array([9], np.uint8), "mix: wanted one number below 6"),
     ("linear", "rerank.mix", lambda t: np.array([1], np.uint8), "unknown tensor"),
     ("linear", "rerank.mix", lambda t: np.array([4], np.uint8), "rerank.booster.base_score' is missing"),
     ("linear", "rerank.shares", lambda t: t[:3], "shares: wanted 4 numbers"),
@@ -74,6 +75,17 @@ def wide(number):
     ("linear", "rerank.neighbours.value_scale", first(np.inf), "finite"),
     ("linear", "rerank.neighbours.label_sizes", lambda t: t[:-1], "sizes must add up|does not exist|found"),
     ("linear", "rerank.neighbours.label_steps", wide(6), "an index that does not exist"),
+    ("bayes", "rerank.settings", lambda t: t[:4], "settings: wanted five finite numbers"),
+    ("bayes", "rerank.settings", first(np.nan), "settings: wanted five finite numbers"),
+    ("bayes", "rerank.settings", first(1.5), "settings: wanted a weight from 0 to 1"),
+    ("bayes", "rerank.settings", lambda t: t * [1, 1, 1, -1, 1], "rerank.settings"),
+    ("bayes", "rerank.settings", lambda t: t * np.array([1, 1, 1, -1, 1], np.float32), "and a slope"),
+    ("bayes", "rerank.absent", lambda t: t[:5], "absent and log_shares must have"),
+    ("bayes", "rerank.absent", first(np.inf), "bias must be finite"),
+    ("bayes", "rerank.log_shares", lambda t: t[:5], "absent and log_shares must have"),
+    ("bayes", "rerank.steps", wide(2**31), "an index that does not exist"),
+    ("bayes", "rerank.values", lambda t: -t, "positive and finite"),
+    ("bayes", "rerank.value_scale", first(np.nan), "finite"),
     ("boosted", "rerank.booster.base_score", lambda t: np.zeros(2, np.float32), "wanted one finite number"),
     ("boosted", "rerank.booster.base_score", first(np.nan), "wanted one finite number"),
     ("boosted", "rerank.booster.feature", wide(99), "rerank"),

@@ -1,0 +1,167 @@
+"""A group of Dask workers that tell each other what they need, over the connections that Dask has between workers.
+
+While a tree grows neither the client nor the scheduler has a part in it: what they would take for every step is more
+than many steps take.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sparseleaf.engine.group import Group
+from sparseleaf.engine.profile import size_of
+
+if TYPE_CHECKING:
+    from sparseleaf._arrays import Array
+
+OPERATION = "sparseleaf_post"
+"""What Dask's workers call a message to a box."""
+
+SMALL = 1 << 14
+"""Bytes of an array that everyone adds up alone: parting it takes a message more."""
+
+
+class WorkerLostError(Exception):
+    """A worker is gone, and its shards with it."""
+
+
+class Box:
+    """Where what others have sent waits to be taken."""
+
+    def __init__(self) -> None:
+        self._arrived: dict[tuple[int, int], Any] = {}
+        self._changed = threading.Condition()
+        self._closed = False
+
+    def put(self, number: int, by: int, piece: Any) -> None:
+        """A piece of the message of that number."""
+        with self._changed:
+            self._arrived[number, by] = piece
+            self._changed.notify_all()
+
+    def take(self, number: int, by: int) -> Any:
+        """The piece, when it is there."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or (number, by) in self._arrived)
+            if self._closed:
+                raise WorkerLostError("another worker is gone")
+            return self._arrived.pop((number, by))
+
+    def close(self) -> None:
+        """No more will come: let those who wait know."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+
+_BOXES: dict[str, Box] = {}
+
+
+def close_boxes(session: str) -> None:
+    """Let those who wait in this worker for others of the session wait no more."""
+    for name in [name for name in _BOXES if name.startswith(session)]:
+        _BOXES.pop(name).close()
+
+
+def _post(box: str, number: int, by: int, piece: Any) -> None:
+    """In a worker's loop: a piece has come."""
+    if box in _BOXES:  # else it is from a session that is over
+        _BOXES[box].put(number, by, piece)
+
+
+class Peers(Group):
+    """Workers of Dask, of which each has one shard or more.
+
+    Parameters
+    ----------
+    session : str
+        A name that no other group has.
+    rank : int
+    addresses : list of str
+        The workers of all ranks.
+    """
+
+    packed = 1 << 24
+
+    def __init__(self, session: str, rank: int, addresses: list[str]) -> None:
+        from distributed import get_worker
+
+        super().__init__(rank, len(addresses))
+        self._worker: Any = get_worker()
+        self._worker.handlers[OPERATION] = _post
+        self._session = session
+        self._addresses = addresses
+        self._box = _BOXES[self._box_of(rank)] = Box()
+        self._number = 0
+
+    def _box_of(self, rank: int) -> str:
+        return f"{self._session}-{rank}"
+
+    # --- numbers
+
+    def add_up(self, values: Array) -> Array:
+        """See :class:`Group`."""
+        if values.nbytes <= SMALL:
+            return _sum(self.gather(values))
+        parts = np.array_split(values.reshape(-1), self.size)
+        share = _sum(self.exchange(parts))
+        return np.concatenate(self.gather(share)).reshape(values.shape)
+
+    def add_up_shares(self, values: Array, sizes: list[int], own: Array) -> None:
+        """See :class:`Group`."""
+        own[:] = _sum(self.exchange(np.split(values, np.cumsum(sizes)[:-1])))
+
+    def join(self, values: Array, sizes: list[int]) -> list[Array]:
+        """See :class:`Group`."""
+        return self.gather(values)
+
+    # --- objects
+
+    def gather(self, answer: Any) -> list[Any]:
+        """See :class:`Group`."""
+        return self.exchange([answer] * self.size)
+
+    def exchange(self, pieces: list[Any]) -> list[Any]:
+        """See :class:`Group`."""
+        with self._counted(0, 0):
+            sent = [self._send(to, piece) for to, piece in enumerate(pieces) if to != self.rank]
+            found = [
+                piece if by == self.rank else self._box.take(self._number, by)
+                for by, piece in enumerate(pieces)
+            ]
+            for one in sent:  # the arrays may be changed from now on
+                one.result()
+        self._number += 1
+        self.sent += sum(size_of(piece) for to, piece in enumerate(pieces) if to != self.rank)
+        self.received += sum(size_of(piece) for by, piece in enumerate(found) if by != self.rank)
+        return found
+
+    def _send(self, to: int, piece: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(
+            self._deliver(to, self._number, piece), self._worker.loop.asyncio_loop
+        )
+
+    async def _deliver(self, to: int, number: int, piece: Any) -> None:
+        from distributed.protocol.serialize import to_serialize
+
+        words: dict[str, Any] = {"box": self._box_of(to), "number": number, "by": self.rank}
+        if self._addresses[to] == self._worker.address:
+            _post(**words, piece=piece)
+            return
+        try:
+            send = getattr(self._worker.rpc(self._addresses[to]), OPERATION)
+            await send(**words, piece=to_serialize(piece))
+        except OSError as error:
+            raise WorkerLostError(f"{self._addresses[to]} does not answer: {error}") from None
+
+
+def _sum(arrays: list[Array]) -> Array:
+    """The sum, as an array of its own."""
+    total = arrays[0].copy()
+    for other in arrays[1:]:
+        total += other
+    return total

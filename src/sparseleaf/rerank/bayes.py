@@ -1,0 +1,269 @@
+"""Re-ranking by naive Bayes over the few features that tell a label best: one pass over the rows, no iterations.
+
+In: a row's best labels and their scores from the trees. Out: these and the labels that the row's features speak for,
+with new scores from 0 to 1. Values do not count, only whether a feature is there. With q the share of all rows that
+have a feature and p that of a label's rows, drawn towards q, a feature that is there adds log(p / q) to what is said of
+the label, and one that is not adds log((1 - p) / (1 - q)). Of all features only those count that a label's rows have
+most surely more often than others: features depend on each other, and sums over many are far too sure of themselves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
+
+from sparseleaf import _kernels
+from sparseleaf._arrays import csr_parts
+from sparseleaf.rerank.learned import BLOCK_ROWS, PLACES, topk_of
+from sparseleaf.rerank.weighing import Ranked, true_candidates
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sparseleaf._arrays import Array, Features
+
+BAYES = "bayes"
+
+FEATURES = (4, 8, 16, 32)
+"""How many features of a label may count."""
+
+POWERS = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5)
+"""How often a label's logarithm of its share of rows may count; frequent labels have more features that tell them but
+that are not among the few."""
+
+DEFAULTS = (8, 1.5)
+"""Features and power where there are no rows to choose them on."""
+
+WEIGHTS = (0.0, 0.15, 0.3, 0.45, 0.6, 0.75, 0.9, 1.0)
+"""Shares of the trees that are tried."""
+
+DRAWN = 2.0
+"""Rows like all others that every label is given."""
+
+FLOOR = 0.01
+"""Of the row's best score, which every candidate has from the trees: their logarithm is mixed."""
+
+TOLD = 100
+"""Labels that are candidates because of a row's features."""
+
+BLOCK_LABELS = 8192
+
+
+@dataclass(frozen=True)
+class TellingFeatures:
+    """Features of labels, those that tell most first.
+
+    Attributes
+    ----------
+    features : int32 array, shape (n_labels, most)
+        -1 is none.
+    weights, absent : float32 arrays, shape (n_labels, most)
+        What is added by the feature, and what by its absence, as if all were absent first.
+    log_shares : float32 array, shape (n_labels,)
+        Logarithm of the share of rows that have the label.
+    n_features : int
+    """
+
+    features: Array
+    weights: Array
+    absent: Array
+    log_shares: Array
+    n_features: int
+
+    def stage(self, most: int, power: float, weight: float) -> BayesRerank:
+        """With the first ``most`` of them."""
+        held = self.features[:, :most] >= 0
+        indptr = np.concatenate(([0], np.cumsum(held.sum(axis=1))))
+        by_label = sp.csr_matrix(
+            (self.weights[:, :most][held], self.features[:, :most][held], indptr),
+            shape=(len(self.features), self.n_features),
+        )
+        by_label.sort_indices()
+        absent = self.absent[:, :most].sum(axis=1, dtype=np.float32)
+        return BayesRerank(by_label, absent, self.log_shares, most, power, weight, (1.0, 0.0))
+
+
+@dataclass(frozen=True)
+class BayesRerank:
+    """The stage.
+
+    Attributes
+    ----------
+    telling : float32 CSR matrix, shape (n_labels, n_features)
+        What every feature adds, above 0.
+    absent : float32 array, shape (n_labels,)
+        What is said where none of a label's features is there.
+    log_shares : float32 array, shape (n_labels,)
+        Logarithm of the share of rows that have the label.
+    most : int
+        Features that a label may have.
+    power : float
+        How often the share of rows counts.
+    weight : float
+        β, the trees' share: with t their score by the row's best and e the evidence, all of the above added up, a
+        candidate's margin is β log(t + 0.01) + (1 - β) e.
+    sureness : (float, float)
+        a and b: the score is 1 / (1 + exp(-(a · margin + b))).
+    """
+
+    telling: sp.csr_matrix
+    absent: Array
+    log_shares: Array
+    most: int
+    power: float
+    weight: float
+    sureness: tuple[float, float]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # the compiled part is made again where it is needed
+        return {name: value for name, value in vars(self).items() if name != "kernel"}
+
+    @cached_property
+    def kernel(self) -> _kernels.TellingIndex:
+        """The compiled part; making it checks every index and number."""
+        postings = sp.csr_matrix(self.telling.T, dtype=np.float32)
+        return _kernels.TellingIndex(
+            *csr_parts(postings), self.absent + np.float32(self.power) * self.log_shares
+        )
+
+    @property
+    def mix(self) -> str:
+        """Its name among the stages."""
+        return BAYES
+
+    @property
+    def scale(self) -> None:
+        """Evidence has its own scale."""
+        return
+
+    @property
+    def places(self) -> int:
+        """Labels of the trees that it looks at."""
+        return PLACES
+
+    def candidates(
+        self, X: Features, labels: Array, scores: Array, n_jobs: int
+    ) -> tuple[Array, Array, Array, Array]:
+        """The union of the trees' labels and those that the features tell, rising by label within a row.
+
+        Returns starts (n_rows + 1), labels, logarithms of the trees' scores, evidence.
+        """
+        starts, joined, relative, told = self.kernel.join(
+            *csr_parts(sp.csr_matrix(X, dtype=np.float32)),
+            np.ascontiguousarray(labels, np.int32),
+            np.ascontiguousarray(scores, np.float32),
+            TOLD,
+            n_jobs,
+        )
+        return starts, joined, np.log(relative + np.float32(FLOOR)), told
+
+    def margins(self, trees: Array, evidence: Array) -> Array:
+        """Both weighed."""
+        mixed: Array = np.float32(self.weight) * trees + np.float32(1 - self.weight) * evidence
+        return mixed
+
+    def topk(self, X: Features, labels: Array, scores: Array, k: int, n_jobs: int) -> tuple[Array, Array]:
+        """The k best of each row's candidates, the trees' being (labels, scores), by their new scores."""
+        best = np.full((labels.shape[0], k), -1, np.int32)
+        margins = np.full((labels.shape[0], k), -np.inf, np.float32)
+        for block, starts, joined, found in self._blocks(X, labels, scores, n_jobs):
+            best[block], margins[block] = topk_of(starts, joined, found, k)
+        return best, np.where(best < 0, np.float32(-np.inf), self._scores_of(margins))
+
+    def scores(self, X: Features, labels: Array, scores: Array, n_jobs: int) -> sp.csr_matrix:
+        """Scores of all candidates as a CSR matrix."""
+        parts = [sp.csr_matrix((0, len(self.absent)), dtype=np.float32)]
+        for _, starts, joined, margins in self._blocks(X, labels, scores, n_jobs):
+            shape = (len(starts) - 1, len(self.absent))
+            parts.append(sp.csr_matrix((self._scores_of(margins), joined, starts), shape=shape))
+        return sp.vstack(parts, "csr")
+
+    def _scores_of(self, margins: Array) -> Array:
+        a, b = self.sureness
+        # never quite 0, which is the score of all other labels
+        scores: Array = np.maximum(expit(np.float32(a) * margins + np.float32(b)), np.float32(1e-30))
+        return scores
+
+    def _blocks(
+        self, X: Features, labels: Array, scores: Array, n_jobs: int
+    ) -> Iterator[tuple[slice, Array, Array, Array]]:
+        for begin in range(0, labels.shape[0], BLOCK_ROWS):
+            block = slice(begin, begin + BLOCK_ROWS)
+            rows = X if labels.shape[0] <= BLOCK_ROWS else X[block]
+            starts, joined, trees, evidence = self.candidates(rows, labels[block], scores[block], n_jobs)
+            yield block, starts, joined, self.margins(trees, evidence)
+
+
+def fit_telling(X: Features, Y: sp.csr_matrix, n_jobs: int, most: int = max(FEATURES)) -> TellingFeatures:
+    """What tells the labels of these rows."""
+    X = sp.csr_matrix(X, dtype=np.float32)
+    there = sp.csr_matrix(((X.data != 0).astype(np.float32), X.indices, X.indptr), shape=X.shape)
+    n_rows, n_features = X.shape
+    by_label = sp.csr_matrix(Y.T, dtype=np.float32)
+    rows_of = np.diff(by_label.indptr).astype(np.float64)
+    shares = np.bincount(X.indices, weights=there.data, minlength=n_features) / max(1, n_rows)
+    features = np.empty((len(rows_of), most), np.int32)
+    common = np.empty((len(rows_of), most), np.float32)
+    for begin in range(0, len(rows_of), BLOCK_LABELS):
+        block = slice(begin, begin + BLOCK_LABELS)
+        both = sp.csr_matrix(by_label[block] @ there)
+        both.eliminate_zeros()
+        _kernels.select_telling(
+            *csr_parts(both), rows_of[block], shares, features[block], common[block], n_jobs
+        )
+    held = features >= 0
+    q = np.where(held, shares[features], 0.5)
+    p = np.where(held, (common + DRAWN * q) / (rows_of[:, None] + DRAWN), 0.5)
+    absent = np.log1p(-p) - np.log1p(-q)
+    return TellingFeatures(
+        features,
+        (np.log(p / q) - absent).astype(np.float32),
+        absent.astype(np.float32),
+        np.log((rows_of + 0.5) / (n_rows + 1)).astype(np.float32),
+        n_features,
+    )
+
+
+def choose_bayes(
+    telling: TellingFeatures,
+    X: Features,
+    Y: sp.csr_matrix,
+    found: tuple[Array, Array],
+    weight: float | None,
+    n_jobs: int,
+) -> BayesRerank:
+    """The stage whose number of features, power and weight are best on rows not seen; ``weight`` fixes the last."""
+    best: tuple[float, BayesRerank] | None = None
+    for most in FEATURES:
+        stage = telling.stage(most, DEFAULTS[1], 0.0)
+        starts, labels, trees, evidence = stage.candidates(X, *found, n_jobs)
+        ranked = Ranked(starts, true_candidates(starts, labels, Y))
+        bare = evidence - np.float32(stage.power) * telling.log_shares[labels]
+        for power in POWERS:
+            told = bare + np.float32(power) * telling.log_shares[labels]
+            for share in WEIGHTS if weight is None else (weight,):
+                tried = replace(stage, power=power, weight=share)
+                value = ranked.worth(tried.margins(trees, told))
+                if best is None or value > best[0]:
+                    best = value, tried
+    assert best is not None
+    stage = best[1]
+    starts, labels, trees, evidence = stage.candidates(X, *found, n_jobs)
+    truth = true_candidates(starts, labels, Y)
+    return replace(stage, sureness=fit_sureness(stage.margins(trees, evidence), truth))
+
+
+def fit_sureness(margins: Array, truth: Array) -> tuple[float, float]:
+    """Slope and offset of Platt's scaling; (1, 0) where all candidates are true, or none."""
+    if truth.all() or not truth.any():
+        return 1.0, 0.0
+    fitted = LogisticRegression().fit(margins[:, None], truth)
+    slope = float(fitted.coef_[0, 0])
+    # a higher margin must stay a higher score
+    return (slope, float(fitted.intercept_[0])) if slope > 0 else (1.0, 0.0)
