@@ -9,7 +9,7 @@
 //
 // Where padding leaves a column free, it holds 1 in every row (count_column), so that a row's count comes
 // with its sums and costs no memory access of its own.
-#include "residual_row.hpp"
+#include "histogram.hpp"
 
 namespace sparseleaf {
 namespace {
@@ -70,6 +70,20 @@ SPARSELEAF_ADD_ROWS(add_rows_32, 32)
 SPARSELEAF_ADD_ROWS(add_rows_64, 64)
 SPARSELEAF_ADD_ROWS(add_rows_any, 0)
 
+}  // namespace
+
+AddRows add_rows_of(int64_t columns) {
+    return columns == 4    ? add_rows_4
+           : columns == 8  ? add_rows_8
+           : columns == 16 ? add_rows_16
+           : columns == 24 ? add_rows_24
+           : columns == 32 ? add_rows_32
+           : columns == 64 ? add_rows_64
+                           : add_rows_any;
+}
+
+namespace {
+
 void build_histograms(In2<uint8_t> bins, In2<int16_t> residuals, In1<int32_t> rows, In1<int64_t> starts,
                       In1<int64_t> ends, In1<int32_t> slots, In1<int32_t> features, In1<int32_t> offsets,
                       In1<uint8_t> sparse, int64_t count_column, Out3<int32_t> hist, Out2<int32_t> counts,
@@ -96,6 +110,15 @@ void build_histograms(In2<uint8_t> bins, In2<int16_t> residuals, In1<int32_t> ro
     }
     nb::gil_scoped_release release;
 
+    // the features that are not sparse, side by side: a row is loaded once for all of them
+    std::vector<int32_t> dense, first_bin, end_bin;
+    for (int64_t f = 0; f < n_active; ++f) {
+        if (sparse.data()[f]) continue;
+        dense.push_back(features.data()[f]);
+        first_bin.push_back(offsets.data()[f]);
+        end_bin.push_back(offsets.data()[f + 1]);
+    }
+    const auto n_dense = static_cast<int64_t>(dense.size());
     std::vector<Task> tasks;
     for (int64_t k = 0; k < n_nodes; ++k) {
         int64_t begin = 0, bytes = 0;
@@ -107,38 +130,30 @@ void build_histograms(In2<uint8_t> bins, In2<int16_t> residuals, In1<int32_t> ro
         // large nodes are cut at least once for every thread, so that a lone root keeps all of them busy
         const bool large =
             n_threads > 1 && ends.data()[k] - starts.data()[k] >= 4096 && n_nodes < 4 * n_threads;
-        const int64_t most = large ? std::max<int64_t>(1, n_active / (2 * n_threads)) : n_active;
-        for (int64_t f = 0; f < n_active; ++f) {
-            if (sparse.data()[f]) {
-                finish(f);
-                begin = f + 1;
-                continue;
-            }
-            bytes += (offsets.data()[f + 1] - offsets.data()[f]) * columns * 4;
+        const int64_t most = large ? std::max<int64_t>(1, n_dense / (2 * n_threads)) : n_dense;
+        for (int64_t f = 0; f < n_dense; ++f) {
+            bytes += (end_bin[f] - first_bin[f]) * columns * 4;
             if (f + 1 - begin >= most || bytes >= kCacheBytes) finish(f + 1);
         }
-        finish(n_active);
+        finish(n_dense);
     }
-    auto* add = columns == 4    ? add_rows_4
-                : columns == 8  ? add_rows_8
-                : columns == 16 ? add_rows_16
-                : columns == 24 ? add_rows_24
-                : columns == 32 ? add_rows_32
-                : columns == 64 ? add_rows_64
-                                : add_rows_any;
+    const AddRows add = add_rows_of(columns);
     parallel_tasks(static_cast<int64_t>(tasks.size()), n_threads, [&](int64_t t, int) {
         const Task& task = tasks[t];
         const int64_t slot = slots.data()[task.node], start = starts.data()[task.node];
         int32_t* node_hist = hist.data() + slot * n_bins * columns;
         int32_t* node_counts = counts.data() + slot * n_bins;
-        const int64_t first = offsets.data()[task.feature_begin], last = offsets.data()[task.feature_end];
-        std::fill(node_hist + first * columns, node_hist + last * columns, 0);
-        std::fill(node_counts + first, node_counts + last, 0);
+        for (int64_t f = task.feature_begin; f < task.feature_end; ++f) {
+            std::fill(node_hist + first_bin[f] * columns, node_hist + end_bin[f] * columns, 0);
+            std::fill(node_counts + first_bin[f], node_counts + end_bin[f], 0);
+        }
         add(bins.data(), n_features, residuals.data(), columns, rows.data() + start,
-            ends.data()[task.node] - start, features.data(), offsets.data(), task.feature_begin,
+            ends.data()[task.node] - start, dense.data(), first_bin.data(), task.feature_begin,
             task.feature_end, node_hist, count_column < 0 ? node_counts : nullptr);
-        if (count_column >= 0)
-            for (int64_t b = first; b < last; ++b) node_counts[b] = node_hist[b * columns + count_column];
+        if (count_column < 0) return;
+        for (int64_t f = task.feature_begin; f < task.feature_end; ++f)
+            for (int64_t b = first_bin[f]; b < end_bin[f]; ++b)
+                node_counts[b] = node_hist[b * columns + count_column];
     });
 }
 

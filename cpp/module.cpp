@@ -7,6 +7,7 @@ void bind_bits(nb::module_& m);
 void bind_dense(nb::module_& m);
 void bind_exact(nb::module_& m);
 void bind_forest(nb::module_& m);
+void bind_grow(nb::module_& m);
 void bind_histogram(nb::module_& m);
 void bind_ldsm(nb::module_& m);
 void bind_leaves(nb::module_& m);
@@ -38,6 +39,7 @@ NB_MODULE(_kernels, m) {
     bind_dense(m);
     bind_exact(m);
     bind_forest(m);
+    bind_grow(m);
     bind_histogram(m);
     bind_ldsm(m);
     bind_leaves(m);

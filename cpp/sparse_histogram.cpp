@@ -1,7 +1,7 @@
 // Histograms of features that have the same bin in most rows, as words do: only the other rows are added, and
 // the common bin is what remains of the node's total. In integers that is exact, so the result is the same as
 // if every row had been added.
-#include "residual_row.hpp"
+#include "histogram.hpp"
 
 namespace sparseleaf {
 namespace {
@@ -56,18 +56,6 @@ nb::tuple uncommon_bins(In2<uint8_t> bins, In1<int32_t> common, In1<int32_t> fir
                                                      : uncommon_of<int32_t>(bins, common, first, n_threads);
 }
 
-SPARSELEAF_WIDE
-void add_residuals(int32_t* sums, const int16_t* r, int64_t m) {
-    for (int64_t c = 0; c < m; ++c) sums[c] += r[c];
-}
-
-template <typename Place>
-struct Entries {
-    const int64_t* indptr;
-    const Place* place;
-    const int32_t* bin_at;  // bin of the histogram for every place, -1 for none; null: they are the same
-};
-
 // The first of rising places that is at least `wanted`: halving without a jump that could not be foreseen, so
 // that rows before this one are still being added meanwhile.
 template <typename Place>
@@ -101,7 +89,6 @@ template <int kColumns, bool kSame, typename Place>
         if (begin > 0) place = first_from(place, last, begin);
         for (; place < last && *place < end; ++place) {
             const int64_t bin = kSame ? *place : entries.bin_at[*place];
-            if (!kSame && bin < 0) continue;
             if (counts) ++counts[bin];
             row.add_to(hist + bin * m);
         }
@@ -109,22 +96,22 @@ template <int kColumns, bool kSame, typename Place>
 }
 
 template <int kColumns, typename Place>
-[[gnu::always_inline]] inline void add_entries_of(const Entries<Place>& entries, const int16_t* residuals,
-                                                  int64_t columns, const int32_t* rows, int64_t n,
-                                                  int32_t begin, int32_t end, int32_t* hist,
-                                                  int32_t* counts) {
+[[gnu::always_inline]] inline void add_entries_mapped(const Entries<Place>& entries, const int16_t* residuals,
+                                                      int64_t columns, const int32_t* rows, int64_t n,
+                                                      int32_t begin, int32_t end, int32_t* hist,
+                                                      int32_t* counts) {
     if (entries.bin_at == nullptr)
         add_entries_impl<kColumns, true>(entries, residuals, columns, rows, n, begin, end, hist, counts);
     else
         add_entries_impl<kColumns, false>(entries, residuals, columns, rows, n, begin, end, hist, counts);
 }
 
-#define SPARSELEAF_ADD_ENTRIES(name, columns_at_compile_time, Place)                                     \
-    SPARSELEAF_WIDE void name(const Entries<Place>& entries, const int16_t* residuals, int64_t columns,  \
-                              const int32_t* rows, int64_t n, int32_t begin, int32_t end, int32_t* hist, \
-                              int32_t* counts) {                                                         \
-        add_entries_of<columns_at_compile_time>(entries, residuals, columns, rows, n, begin, end, hist,  \
-                                                counts);                                                 \
+#define SPARSELEAF_ADD_ENTRIES(name, columns_at_compile_time, Place)                                        \
+    SPARSELEAF_WIDE void name(const Entries<Place>& entries, const int16_t* residuals, int64_t columns,     \
+                              const int32_t* rows, int64_t n, int32_t begin, int32_t end, int32_t* hist,    \
+                              int32_t* counts) {                                                            \
+        add_entries_mapped<columns_at_compile_time>(entries, residuals, columns, rows, n, begin, end, hist, \
+                                                    counts);                                                \
     }
 #define SPARSELEAF_ADD_ENTRIES_OF(Place)              \
     SPARSELEAF_ADD_ENTRIES(add_entries_4, 4, Place)   \
@@ -136,17 +123,68 @@ template <int kColumns, typename Place>
 SPARSELEAF_ADD_ENTRIES_OF(uint16_t)
 SPARSELEAF_ADD_ENTRIES_OF(int32_t)
 
-template <typename Place>
-using AddEntries = void (*)(const Entries<Place>&, const int16_t*, int64_t, const int32_t*, int64_t, int32_t,
-                            int32_t, int32_t*, int32_t*);
+}  // namespace
 
-// bin_at: empty where the histogram holds all features, so that places are its bins.
+template <typename Place>
+AddEntries<Place> add_entries_of(int64_t columns) {
+    AddEntries<Place> add = add_entries_any;  // an overload: the type of the pointer chooses
+    if (columns == 4) add = add_entries_4;
+    if (columns == 8) add = add_entries_8;
+    if (columns == 16) add = add_entries_16;
+    if (columns == 24) add = add_entries_24;
+    if (columns == 32) add = add_entries_32;
+    return add;
+}
+template AddEntries<uint16_t> add_entries_of(int64_t);
+template AddEntries<int32_t> add_entries_of(int64_t);
+
+SPARSELEAF_WIDE
+void add_up(const int16_t* residuals, int64_t columns, const int32_t* rows, int64_t n, int32_t* total) {
+    for (int64_t i = 0; i < n; ++i)
+        for (int64_t c = 0; c < columns; ++c) total[c] += residuals[rows[i] * columns + c];
+}
+
+std::vector<int32_t> bins_at_places(const int32_t* first, const int32_t* common, int64_t n_features,
+                                    const int32_t* features, int64_t n_active, const int32_t* offsets) {
+    require(first[0] == 0 && std::is_sorted(first, first + n_features + 1), "first: must rise from 0");
+    if (n_active == n_features) return {};
+    std::vector<int32_t> bin_at(static_cast<size_t>(first[n_features]));
+    int32_t forgotten = 0;
+    for (int64_t a = n_active; a-- > 0;)
+        if (common[features[a]] >= 0) forgotten = offsets[a] + common[features[a]];
+    for (int64_t f = 0, a = 0; f < n_features; ++f) {
+        const bool active = a < n_active && features[a] == f;
+        for (int32_t place = first[f]; place < first[f + 1]; ++place)
+            bin_at[place] = active ? offsets[a] + place - first[f] : forgotten;
+        if (active && common[f] >= 0) forgotten = offsets[a] + common[f];
+        a += active;
+    }
+    return bin_at;
+}
+
+void fill_common(int32_t* hist, int32_t* counts, int64_t step, int64_t columns, int64_t low, int64_t high,
+                 int64_t common, const int32_t* total, int64_t n) {
+    constexpr int64_t kFew = 8;  // columns that are subtracted sooner than it is known whether they are all 0
+    const int64_t rest = low + common;
+    int32_t* sums = hist + rest * columns;
+    std::copy(total, total + columns, sums);
+    int64_t count = n;
+    for (int64_t b = low; b < high; ++b) {
+        if (b == rest || (columns > kFew && counts[b * step] == 0)) continue;
+        subtract_sums(sums, hist + b * columns, columns);
+        count -= counts[b * step];
+    }
+    counts[rest * step] = static_cast<int32_t>(count);
+}
+
+namespace {
+
 template <typename Place>
 void build_sparse_histograms(In1<int64_t> indptr, In1<Place> place, In1<int32_t> first, In1<int32_t> common,
                              In2<int16_t> residuals, In1<int32_t> rows, In1<int64_t> starts,
                              In1<int64_t> ends, In1<int32_t> slots, In1<int32_t> features,
-                             In1<int32_t> offsets, In1<int32_t> bin_at, int64_t count_column,
-                             Out3<int32_t> hist, Out2<int32_t> counts, int n_threads) {
+                             In1<int32_t> offsets, int64_t count_column, Out3<int32_t> hist,
+                             Out2<int32_t> counts, int n_threads) {
     const int64_t n_nodes = static_cast<int64_t>(slots.size()),
                   n_active = static_cast<int64_t>(features.size());
     const int64_t m = static_cast<int64_t>(residuals.shape(1)), n_bins = static_cast<int64_t>(hist.shape(1));
@@ -154,9 +192,6 @@ void build_sparse_histograms(In1<int64_t> indptr, In1<Place> place, In1<int32_t>
     require_indptr(indptr, place.size());
     require(indptr.size() == residuals.shape(0) + 1, "indptr: one more than the rows of residuals");
     require(first.size() == common.size() + 1, "first: one more than the features");
-    const int32_t n_places = first.data()[n_features];
-    require(bin_at.size() == 0 ? n_places == n_bins : static_cast<int32_t>(bin_at.size()) == n_places,
-            "bin_at: one number a place, or none where places are bins");
     require(static_cast<int64_t>(hist.shape(2)) == m && m % kLanes == 0, "hist: columns of the residuals");
     require(starts.size() == slots.size(), "starts, slots: same size");
     require(count_column < m, "count_column: beyond the columns");
@@ -171,19 +206,17 @@ void build_sparse_histograms(In1<int64_t> indptr, In1<Place> place, In1<int32_t>
     }
     for (int64_t a = 0; a < n_active; ++a)
         require(features.data()[a] >= 0 && features.data()[a] < n_features, "features: beyond common");
+    const auto bin_at =
+        bins_at_places(first.data(), common.data(), n_features, features.data(), n_active, offsets.data());
+    require(!bin_at.empty() || first.data()[n_features] == n_bins, "first, offsets: other numbers of bins");
     nb::gil_scoped_release release;
 
     std::vector<int64_t> active;  // places of the sparse features among the active ones
     for (int64_t a = 0; a < n_active; ++a)
         if (common.data()[features.data()[a]] >= 0) active.push_back(a);
     if (active.empty()) return;
-    const Entries<Place> entries{indptr.data(), place.data(), bin_at.size() ? bin_at.data() : nullptr};
-    AddEntries<Place> add = add_entries_any;  // an overload: the type of the pointer chooses
-    if (m == 4) add = add_entries_4;
-    if (m == 8) add = add_entries_8;
-    if (m == 16) add = add_entries_16;
-    if (m == 24) add = add_entries_24;
-    if (m == 32) add = add_entries_32;
+    const Entries<Place> entries{indptr.data(), place.data(), bin_at.empty() ? nullptr : bin_at.data()};
+    const AddEntries<Place> add = add_entries_of<Place>(m);
     // a node with much of all rows is cut by features, and the largest tasks come first: threads end together
     struct Task {
         int64_t node, part, parts, rows;
@@ -218,21 +251,13 @@ void build_sparse_histograms(In1<int64_t> indptr, In1<Place> place, In1<int32_t>
             first.data()[features.data()[active[end - 1]] + 1], node_hist,
             count_column < 0 ? node_counts : nullptr);
         std::vector<int32_t> total(static_cast<size_t>(m), 0);
-        for (int64_t i = 0; i < n; ++i) add_residuals(total.data(), residuals.data() + own[i] * m, m);
+        add_up(residuals.data(), m, own, n, total.data());
         for (int64_t j = begin; j < end; ++j) {
             const int64_t low = offsets.data()[active[j]], high = offsets.data()[active[j] + 1];
-            const int64_t rest = low + common.data()[features.data()[active[j]]];
-            int32_t* sums = node_hist + rest * m;
-            std::copy(total.begin(), total.end(), sums);
-            int64_t count = n;
-            for (int64_t b = low; b < high; ++b) {
-                if (b == rest) continue;
-                if (count_column >= 0) node_counts[b] = node_hist[b * m + count_column];
-                if (node_counts[b] == 0) continue;
-                subtract_sums(sums, node_hist + b * m, m);
-                count -= node_counts[b];
-            }
-            node_counts[rest] = static_cast<int32_t>(count);
+            if (count_column >= 0)
+                for (int64_t b = low; b < high; ++b) node_counts[b] = node_hist[b * m + count_column];
+            fill_common(node_hist, node_counts, 1, m, low, high, common.data()[features.data()[active[j]]],
+                        total.data(), n);
         }
     });
 }
@@ -242,7 +267,7 @@ void bind_build(nb::module_& m) {
     m.def("build_sparse_histograms", &build_sparse_histograms<Place>, nb::arg("indptr"),
           nb::arg("place").noconvert(), nb::arg("first"), nb::arg("common"), nb::arg("residuals"),
           nb::arg("rows"), nb::arg("starts"), nb::arg("ends"), nb::arg("slots"), nb::arg("features"),
-          nb::arg("offsets"), nb::arg("bin_at"), nb::arg("count_column"), nb::arg("hist").noconvert(),
+          nb::arg("offsets"), nb::arg("count_column"), nb::arg("hist").noconvert(),
           nb::arg("counts").noconvert(), nb::arg("n_threads"));
 }
 

@@ -7,54 +7,18 @@
 //
 // Ties: higher gain, then lower feature, then lower bin, then missing rows to the right. Every gain is
 // computed by one thread in one fixed order, so the winner does not depend on the number of threads.
+#include "split.hpp"
+
 #include <cmath>
 #include <cstring>
-
-#include "common.hpp"
+#include <limits>
 
 namespace sparseleaf {
 namespace {
 
 constexpr int kWide = 8;             // lanes of a sum, whatever the vector width
-constexpr int64_t kSetBytes = 32;    // a set of up to 256 bins
 constexpr double kSwamp = 1e100;     // lambda of the outputs that only pad a vector
 constexpr double kSmoothing = 10.0;  // rows of an average category that are added to each before ordering
-
-enum Curvature : int { kCount = 0, kShared, kDiagonal, kMatrix };
-
-struct Cut {
-    double gain = 0.0;
-    int32_t feature = -1;  // position among the active features
-    int32_t bin = -1;
-    int32_t left_count = 0;
-    bool missing_left = false;
-};
-
-bool better(const Cut& a, const Cut& b) {
-    if (a.feature < 0 || b.feature < 0) return b.feature < 0 && a.feature >= 0;
-    if (a.gain != b.gain) return a.gain > b.gain;
-    if (a.feature != b.feature) return a.feature < b.feature;
-    if (a.bin != b.bin) return a.bin < b.bin;
-    return !a.missing_left && b.missing_left;
-}
-
-// How sums become a gain. Arrays are padded to full vectors: weight 0 and a lambda that swamps what is read.
-struct Scoring {
-    int64_t outputs, padded, columns;
-    int curvature;
-    double l2;    // for kCount: rows
-    int64_t top;  // > 0: only so many outputs count
-    bool shared;  // the same ones on both sides
-    int64_t min_samples;
-    double min_curvature;  // Σ H over all outputs that a side must have, in its own units
-    std::vector<double> weight, lambda, step;
-};
-
-// Bounds and directions of one node and feature, for monotone constraints; all null where there are none.
-struct Constraint {
-    const int8_t* direction = nullptr;
-    const double *low = nullptr, *high = nullptr;
-};
 
 double sum_lanes(const double* l) {
     return ((l[0] + l[1]) + (l[2] + l[3])) + ((l[4] + l[5]) + (l[6] + l[7]));
@@ -157,13 +121,6 @@ double quadratic(const int32_t* sums, const Scoring& scoring, std::vector<double
     return scoring.weight[0] * form;
 }
 
-// Room of one thread.
-struct Work {
-    std::vector<int32_t> sums;
-    std::vector<double> left, right, buffer;
-    std::vector<int32_t> order;
-};
-
 // Best value of output j given its sums, kept within the node's bounds; in units of the score.
 double bounded_value(const Scoring& scoring, const int32_t* sums, int64_t n, int64_t j,
                      const Constraint& limits, double& below) {
@@ -208,7 +165,7 @@ double worth(const Scoring& scoring, const Constraint& limits, const int32_t* le
                                          : (static_cast<double>(total[d]) - left[d]) + scoring.lambda[0];
         return gain_common(left, total, scoring.padded, scoring.weight.data(), below_left, below_right);
     }
-    int32_t* right = work.sums.data() + 2 * (scoring.columns + 2 * kWide);
+    int32_t* right = work.sums.data() + 2 * work.room;
     for (int64_t c = 0; c < scoring.columns; ++c) right[c] = total[c] - left[c];
     if (scoring.curvature == kMatrix)
         return quadratic(left, scoring, work.buffer) + quadratic(right, scoring, work.buffer);
@@ -231,7 +188,274 @@ double worth(const Scoring& scoring, const Constraint& limits, const int32_t* le
     return sum_of_top(work.left.data(), d, scoring.top, work.buffer);
 }
 
-// What the node is worth as it is.
+SPARSELEAF_WIDE
+void add_columns(int32_t* sums, const int32_t* more, int64_t m) {
+    for (int64_t c = 0; c < m; ++c) sums[c] += more[c];
+}
+
+// A feature's bins in a node.
+struct Bins {
+    const int32_t* hist;
+    const int32_t* counts;
+    int64_t step;          // from a bin's count to the next
+    int64_t n;             // without that of missing rows
+    const int32_t* order;  // categories: the order to scan in; else null
+    int64_t n_missing;
+
+    int32_t count(int64_t bin) const { return counts[bin * step]; }
+};
+
+Bins bins_of(const ActiveFeatures& features, const NodeSums& node, int64_t m, int64_t f) {
+    const int64_t first = features.offsets[f];
+    const bool missing = features.has_missing[f] != 0;
+    const int64_t values = features.offsets[f + 1] - first - (missing ? 1 : 0);
+    Bins bins{node.hist + first * m, node.counts + first * node.step, node.step, values, nullptr, 0};
+    if (missing) bins.n_missing = bins.count(values);
+    return bins;
+}
+
+// Scans the bins of one feature upwards; `left` starts empty, or with the missing rows in it. False: no cut
+// leaves enough rows on both sides.
+bool scan(const Bins& bins, const Scoring& scoring, const Constraint& limits, const int32_t* total, int64_t n,
+          double parent, int32_t feature, bool missing_left, int32_t* left, Work& work, Cut* best) {
+    const int64_t m = scoring.columns;
+    std::fill(left, left + m, 0);
+    int64_t n_left = 0;
+    if (missing_left) {
+        add_columns(left, bins.hist + bins.n * m, m);
+        n_left = bins.n_missing;
+    }
+    // with missing rows on the right, "all values left" is a cut as well
+    const int64_t end = !missing_left && bins.n_missing > 0 ? bins.n : bins.n - 1;
+    bool possible = false;
+    for (int64_t i = 0; i < end; ++i) {
+        const int64_t b = bins.order ? bins.order[i] : i;
+        if (bins.count(b) == 0) continue;  // same partition as the bin before
+        add_columns(left, bins.hist + b * m, m);
+        n_left += bins.count(b);
+        if (n_left < scoring.min_samples) continue;
+        if (n - n_left < scoring.min_samples) break;
+        possible = true;
+        if (scoring.min_curvature > 0.0 && scoring.curvature != kCount) {
+            const double own = curvature_of(scoring, left);
+            if (own < scoring.min_curvature) continue;
+            if (curvature_of(scoring, total) - own < scoring.min_curvature) break;
+        }
+        const double gain = worth(scoring, limits, left, total, n_left, n, work) - parent;
+        if (std::isnan(gain)) continue;
+        const Cut cut{gain, feature, static_cast<int32_t>(i), static_cast<int32_t>(n_left), missing_left};
+        if (better(cut, *best)) *best = cut;
+    }
+    return possible;
+}
+
+// What both sides of a cut must at least be worth to be better than the best.
+double to_beat(const Cut& best, double parent) {
+    constexpr double kRounding = 1e-9;  // far more than a gain's
+    return best.feature < 0 ? -std::numeric_limits<double>::infinity()
+                            : best.gain + parent - kRounding * (std::abs(best.gain) + std::abs(parent));
+}
+
+constexpr int64_t kNarrow = 4;  // columns of a histogram of one output: gradient, curvature, padding, rows
+
+// Whether the cuts between [least, most] rows on the left are possible, and whether one may be worth `worst`;
+// `h` is the column of the curvature. Sums of the bins so far go to `sums`.
+struct Outlook {
+    bool possible, promising;
+};
+SPARSELEAF_WIDE
+Outlook look_ahead(const int32_t* hist, const int32_t* missing, int64_t n, int64_t h, const int32_t* total,
+                   int64_t least, int64_t most, double weight, double lambda, double worst, int32_t* sums) {
+    typedef int32_t Int4 __attribute__((vector_size(16), aligned(4), may_alias));
+    Int4 sum{};
+    if (missing) sum = *reinterpret_cast<const Int4*>(missing);
+    for (int64_t i = 0; i < n; ++i) {
+        sum += *reinterpret_cast<const Int4*>(hist + i * kNarrow);
+        *reinterpret_cast<Int4*>(sums + i * kNarrow) = sum;
+    }
+    const double total_g = total[0], total_h = total[h];
+    const auto rows = [&](int64_t i) { return sums[i * kNarrow + kNarrow - 1]; };
+    int64_t begin = 0, end = n;
+    while (begin < end && rows(begin) < least) ++begin;
+    while (begin < end && rows(end - 1) > most) --end;
+    int64_t n_promising = 0;
+    for (int64_t i = begin; i < end; ++i) {
+        const int32_t* left = sums + i * kNarrow;
+        const double left_g = left[0], right_g = total_g - left_g;
+        const double below_left = left[h] + lambda, below_right = (total_h - left[h]) + lambda;
+        const double above = (left_g * left_g) * below_right + (right_g * right_g) * below_left,
+                     below = below_left * below_right;
+        n_promising += !((weight * above < worst * below) & (below > 0.0));
+    }
+    return {begin < end, n_promising > 0};
+}
+
+// The same for one output, in numbers instead of vectors. A bin that no row has is looked at as well: its cut
+// is that of the bin before, which wins, and to find out whether there are rows takes longer. Most cuts are
+// told to be worse than the best without a division.
+bool scan_one(const Bins& bins, const Scoring& scoring, const int32_t* total, int64_t n, double parent,
+              int32_t feature, bool missing_left, Cut* best) {
+    const int64_t m = scoring.columns;
+    const bool count = scoring.curvature == kCount, diagonal = scoring.curvature == kDiagonal;
+    const double weight = scoring.weight[0], lambda = count ? scoring.l2 : scoring.lambda[0];
+    const double unit = weight / (scoring.step[0] * scoring.step[0]);  // of a curvature
+    const double total_g = total[0], total_h = count ? static_cast<double>(n) : total[1];
+    int64_t g = 0, h = 0, n_left = 0;
+    const auto add = [&](int64_t b) {
+        g += bins.hist[b * m];
+        n_left += bins.count(b);
+        h += count ? bins.count(b) : bins.hist[b * m + 1];
+    };
+    if (missing_left) add(bins.n);
+    const int64_t end = !missing_left && bins.n_missing > 0 ? bins.n : bins.n - 1;
+    const int64_t least = std::max(scoring.min_samples, n_left + 1), most = n - scoring.min_samples;
+    double worst = to_beat(*best, parent);
+    bool possible = false;
+    for (int64_t i = 0; i < end; ++i) {
+        add(bins.order ? bins.order[i] : i);
+        if (n_left < least) continue;
+        if (n_left > most) break;
+        possible = true;
+        const double left_g = static_cast<double>(g), right_g = total_g - left_g;
+        const double left_h = static_cast<double>(h), right_h = total_h - left_h;
+        if (scoring.min_curvature > 0.0 && !count) {
+            if (left_h * unit < scoring.min_curvature) continue;
+            if (total_h * unit - left_h * unit < scoring.min_curvature) break;
+        }
+        const double below_left = left_h + lambda, below_right = right_h + lambda;
+        const double above = (left_g * left_g) * below_right + (right_g * right_g) * below_left,
+                     below = below_left * below_right;
+        if (weight * above < worst * below && below > 0.0) continue;
+        const double gain = (diagonal ? weight * (above / below)
+                                      : weight * (left_g * left_g) / below_left +
+                                            weight * (right_g * right_g) / below_right) -
+                            parent;
+        if (std::isnan(gain)) continue;
+        const Cut cut{gain, feature, static_cast<int32_t>(i), static_cast<int32_t>(n_left), missing_left};
+        if (better(cut, *best)) *best = cut;
+        worst = to_beat(*best, parent);
+    }
+    return possible;
+}
+
+// Categories by the first principal direction of their mean steps: neighbours in that order want similar
+// values. With one output this is the order by mean step: of categories with equal weight some prefix is then
+// the best set of all; small categories are drawn towards the mean, which may cost a little of that.
+void order_categories(const Bins& bins, const Scoring& scoring, const int32_t* total, int64_t n, Work& work) {
+    const int64_t d = scoring.outputs, m = scoring.columns, k = bins.n;
+    std::vector<double> steps(static_cast<size_t>(k * d), 0.0), key(static_cast<size_t>(k), 0.0);
+    const bool diagonal = scoring.curvature == kDiagonal;
+    for (int64_t b = 0; b < k; ++b) {
+        if (bins.count(b) == 0) continue;
+        for (int64_t j = 0; j < d; ++j) {
+            const double own_h = diagonal ? bins.hist[b * m + d + j] : bins.count(b);
+            const double all_h = diagonal ? total[d + j] : static_cast<double>(n);
+            const double smooth = kSmoothing * all_h / static_cast<double>(n) + (diagonal ? 1.0 : 0.0);
+            steps[b * d + j] = -std::sqrt(scoring.weight[j]) * bins.hist[b * m + j] / (own_h + smooth);
+        }
+    }
+    // power iteration on Σ n·step·stepᵀ around the mean
+    std::vector<double> mean(static_cast<size_t>(d), 0.0), axis(static_cast<size_t>(d)),
+        next(static_cast<size_t>(d));
+    double rows = 0.0;
+    for (int64_t b = 0; b < k; ++b) {
+        rows += bins.count(b);
+        for (int64_t j = 0; j < d; ++j) mean[j] += bins.count(b) * steps[b * d + j];
+    }
+    for (int64_t j = 0; j < d; ++j) mean[j] /= std::max(rows, 1.0);
+    int64_t farthest = 0;
+    double farthest_size = -1.0;
+    for (int64_t b = 0; b < k; ++b) {
+        double size = 0.0;
+        for (int64_t j = 0; j < d; ++j) {
+            steps[b * d + j] = bins.count(b) ? steps[b * d + j] - mean[j] : 0.0;
+            size += steps[b * d + j] * steps[b * d + j];
+        }
+        size *= bins.count(b);
+        if (size > farthest_size) farthest = b, farthest_size = size;
+    }
+    std::copy_n(steps.begin() + farthest * d, d, axis.begin());
+    constexpr int kRounds = 10;
+    for (int round = 0; d > 1 && round < kRounds; ++round) {
+        std::fill(next.begin(), next.end(), 0.0);
+        for (int64_t b = 0; b < k; ++b) {
+            double along = 0.0;
+            for (int64_t j = 0; j < d; ++j) along += steps[b * d + j] * axis[j];
+            for (int64_t j = 0; j < d; ++j) next[j] += bins.count(b) * along * steps[b * d + j];
+        }
+        double size = 0.0;
+        for (int64_t j = 0; j < d; ++j) size += next[j] * next[j];
+        if (size <= 0.0) break;
+        for (int64_t j = 0; j < d; ++j) axis[j] = next[j] / std::sqrt(size);
+    }
+    for (int64_t b = 0; b < k; ++b)
+        for (int64_t j = 0; j < d; ++j) key[b] += steps[b * d + j] * axis[j];
+    work.order.resize(static_cast<size_t>(k));
+    for (int64_t b = 0; b < k; ++b) work.order[b] = static_cast<int32_t>(b);
+    std::sort(work.order.begin(), work.order.end(), [&](int32_t a, int32_t b) {
+        // categories that no row has come last, so that they stay on the right
+        if ((bins.count(a) == 0) != (bins.count(b) == 0)) return bins.count(b) == 0;
+        return key[a] != key[b] ? key[a] < key[b] : a < b;
+    });
+}
+
+}  // namespace
+
+bool better(const Cut& a, const Cut& b) {
+    if (a.feature < 0 || b.feature < 0) return b.feature < 0 && a.feature >= 0;
+    if (a.gain != b.gain) return a.gain > b.gain;
+    if (a.feature != b.feature) return a.feature < b.feature;
+    if (a.bin != b.bin) return a.bin < b.bin;
+    return !a.missing_left && b.missing_left;
+}
+
+Scoring::Scoring(int64_t columns, int curvature, const In1<double>& weight, const In1<double>& lambda,
+                 const In1<double>& step, double l2, int64_t top, bool shared, int64_t min_samples,
+                 double min_curvature)
+    : outputs(static_cast<int64_t>(weight.size())),
+      padded((outputs + kWide - 1) / kWide * kWide),
+      columns(columns),
+      curvature(curvature),
+      l2(l2),
+      top(top),
+      shared(shared),
+      min_samples(std::max<int64_t>(min_samples, 1)),
+      min_curvature(min_curvature),
+      weight(weight.data(), weight.data() + outputs),
+      lambda(lambda.data(), lambda.data() + lambda.size()),
+      step(step.data(), step.data() + step.size()) {
+    const int64_t d = outputs, wanted[] = {d, d + 1, 2 * d, d + d * (d + 1) / 2};
+    require(curvature >= kCount && curvature <= kMatrix && d >= 1 && wanted[curvature] <= columns,
+            "hist: columns for the gradients and curvatures");
+    require(lambda.size() == weight.size() && step.size() == weight.size(),
+            "weight, lambda, step: one number an output");
+    require(top >= 0 && (curvature != kMatrix || top == 0), "top: not with a matrix of curvatures");
+    this->weight.resize(static_cast<size_t>(padded), 0.0);
+    this->lambda.resize(static_cast<size_t>(padded), kSwamp);
+}
+
+Work::Work(const Scoring& scoring)
+    : room(scoring.columns + 2 * kWide),
+      sums(static_cast<size_t>(3 * room), 0),
+      left(static_cast<size_t>(scoring.padded)),
+      right(static_cast<size_t>(scoring.padded)) {}
+
+ActiveFeatures::ActiveFeatures(const In1<int32_t>& offsets, const In1<uint8_t>& has_missing,
+                               const In1<uint8_t>& categorical, int64_t n_bins)
+    : n(static_cast<int64_t>(has_missing.size())),
+      offsets(offsets.data()),
+      has_missing(has_missing.data()),
+      categorical(categorical.data()) {
+    require(n >= 1 && categorical.size() == has_missing.size(),
+            "has_missing, categorical: one number a feature, at least one feature");
+    require(static_cast<int64_t>(offsets.size()) == n + 1 && offsets.data()[0] == 0 &&
+                offsets.data()[n] == n_bins && std::is_sorted(offsets.data(), offsets.data() + n + 1),
+            "offsets: one more than features, rising from 0 to the bins of hist");
+    for (int64_t f = 0; f < n; ++f)
+        require(!this->categorical[f] || this->offsets[f + 1] - this->offsets[f] <= 8 * kSetBytes,
+                "categorical: too many bins");
+}
+
 double worth_whole(const Scoring& scoring, const Constraint& limits, const int32_t* total, int64_t n,
                    Work& work) {
     if (scoring.curvature == kMatrix) return quadratic(total, scoring, work.buffer);
@@ -246,152 +470,58 @@ double worth_whole(const Scoring& scoring, const Constraint& limits, const int32
                       work.buffer);
 }
 
-SPARSELEAF_WIDE
-void add_columns(int32_t* sums, const int32_t* more, int64_t m) {
-    for (int64_t c = 0; c < m; ++c) sums[c] += more[c];
+bool search_feature(const Scoring& scoring, const Constraint& limits, const ActiveFeatures& features,
+                    const NodeSums& node, int64_t feature, double parent, Work& work, Cut* best) {
+    Bins bins = bins_of(features, node, scoring.columns, feature);
+    if (features.categorical[feature]) {
+        order_categories(bins, scoring, node.total, node.n, work);
+        bins.order = work.order.data();
+    }
+    const bool alone = scoring.outputs == 1 && scoring.curvature != kMatrix && limits.low == nullptr;
+    const auto number = static_cast<int32_t>(feature);
+    const bool counted_inside = scoring.columns == kNarrow && node.counts == node.hist + kNarrow - 1;
+    bool possible = false;
+    for (const bool missing_left : {false, true}) {
+        if (missing_left && bins.n_missing == 0) continue;
+        if (alone && counted_inside && !bins.order) {
+            // nearly no feature has a cut that is better than those before it: vectors find that out sooner
+            const bool count = scoring.curvature == kCount;
+            const int64_t end = !missing_left && bins.n_missing > 0 ? bins.n : bins.n - 1;
+            work.so_far.resize(std::max(work.so_far.size(), static_cast<size_t>(kNarrow * bins.n)));
+            const auto [some, promising] = look_ahead(
+                bins.hist, missing_left ? bins.hist + bins.n * kNarrow : nullptr, end,
+                count ? kNarrow - 1 : 1, node.total,
+                std::max(scoring.min_samples, missing_left ? bins.n_missing + 1 : 0),
+                node.n - scoring.min_samples, scoring.weight[0], count ? scoring.l2 : scoring.lambda[0],
+                to_beat(*best, parent), work.so_far.data());
+            possible |= some;
+            if (!promising) continue;
+        }
+        possible |= alone ? scan_one(bins, scoring, node.total, node.n, parent, number, missing_left, best)
+                          : scan(bins, scoring, limits, node.total, node.n, parent, number, missing_left,
+                                 work.sums.data() + work.room, work, best);
+    }
+    return possible;
 }
 
-// A feature's bins in a node.
-struct Bins {
-    const int32_t* hist;
-    const int32_t* counts;
-    int64_t n;             // without that of missing rows
-    const int32_t* order;  // categories: the order to scan in; else null
-    int64_t n_missing;
-};
-
-// Scans the bins of one feature upwards; `left` starts empty, or with the missing rows in it.
-void scan(const Bins& bins, const Scoring& scoring, const Constraint& limits, const int32_t* total, int64_t n,
-          double parent, int32_t feature, bool missing_left, int32_t* left, Work& work, Cut* best) {
+void left_side(const Scoring& scoring, const ActiveFeatures& features, const NodeSums& node, const Cut& cut,
+               Work& work, int32_t* left, uint8_t* set) {
     const int64_t m = scoring.columns;
+    Bins bins = bins_of(features, node, m, cut.feature);
+    if (features.categorical[cut.feature]) {
+        order_categories(bins, scoring, node.total, node.n, work);
+        bins.order = work.order.data();
+    }
     std::fill(left, left + m, 0);
-    int64_t n_left = 0;
-    if (missing_left) {
-        add_columns(left, bins.hist + bins.n * m, m);
-        n_left = bins.n_missing;
-    }
-    // with missing rows on the right, "all values left" is a cut as well
-    const int64_t end = !missing_left && bins.n_missing > 0 ? bins.n : bins.n - 1;
-    for (int64_t i = 0; i < end; ++i) {
+    if (cut.missing_left) add_columns(left, bins.hist + bins.n * m, m);
+    for (int64_t i = 0; i <= cut.bin; ++i) {
         const int64_t b = bins.order ? bins.order[i] : i;
-        if (bins.counts[b] == 0) continue;  // same partition as the bin before
         add_columns(left, bins.hist + b * m, m);
-        n_left += bins.counts[b];
-        if (n_left < scoring.min_samples) continue;
-        if (n - n_left < scoring.min_samples) break;
-        if (scoring.min_curvature > 0.0 && scoring.curvature != kCount) {
-            const double own = curvature_of(scoring, left);
-            if (own < scoring.min_curvature) continue;
-            if (curvature_of(scoring, total) - own < scoring.min_curvature) break;
-        }
-        const double gain = worth(scoring, limits, left, total, n_left, n, work) - parent;
-        if (std::isnan(gain)) continue;
-        const Cut cut{gain, feature, static_cast<int32_t>(i), static_cast<int32_t>(n_left), missing_left};
-        if (better(cut, *best)) *best = cut;
+        if (bins.order) set[b / 8] = static_cast<uint8_t>(set[b / 8] | (1u << (b % 8)));
     }
 }
 
-// The same for one output, in numbers instead of vectors: a bin then costs no more than its two divisions.
-void scan_one(const Bins& bins, const Scoring& scoring, const int32_t* total, int64_t n, double parent,
-              int32_t feature, bool missing_left, Cut* best) {
-    const int64_t m = scoring.columns;
-    const bool count = scoring.curvature == kCount, diagonal = scoring.curvature == kDiagonal;
-    const double weight = scoring.weight[0], lambda = count ? scoring.l2 : scoring.lambda[0];
-    const double unit = weight / (scoring.step[0] * scoring.step[0]);  // of a curvature
-    const double total_g = total[0], total_h = count ? static_cast<double>(n) : total[1];
-    int64_t g = 0, h = 0, n_left = 0;
-    const auto add = [&](int64_t b) {
-        g += bins.hist[b * m];
-        n_left += bins.counts[b];
-        h += count ? bins.counts[b] : bins.hist[b * m + 1];
-    };
-    if (missing_left) add(bins.n);
-    const int64_t end = !missing_left && bins.n_missing > 0 ? bins.n : bins.n - 1;
-    for (int64_t i = 0; i < end; ++i) {
-        const int64_t b = bins.order ? bins.order[i] : i;
-        if (bins.counts[b] == 0) continue;
-        add(b);
-        if (n_left < scoring.min_samples) continue;
-        if (n - n_left < scoring.min_samples) break;
-        const double left_g = static_cast<double>(g), right_g = total_g - left_g;
-        const double left_h = static_cast<double>(h), right_h = total_h - left_h;
-        if (scoring.min_curvature > 0.0 && !count) {
-            if (left_h * unit < scoring.min_curvature) continue;
-            if (total_h * unit - left_h * unit < scoring.min_curvature) break;
-        }
-        const double below_left = left_h + lambda, below_right = right_h + lambda;
-        const double gain =
-            (diagonal
-                 ? weight * (((left_g * left_g) * below_right + (right_g * right_g) * below_left) /
-                             (below_left * below_right))
-                 : weight * (left_g * left_g) / below_left + weight * (right_g * right_g) / below_right) -
-            parent;
-        if (std::isnan(gain) || (best->feature >= 0 && gain < best->gain)) continue;
-        const Cut cut{gain, feature, static_cast<int32_t>(i), static_cast<int32_t>(n_left), missing_left};
-        if (better(cut, *best)) *best = cut;
-    }
-}
-
-// Categories by the first principal direction of their mean steps: neighbours in that order want similar
-// values. With one output this is the order by mean step: of categories with equal weight some prefix is then
-// the best set of all; small categories are drawn towards the mean, which may cost a little of that.
-void order_categories(const Bins& bins, const Scoring& scoring, const int32_t* total, int64_t n, Work& work) {
-    const int64_t d = scoring.outputs, m = scoring.columns, k = bins.n;
-    std::vector<double> steps(static_cast<size_t>(k * d), 0.0), key(static_cast<size_t>(k), 0.0);
-    const bool diagonal = scoring.curvature == kDiagonal;
-    for (int64_t b = 0; b < k; ++b) {
-        if (bins.counts[b] == 0) continue;
-        for (int64_t j = 0; j < d; ++j) {
-            const double own_h = diagonal ? bins.hist[b * m + d + j] : bins.counts[b];
-            const double all_h = diagonal ? total[d + j] : static_cast<double>(n);
-            const double smooth = kSmoothing * all_h / static_cast<double>(n) + (diagonal ? 1.0 : 0.0);
-            steps[b * d + j] = -std::sqrt(scoring.weight[j]) * bins.hist[b * m + j] / (own_h + smooth);
-        }
-    }
-    // power iteration on Σ n·step·stepᵀ around the mean
-    std::vector<double> mean(static_cast<size_t>(d), 0.0), axis(static_cast<size_t>(d)),
-        next(static_cast<size_t>(d));
-    double rows = 0.0;
-    for (int64_t b = 0; b < k; ++b) {
-        rows += bins.counts[b];
-        for (int64_t j = 0; j < d; ++j) mean[j] += bins.counts[b] * steps[b * d + j];
-    }
-    for (int64_t j = 0; j < d; ++j) mean[j] /= std::max(rows, 1.0);
-    int64_t farthest = 0;
-    double farthest_size = -1.0;
-    for (int64_t b = 0; b < k; ++b) {
-        double size = 0.0;
-        for (int64_t j = 0; j < d; ++j) {
-            steps[b * d + j] = bins.counts[b] ? steps[b * d + j] - mean[j] : 0.0;
-            size += steps[b * d + j] * steps[b * d + j];
-        }
-        size *= bins.counts[b];
-        if (size > farthest_size) farthest = b, farthest_size = size;
-    }
-    std::copy_n(steps.begin() + farthest * d, d, axis.begin());
-    constexpr int kRounds = 10;
-    for (int round = 0; d > 1 && round < kRounds; ++round) {
-        std::fill(next.begin(), next.end(), 0.0);
-        for (int64_t b = 0; b < k; ++b) {
-            double along = 0.0;
-            for (int64_t j = 0; j < d; ++j) along += steps[b * d + j] * axis[j];
-            for (int64_t j = 0; j < d; ++j) next[j] += bins.counts[b] * along * steps[b * d + j];
-        }
-        double size = 0.0;
-        for (int64_t j = 0; j < d; ++j) size += next[j] * next[j];
-        if (size <= 0.0) break;
-        for (int64_t j = 0; j < d; ++j) axis[j] = next[j] / std::sqrt(size);
-    }
-    for (int64_t b = 0; b < k; ++b)
-        for (int64_t j = 0; j < d; ++j) key[b] += steps[b * d + j] * axis[j];
-    work.order.resize(static_cast<size_t>(k));
-    for (int64_t b = 0; b < k; ++b) work.order[b] = static_cast<int32_t>(b);
-    std::sort(work.order.begin(), work.order.end(), [&](int32_t a, int32_t b) {
-        // categories that no row has come last, so that they stay on the right
-        if ((bins.counts[a] == 0) != (bins.counts[b] == 0)) return bins.counts[b] == 0;
-        return key[a] != key[b] ? key[a] < key[b] : a < b;
-    });
-}
+namespace {
 
 // node_mask (may have no rows): which active features a node may use. has_missing: the feature's last bin
 // holds the rows without a value, which are tried on both sides. categorical: bins have no order; out_sets
@@ -406,29 +536,19 @@ void find_splits(nb::ndarray<const int32_t, nb::ndim<3>, nb::c_contig, nb::devic
                  double min_curvature, Out1<int32_t> out_feature, Out1<int32_t> out_bin,
                  Out1<double> out_gain, Out1<uint8_t> out_missing_left, Out1<int32_t> out_left_count,
                  Out2<uint8_t> out_sets, Out2<double> out_middle, int n_threads) {
-    const int64_t n_nodes = static_cast<int64_t>(slots.size()),
-                  n_active = static_cast<int64_t>(has_missing.size());
+    const int64_t n_nodes = static_cast<int64_t>(slots.size());
     const int64_t n_bins = static_cast<int64_t>(hist.shape(1)), m = static_cast<int64_t>(hist.shape(2));
-    const int64_t d = static_cast<int64_t>(weight.size());
-    const int64_t wanted[] = {d, d + 1, 2 * d, d + d * (d + 1) / 2};
-    require(curvature >= kCount && curvature <= kMatrix && d >= 1 && wanted[curvature] <= m,
-            "hist: columns for the gradients and curvatures");
-    require(lambda.size() == weight.size() && step.size() == weight.size(),
-            "weight, lambda, step: one number an output");
-    require(static_cast<int64_t>(offsets.size()) == n_active + 1 && offsets.data()[0] == 0 &&
-                offsets.data()[n_active] == n_bins &&
-                std::is_sorted(offsets.data(), offsets.data() + n_active + 1),
-            "offsets: one more than features, rising from 0 to the bins of hist");
+    const Scoring scoring(m, curvature, weight, lambda, step, l2, top, shared, min_samples, min_curvature);
+    const ActiveFeatures features(offsets, has_missing, categorical, n_bins);
+    const int64_t n_active = features.n, d = scoring.outputs;
     require(static_cast<int64_t>(counts.shape(1)) == n_bins && counts.shape(0) == hist.shape(0),
             "counts: (slots, bins) of hist");
-    require(n_active >= 1 && categorical.size() == has_missing.size(),
-            "has_missing, categorical: one number a feature, at least one feature");
     const bool masked = node_mask.shape(0) > 0, constrained = directions.shape(0) > 0;
     require(!masked || (static_cast<int64_t>(node_mask.shape(0)) == n_nodes &&
                         static_cast<int64_t>(node_mask.shape(1)) == n_active),
             "node_mask: (nodes, features), or no rows");
-    require(top >= 0 && (curvature != kMatrix || (top == 0 && !constrained)) && (top == 0 || !constrained),
-            "top, directions: not together, nor with a matrix of curvatures");
+    require(!constrained || (top == 0 && curvature != kMatrix),
+            "directions: not with top, nor with a matrix of curvatures");
     if (constrained) {
         require(static_cast<int64_t>(directions.shape(0)) == n_active &&
                     static_cast<int64_t>(directions.shape(1)) == d,
@@ -448,85 +568,36 @@ void find_splits(nb::ndarray<const int32_t, nb::ndim<3>, nb::c_contig, nb::devic
     for (int64_t k = 0; k < n_nodes; ++k)
         require(slots.data()[k] >= 0 && slots.data()[k] < static_cast<int64_t>(hist.shape(0)),
                 "slots: beyond hist");
-    for (int64_t f = 0; f < n_active; ++f)
-        require(!categorical.data()[f] || offsets.data()[f + 1] - offsets.data()[f] <= 8 * kSetBytes,
-                "categorical: too many bins");
     nb::gil_scoped_release release;
-
-    Scoring scoring{d,
-                    (d + kWide - 1) / kWide * kWide,
-                    m,
-                    curvature,
-                    l2,
-                    top,
-                    shared,
-                    std::max<int64_t>(min_samples, 1),
-                    min_curvature,
-                    {},
-                    {},
-                    {}};
-    const auto padded = static_cast<size_t>(scoring.padded);
-    scoring.weight.assign(weight.data(), weight.data() + d);
-    scoring.lambda.assign(lambda.data(), lambda.data() + d);
-    scoring.step.assign(step.data(), step.data() + d);
-    scoring.weight.resize(padded, 0.0);
-    scoring.lambda.resize(padded, kSwamp);
 
     const int64_t parts =
         std::clamp<int64_t>((4 * n_threads + n_nodes - 1) / std::max<int64_t>(n_nodes, 1), 1, n_active);
     std::vector<Cut> best(static_cast<size_t>(n_nodes * parts));
-    std::vector<Work> works(static_cast<size_t>(n_threads));
-    const int64_t room = m + 2 * kWide;  // vectors may read beyond the columns
-    const auto prepare = [&](Work& work) {
-        work.sums.assign(static_cast<size_t>(3 * room), 0);
-        work.left.resize(padded);
-        work.right.resize(padded);
-    };
-    const auto bins_of = [&](int64_t k, int64_t f) {
-        const int64_t first = offsets.data()[f], at = slots.data()[k] * n_bins + first;
-        const bool missing = has_missing.data()[f] != 0;
-        const int64_t values = offsets.data()[f + 1] - first - (missing ? 1 : 0);
-        return Bins{hist.data() + at * m, counts.data() + at, values, nullptr,
-                    missing ? counts.data()[at + values] : 0};
-    };
+    std::vector<Work> works(static_cast<size_t>(n_threads), Work(scoring));
     // every feature's bins add up to the node: take the first one's
-    const auto add_up = [&](int64_t k, int32_t* total) {
+    const auto node_of = [&](int64_t k, Work& work) {
+        const int64_t first = slots.data()[k] * n_bins;
+        int32_t* total = work.sums.data();
+        std::fill(total, total + m, 0);
         int64_t n = 0;
-        for (int64_t b = slots.data()[k] * n_bins; b < slots.data()[k] * n_bins + offsets.data()[1]; ++b) {
+        for (int64_t b = first; b < first + offsets.data()[1]; ++b) {
             add_columns(total, hist.data() + b * m, m);
             n += counts.data()[b];
         }
-        return n;
+        return NodeSums{hist.data() + first * m, counts.data() + first, 1, total, n};
     };
     const auto limits_of = [&](int64_t k, int64_t f) {
         return constrained ? Constraint{directions.data() + f * d, low.data() + k * d, high.data() + k * d}
                            : Constraint{};
     };
-    const bool alone = d == 1 && curvature != kMatrix && !constrained;
     parallel_tasks(n_nodes * parts, n_threads, [&](int64_t task, int thread) {
         const int64_t k = task / parts, part = task % parts;
         Work& work = works[thread];
-        prepare(work);
-        int32_t *total = work.sums.data(), *left = total + room;
-        const int64_t n = add_up(k, total);
-        const double parent = worth_whole(scoring, limits_of(k, 0), total, n, work);
-        for (int64_t f = n_active * part / parts; f < n_active * (part + 1) / parts; ++f) {
-            if (masked && !node_mask.data()[k * n_active + f]) continue;
-            Bins bins = bins_of(k, f);
-            if (categorical.data()[f]) {
-                order_categories(bins, scoring, total, n, work);
-                bins.order = work.order.data();
-            }
-            for (const bool missing_left : {false, true})
-                if (missing_left && bins.n_missing == 0)
-                    continue;
-                else if (alone)
-                    scan_one(bins, scoring, total, n, parent, static_cast<int32_t>(f), missing_left,
-                             &best[task]);
-                else
-                    scan(bins, scoring, limits_of(k, f), total, n, parent, static_cast<int32_t>(f),
-                         missing_left, left, work, &best[task]);
-        }
+        const NodeSums node = node_of(k, work);
+        const double parent = worth_whole(scoring, limits_of(k, 0), node.total, node.n, work);
+        for (int64_t f = n_active * part / parts; f < n_active * (part + 1) / parts; ++f)
+            if (!masked || node_mask.data()[k * n_active + f])
+                search_feature(scoring, limits_of(k, f), features, node, f, parent, work, &best[task]);
     });
     parallel_tasks(n_nodes, n_threads, [&](int64_t k, int thread) {
         Cut winner = best[k * parts];
@@ -541,28 +612,16 @@ void find_splits(nb::ndarray<const int32_t, nb::ndim<3>, nb::c_contig, nb::devic
         std::fill(set, set + kSetBytes, uint8_t{0});
         if (winner.feature < 0 || (!constrained && !categorical.data()[winner.feature])) return;
         Work& work = works[thread];
-        prepare(work);
-        int32_t *total = work.sums.data(), *left = total + room;
-        const int64_t n = add_up(k, total);
-        Bins bins = bins_of(k, winner.feature);
-        if (categorical.data()[winner.feature]) {
-            order_categories(bins, scoring, total, n, work);
-            bins.order = work.order.data();
-        }
-        if (winner.missing_left) add_columns(left, bins.hist + bins.n * m, m);
-        for (int64_t i = 0; i <= winner.bin; ++i) {
-            const int64_t b = bins.order ? bins.order[i] : i;
-            add_columns(left, bins.hist + b * m, m);
-            if (bins.order) set[b / 8] = static_cast<uint8_t>(set[b / 8] | (1u << (b % 8)));
-        }
+        const NodeSums node = node_of(k, work);
+        int32_t *left = work.sums.data() + work.room, *right = left + work.room;
+        left_side(scoring, features, node, winner, work, left, set);
         if (!constrained) return;
         const Constraint limits = limits_of(k, winner.feature);
-        int32_t* right = work.sums.data() + 2 * room;
-        for (int64_t c = 0; c < m; ++c) right[c] = total[c] - left[c];
+        for (int64_t c = 0; c < m; ++c) right[c] = node.total[c] - left[c];
         for (int64_t j = 0; j < d; ++j) {
             double below;
             const double vl = bounded_value(scoring, left, winner.left_count, j, limits, below);
-            const double vr = bounded_value(scoring, right, n - winner.left_count, j, limits, below);
+            const double vr = bounded_value(scoring, right, node.n - winner.left_count, j, limits, below);
             out_middle.data()[k * d + j] = 0.5 * (vl + vr);
         }
     });

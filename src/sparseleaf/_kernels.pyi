@@ -134,6 +134,39 @@ class SketchSplitter:
         self, rows: _I32, offsets: _I64, keys: NDArray[np.uint64]
     ) -> tuple[_U8, _I64, _I32, NDArray[np.int8], _F32, _F32, _I32, _I64]: ...
 
+# grow.cpp
+def grow_tree(
+    bins: _U8,
+    residuals: _I16,
+    count_column: int,
+    rows: _I32,
+    indptr: _I64,
+    place: _U16 | _I32,
+    first: _I32,
+    common: _I32,
+    features: _I32,
+    offsets: _I32,
+    has_missing: _U8,
+    categorical: _U8,
+    missing_bin: _I32,
+    curvature: int,
+    weight: _F64,
+    lambda_: _F64,
+    step: _F64,
+    l2: float,
+    top: int,
+    shared: bool,
+    min_samples: int,
+    min_curvature: float,
+    min_gain: float,
+    max_depth: int,
+    max_splits: int,
+    best_first: bool,
+    hist: _I32,
+    counts: _I32,
+    n_threads: int,
+) -> tuple[_I32, _I32, _F64, _U8, _I32, _I64, _U8, _I64, _I64]: ...
+
 # histogram.cpp
 def build_histograms(
     bins: _U8,
@@ -566,7 +599,6 @@ def build_sparse_histograms(
     slots: _I32,
     features: _I32,
     offsets: _I32,
-    bin_at: _I32,
     count_column: int,
     hist: _I32,
     counts: _I32,

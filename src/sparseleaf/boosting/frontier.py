@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 class Frontier(Protocol):
     """Nodes that could be split."""
 
+    best_first: bool
+    """Whether they are split one at a time, that of highest gain next."""
+
     def push(self, node: Node, parent: Node | None) -> None:
         """Add a node that has a cut worth making."""
 
@@ -25,6 +28,8 @@ class Frontier(Protocol):
 
 class DepthWise:
     """A level at a time; where ``max_leaves`` allows only some of a level, those of highest gain."""
+
+    best_first = False
 
     def __init__(self, max_leaves: int | None) -> None:
         self._left = _splits(max_leaves)
@@ -55,9 +60,12 @@ class BestFirst:
     does not come.
     """
 
+    best_first = True
+
     def __init__(self, max_leaves: int | None) -> None:
         self._left = _splits(max_leaves)
-        self._heap: list[tuple[tuple[float, int], Node]] = []
+        self._turn = 0
+        self._heap: list[tuple[tuple[float, int, int], Node]] = []
         self._early: dict[int, Node] = {}
         self._behind: dict[int, list[Node]] = {}
 
@@ -73,6 +81,7 @@ class BestFirst:
         while self._heap and self._left > 0 and self._heap[0][1].id in self._early:
             node = heapq.heappop(self._heap)[1]
             self._left -= 1
+            self._turn += 1
             del self._early[node.id]
             for child in self._behind.pop(node.id):
                 self._wait(child)
@@ -96,7 +105,9 @@ class BestFirst:
         return list(self._early.values())
 
     def _wait(self, node: Node) -> None:
-        heapq.heappush(self._heap, (_priority(node), node))
+        # of equal gains that which waits longer: nodes split early have numbers before their turn
+        gain, number = _priority(node)
+        heapq.heappush(self._heap, ((gain, self._turn, number), node))
 
 
 MOST_AT_ONCE = 8

@@ -30,8 +30,13 @@ class Grower:
 
     def grow(self, shards: GrowingShards, n_rows: int, node_features: NodeFeatures) -> FlatTree:
         """Grow a tree; the shards' rows are in its root, and afterwards in its leaves."""
-        tree = GrowingTree()
         frontier = self.make_frontier(self.max_leaves)
+        grown = self.search.grow(
+            shards, n_rows, node_features, self.max_leaves, best_first=frontier.best_first
+        )
+        if grown is not None:
+            return grown.flatten(self.cuts)
+        tree = GrowingTree()
         self._look_into(shards, [Family(None, (tree.plant(n_rows),))], node_features, frontier)
         while batch := frontier.pop():
             self._apply(shards, batch)

@@ -16,7 +16,7 @@ from sparseleaf import _kernels
 from sparseleaf._arrays import empty_aligned
 from sparseleaf.boosting.columns import padded_width
 from sparseleaf.boosting.frontier import MOST_AT_ONCE
-from sparseleaf.boosting.tree import SET_BYTES, Bounds, Node, Split
+from sparseleaf.boosting.tree import SET_BYTES, Bounds, GrownNodes, Node, Split
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
@@ -46,8 +46,7 @@ class HistogramPool:
     offsets : int32 array, shape (n_features + 1,)
         First bin of each of them.
     first : int32 array
-        The same if every feature had a histogram; ``bin_at`` leads from there to the bins of this one, -1 for
-        none, and is empty where every feature has.
+        The same if every feature had a histogram.
     """
 
     def __init__(self, n_bins: Array, width: int, own: slice = slice(0, None)) -> None:
@@ -75,12 +74,6 @@ class HistogramPool:
         self.features = features
         self.places = ((features - self._own.start) // (self._own.step or 1)).astype(np.int32)
         self.offsets = np.concatenate(([0], np.cumsum(n_bins[self.places]))).astype(np.int32)
-        self.bin_at = np.empty(0, np.int32)
-        if len(features) < len(n_bins):
-            self.bin_at = np.full(self.first[-1], -1, np.int32)
-            self.bin_at[np.isin(np.repeat(np.arange(len(n_bins)), n_bins), self.places)] = np.arange(
-                self.offsets[-1]
-            )
 
 
 MIN_SLOTS = 4
@@ -88,6 +81,9 @@ MIN_SLOTS = 4
 
 MORE_SLOTS = 2 * MOST_AT_ONCE
 """For the children of nodes that are split ahead of their turn."""
+
+FEW_ROWS = 16_384
+"""A tree of so many rows is grown in one call: a question about a node would take longer than its answer."""
 
 
 @dataclass(frozen=True)
@@ -163,13 +159,13 @@ class CutFinder:
         self._own = np.zeros(len(rules.n_bins), bool)
         self._own[own] = True
         self._n_jobs = n_jobs
-        self._columns: Columns | None = None
+        self.columns: Columns | None = None
         self._places = np.empty(0, np.int64)
         self.pool = HistogramPool(rules.n_bins[own], rules.width, own)
 
     def start_tree(self, features: Array, columns: Columns | None, n_slots: int) -> None:
         """Prepare for a tree that may use the given features, on histograms of the given columns."""
-        self._columns = columns
+        self.columns = columns
         self._places = np.flatnonzero(self._own[features])
         self.pool.use(features[self._places], n_slots)
 
@@ -178,7 +174,7 @@ class CutFinder:
 
         The histograms of the built nodes are in their slots already.
         """
-        pool, columns = self.pool, self._columns
+        pool, columns = self.pool, self.columns
         if len(task.remaining):
             _kernels.subtract_histograms(task.remaining, task.minus, pool.sums, pool.counts, self._n_jobs)
         n, d = len(task.nodes), 1 if columns is None else len(columns.weight)
@@ -319,6 +315,46 @@ class HistogramSearch:
         if batch:
             self._search_batch(shards, batch, node_features)
 
+    def grow(
+        self,
+        shards: GrowingShards,
+        n_rows: int,
+        node_features: NodeFeatures,
+        max_leaves: int | None,
+        *,
+        best_first: bool,
+    ) -> GrownNodes | None:
+        """See :class:`~sparseleaf.boosting.splits.SplitSearch`.
+
+        One shard can, for few rows, unless nodes have features or bounds of their own, or histograms no room.
+        """
+        rules = self._rules
+        if (
+            shards.n_shards > 1
+            or n_rows > FEW_ROWS
+            or rules.directions is not None
+            or not node_features.all
+            or self._n_slots < self._max_nodes
+        ):
+            return None
+        found = shards.gather("grow_tree", n_rows if max_leaves is None else max_leaves - 1, best_first)[0]
+        feature, bin_, gain, missing_left, child, count, sets = found
+        inner = np.flatnonzero(feature >= 0)
+        unseen = inner[rules.has_missing[feature[inner]] == 0]
+        missing_left[unseen] = _way_of_most(count[child[unseen]], count[unseen])
+        unordered = inner[rules.categorical[feature[inner]] != 0]
+        return GrownNodes(
+            feature,
+            bin_,
+            missing_left,
+            gain,
+            child,
+            np.arange(len(feature) // 2 + 1),
+            count,
+            unordered,
+            sets.reshape(-1, SET_BYTES)[unordered],
+        )
+
     def _assign(self, family: Family, wanted: list[Node]) -> None:
         """Give slots: the larger child inherits its parent's."""
         parent = family.parent
@@ -373,8 +409,7 @@ class HistogramSearch:
                 f,
                 bin_,
                 gain,
-                # no missing value was seen: should one come later, it goes the way of most rows
-                bool(missing_left) if rules.has_missing[f] else 2 * left > node.count,
+                bool(missing_left if rules.has_missing[f] else _way_of_most(left, node.count)),
                 left,
                 found["set"][i].copy() if rules.categorical[f] else None,
                 bounds,
@@ -401,6 +436,11 @@ class HistogramSearch:
     def _evict(self, keep: Node | None) -> None:
         others = [node for node in self._waiting.values() if node is not keep]
         self._release(min(others, key=lambda node: (node.count, node.id)) if others else keep)
+
+
+def _way_of_most(left: Any, count: Any) -> Any:
+    """Whether a missing value goes left where none was seen: should one come later, it goes the way of most rows."""
+    return 2 * left > count
 
 
 def _child_bounds(directions: Array, low: Array, high: Array, middle: Array) -> tuple[Bounds, Bounds]:

@@ -13,6 +13,7 @@ from sparseleaf.boosting.tree import Node, Split
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
     from sparseleaf.boosting.columns import Columns
+    from sparseleaf.boosting.tree import GrownNodes
     from sparseleaf.engine.shards import GrowingShards, Shards
 
 
@@ -51,9 +52,14 @@ class NodeFeatures:
         self._chosen = max(1, round(share * n_features))
         self._key = key
 
+    @property
+    def all(self) -> bool:
+        """Whether every node may use all features of the tree."""
+        return self._chosen >= self._n_features
+
     def mask(self, nodes: list[int]) -> Array:
         """One row a node, 1 where it may use a feature; no rows if all may use all."""
-        if self._chosen >= self._n_features:
+        if self.all:
             return np.empty((0, self._n_features), np.uint8)
         mask = np.zeros((len(nodes), self._n_features), np.uint8)
         for row, node in zip(mask, nodes, strict=True):
@@ -79,6 +85,17 @@ class SplitSearch(Protocol):
     def search(self, shards: GrowingShards, families: list[Family], node_features: NodeFeatures) -> None:
         """Set ``split`` of every child that may be split and has a cut worth making."""
 
+    def grow(
+        self,
+        shards: GrowingShards,
+        n_rows: int,
+        node_features: NodeFeatures,
+        max_leaves: int | None,
+        *,
+        best_first: bool,
+    ) -> GrownNodes | None:
+        """The whole tree at once, where that can be done and pays; it is the same tree."""
+
 
 class ExactSearch:
     """Algorithm 1 of the paper: sorted rows, full residuals, the k largest sums of both sides."""
@@ -95,6 +112,17 @@ class ExactSearch:
     def start_tree(self, shards: GrowingShards, features: Array, columns: Columns | None) -> None:
         """See :class:`SplitSearch`."""
         self._features = features.astype(np.int32)
+
+    def grow(
+        self,
+        shards: GrowingShards,
+        n_rows: int,
+        node_features: NodeFeatures,
+        max_leaves: int | None,
+        *,
+        best_first: bool,
+    ) -> None:
+        """See :class:`SplitSearch`."""
 
     def search(self, shards: GrowingShards, families: list[Family], node_features: NodeFeatures) -> None:
         """See :class:`SplitSearch`."""

@@ -109,6 +109,49 @@ class FlatTree:
     leaf_bounds: Bounds | None = None
 
 
+@dataclass(frozen=True)
+class GrownNodes:
+    """A grown tree in bins alone; arrays as in :class:`FlatTree`.
+
+    ``unordered`` are the nodes whose cut is of categories, one for every row of ``sets``.
+    """
+
+    feature: Array
+    bin: Array
+    missing_left: Array
+    gain: Array
+    child: Array
+    leaf_nodes: Array
+    count: Array
+    unordered: Array
+    sets: Array
+
+    def flatten(self, cuts: Cuts, leaf_bounds: Bounds | None = None) -> FlatTree:
+        """The tree with its thresholds."""
+        n = len(self.feature)
+        inner = self.feature >= 0
+        feature = self.feature[inner]
+        threshold, missing_bin = np.zeros(n, np.float32), np.zeros(n, np.int32)
+        set_of = np.full(n, -1, np.int32)
+        missing_bin[inner] = cuts.missing_bins[feature]
+        threshold[inner] = cuts.threshold(feature, self.bin[inner])
+        set_of[self.unordered] = threshold[self.unordered] = np.arange(len(self.sets))
+        return FlatTree(
+            self.feature,
+            self.bin,
+            threshold,
+            missing_bin,
+            self.missing_left,
+            self.child,
+            self.gain,
+            self.leaf_nodes,
+            self.count,
+            set_of,
+            self.sets,
+            leaf_bounds,
+        )
+
+
 @dataclass
 class GrowingTree:
     """Nodes so far."""
@@ -138,9 +181,9 @@ class GrowingTree:
         inner = np.array([node.child >= 0 for node in order])
         splits = [node.split for node in order if node.split is not None and node.child >= 0]
         feature = np.full(n, -1, np.int32)
-        bin_, missing_bin, child = (np.zeros(n, np.int32) for _ in range(3))
+        bin_, child = (np.zeros(n, np.int32) for _ in range(2))
         missing_left = np.zeros(n, np.uint8)
-        gain, threshold = np.zeros(n, np.float64), np.zeros(n, np.float32)
+        gain = np.zeros(n, np.float64)
         child[~inner] = np.arange(n - len(splits))
         child[inner] = 2 * np.arange(len(splits)) + 1
         if splits:
@@ -148,28 +191,23 @@ class GrowingTree:
             bin_[inner] = [split.bin for split in splits]
             missing_left[inner] = [split.missing_left for split in splits]
             gain[inner] = [split.gain for split in splits]
-            missing_bin[inner] = cuts.missing_bins[feature[inner]]
-            threshold[inner] = cuts.threshold(feature[inner], bin_[inner])
         found = [split.left_set for split in splits if split.left_set is not None]
-        sets = np.stack(found) if found else np.empty((0, SET_BYTES), np.uint8)
-        set_of = np.full(n, -1, np.int32)
-        if found:
-            unordered = np.flatnonzero(inner)[[split.left_set is not None for split in splits]]
-            set_of[unordered] = threshold[unordered] = np.arange(len(found))
+        unordered = np.flatnonzero(inner)[[split.left_set is not None for split in splits]]
         leaves = [node for node in order if node.child < 0]
         bounds = [node.bounds for node in leaves if node.bounds is not None]
-        return FlatTree(
+        nodes = GrownNodes(
             feature,
             bin_,
-            threshold,
-            missing_bin,
             missing_left,
-            child,
             gain,
+            child,
             np.array([node.id for node in leaves]),
             np.array([node.count for node in order], np.int64),
-            set_of,
-            sets,
+            unordered,
+            np.stack(found) if found else np.empty((0, SET_BYTES), np.uint8),
+        )
+        return nodes.flatten(
+            cuts,
             Bounds(np.stack([b.low for b in bounds]), np.stack([b.high for b in bounds])) if bounds else None,
         )
 

@@ -127,6 +127,7 @@ class GroupShards:
 
     def __init__(self, group: Group, shard: Any, all_rows: bool) -> None:
         self.group = group
+        self.n_shards = group.size
         self._shard = shard
         self._alone = group.size == 1
         self._all_rows = all_rows

@@ -172,7 +172,6 @@ class MPIShards(GroupShards):
     def __init__(self, group: MPIGroup, shard: Any, layout: str) -> None:
         super().__init__(group, shard, all_rows=group.size == 1)
         self.layout = layout
-        self.n_shards = group.size
         self.leads = group.rank == 0
         shard.take_place(group.rank, group.size)
 

@@ -190,15 +190,61 @@ class Shard:
         assert self._finder is not None
         return self._finder.find(task)
 
+    def grow_tree(self, max_splits: int, best_first: bool) -> tuple[Array, ...]:
+        """A whole tree on the rows here, whose root they are in; afterwards they are in its leaves.
+
+        Answers feature, bin, gain, missing_left, child, rows and bins that go left, of every node in level order.
+        """
+        assert self._finder is not None
+        finder, pool, rules = self._finder, self._finder.pool, self._finder.rules
+        columns, limits = finder.columns, rules.limits
+        assert columns is not None
+        features = pool.features
+        found = _kernels.grow_tree(
+            self.bins,
+            self._residuals,
+            self._count_column,
+            self._rows.rows,
+            *self._uncommon_bins(pool),
+            pool.first,
+            self._common,
+            pool.places,
+            pool.offsets,
+            rules.has_missing[features],
+            rules.categorical[features],
+            self.missing_bins[features],
+            columns.curvature,
+            columns.weight,
+            columns.lambda_,
+            columns.step,
+            limits.l2,
+            rules.top,
+            rules.shared,
+            limits.min_samples_leaf,
+            limits.min_curvature,
+            limits.min_gain,
+            -1 if limits.max_depth is None else limits.max_depth,
+            max_splits,
+            best_first,
+            pool.sums,
+            pool.counts,
+            self._n_jobs,
+        )
+        self._rows = _RowsByNode(self._rows.rows, found[-2].tolist(), found[-1].tolist())
+        return found[:-2]
+
+    def _uncommon_bins(self, pool: HistogramPool) -> tuple[Array, Array]:
+        if self._uncommon is None:
+            self._uncommon = _kernels.uncommon_bins(self.bins, self._common, pool.first, self._n_jobs)
+        return self._uncommon
+
     def _build(self, nodes: Array, slots: Array, pool: HistogramPool) -> None:
         """Fill the pool's slots with the histograms of the given nodes."""
         if not len(nodes) or not len(pool.features):
             return
-        if self._uncommon is None:
-            self._uncommon = _kernels.uncommon_bins(self.bins, self._common, pool.first, self._n_jobs)
+        indptr, uncommon = self._uncommon_bins(pool)
         if self._sparse[0] is not pool.places:
             self._sparse = pool.places, (self._common[pool.places] >= 0).astype(np.uint8)
-        indptr, uncommon = self._uncommon
         starts, ends = self._rows.ranges(nodes.tolist())
         _kernels.build_histograms(
             self.bins,
@@ -227,7 +273,6 @@ class Shard:
             slots,
             pool.places,
             pool.offsets,
-            pool.bin_at,
             self._count_column,
             pool.sums,
             pool.counts,

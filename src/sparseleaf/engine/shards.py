@@ -24,6 +24,8 @@ class GrowingShards(Protocol):
     Results of :meth:`sum` are integers, so the order in which shards are added cannot matter.
     """
 
+    n_shards: int
+
     def call(self, verb: str, *args: Any) -> None:
         """Every shard does it."""
 

@@ -130,16 +130,6 @@ def test_sparse_features_have_the_same_histograms(columns, n_threads, counted, w
     # all features, or some of both kinds
     features = np.arange(8, dtype=np.int32) if whole else np.array([0, 1, 3, 5, 6, 7], np.int32)
     offsets = (np.arange(len(features) + 1) * 9).astype(np.int32)
-    bin_at = np.empty(0, np.int32)
-    if not whole:
-        bin_at = np.concatenate(
-            [
-                np.r_[features.tolist().index(f) * 9 + np.arange(9), np.full(stride - 9, -1)]
-                if f in features
-                else np.full(stride, -1)
-                for f in range(8)
-            ]
-        ).astype(np.int32)
     starts, ends, slots = np.array([0, 100, 100]), np.array([100, 100, 300]), np.array([2, 0, 3], np.int32)
     hist, counts = pool(4, 9 * len(features), columns)
     sparse = (common[features] >= 0).astype(np.uint8)
@@ -147,7 +137,7 @@ def test_sparse_features_have_the_same_histograms(columns, n_threads, counted, w
     _kernels.build_histograms(bins, residuals, *where, sparse, count, hist, counts, n_threads)
     assert (counts[2, 9:18] == -77).all(), "sparse features are left to the other kernel"
     _kernels.build_sparse_histograms(
-        indptr, place, first, common, residuals, *where, bin_at, count, hist, counts, n_threads
+        indptr, place, first, common, residuals, *where, count, hist, counts, n_threads
     )
     for start, end, slot in zip(starts, ends, slots, strict=True):
         for f, number in enumerate(features):

@@ -1,0 +1,157 @@
+"""A tree grown in one call is, to the bit, that of the growing loop in Python."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from smalldata import make_set, saved_bytes
+from sparseleaf import GBDTRanker, MultiGBDTClassifier, MultiGBDTRegressor, SparseGBDTClassifier, _kernels
+from sparseleaf.boosting import histograms
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """Rows up to which trees are grown in one call can be set; how many were is counted."""
+    calls = []
+    plain = _kernels.grow_tree
+    monkeypatch.setattr(_kernels, "grow_tree", lambda *args: calls.append(1) or plain(*args))
+
+    def fit(make, few_rows, path):
+        calls.clear()
+        monkeypatch.setattr(histograms, "FEW_ROWS", few_rows)
+        return saved_bytes(make(), path), len(calls)
+
+    return fit
+
+
+def check_same(at_once, make, path, n_trees):
+    loop, none = at_once(lambda: make(1), 0, path)
+    assert none == 0
+    for n_jobs in (1, 3):
+        found, n_calls = at_once(lambda n_jobs=n_jobs: make(n_jobs), 10**6, path)
+        assert n_calls == n_trees, "the case must be one that is grown in one call"
+        assert found == loop
+
+
+def rows(rng, n, n_features):
+    """Features of every kind: dense, with one common value, of few values, constant, with missing values."""
+    X = rng.normal(size=(n, n_features)).astype(np.float32)
+    for f in range(n_features):
+        kind = rng.integers(5)
+        if kind == 1:
+            X[rng.random(n) < 0.9, f] = 0.0
+        elif kind == 2:
+            X[:, f] = np.round(X[:, f])
+        elif kind == 3:
+            X[:, f] = 1.0
+        elif kind == 4:
+            X[rng.random(n) < 0.2, f] = np.nan
+    return X
+
+
+GROWTH = st.fixed_dictionaries({
+    "growth": st.sampled_from(["best-first", "depth-wise"]),
+    "max_leaves": st.sampled_from([None, 2, 3, 7, 31]),
+    "max_depth": st.sampled_from([None, 1, 4]),
+    "min_samples_leaf": st.sampled_from([1, 3, 20]),
+    "max_bins": st.sampled_from([4, 64, 255]),
+    "l2": st.sampled_from([0.0, 1.0]),
+    "min_gain": st.sampled_from([0.0, 1e-3]),
+    "subsample": st.sampled_from([1.0, 0.7]),
+    "colsample_bytree": st.sampled_from([1.0, 0.6]),
+})  # fmt: skip
+KINDS = st.fixed_dictionaries({
+    "outputs": st.sampled_from([1, 2, 3, 5, 9]),
+    "weighted": st.booleans(),
+    "categories": st.booleans(),
+    "whole_numbers": st.booleans(),
+    "own": st.sampled_from([
+        {}, {"leaf_outputs": 1}, {"split": "topk", "leaf_outputs": 2}, {"loss": "huber"}, {"loss": "absolute"},
+        {"tree_per_output": True}, {"min_curvature_leaf": 5.0},
+    ]),
+})  # fmt: skip
+
+
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], database=None
+)
+@given(GROWTH, KINDS, st.integers(1, 300), st.integers(1, 8), st.integers(0, 2**16))
+def test_a_regression_is_that_of_the_loop(at_once, tmp_path_factory, growth, kind, n, n_features, seed):
+    rng = np.random.default_rng(seed)
+    X = rows(rng, n, n_features)
+    own, d = dict(kind["own"]), kind["outputs"]
+    if d == 1 and "leaf_outputs" in own:
+        own = {}
+    if kind["categories"]:
+        X[:, 0] = rng.integers(0, 12, n)
+        own["categorical_features"] = [0]
+    y = rng.normal(size=(n, d)) + np.nan_to_num(X[:, -1:])
+    if kind["whole_numbers"]:
+        y = np.round(y)  # many equal gains
+    weights = rng.random(n) + 0.1 if kind["weighted"] else None
+
+    def make(n_jobs):
+        model = MultiGBDTRegressor(
+            n_trees=2, learning_rate=0.3, n_jobs=n_jobs, random_state=1, **growth, **own
+        )
+        return model.fit(X, y if d > 1 else y[:, 0], sample_weight=weights)
+
+    n_trees = 2 * d if own.get("tree_per_output") else 2
+    check_same(at_once, make, tmp_path_factory.mktemp("model"), n_trees)
+
+
+@pytest.mark.parametrize("loss", ["lambdamart", "gbrank", "smoothdcg"])
+def test_a_ranking_is_that_of_the_loop(at_once, loss, tmp_path):
+    rng = np.random.default_rng(3)
+    X = rows(rng, 600, 40)
+    grades = np.clip(np.round(np.nan_to_num(X[:, :6]).sum(axis=1) + 1), 0, 4)
+
+    def make(n_jobs):
+        model = GBDTRanker(
+            n_trees=12, max_leaves=31, min_samples_leaf=5, l2=0.0, subsample=0.8, colsample_bytree=0.8,
+            loss=loss, n_jobs=n_jobs,
+        )  # fmt: skip
+        return model.fit(X, grades, group=np.full(30, 20))
+
+    check_same(at_once, make, tmp_path, 12)
+
+
+@pytest.mark.parametrize("own", [{}, {"hessian": "exact"}, {"growth": "best-first", "max_leaves": 12}])
+def test_a_classification_is_that_of_the_loop(at_once, own, tmp_path):
+    rng = np.random.default_rng(4)
+    X = rows(rng, 500, 12)
+    y = (np.nan_to_num(X[:, 0]) > 0) + 2 * (np.nan_to_num(X[:, 1:4]).sum(axis=1) > 1)
+
+    def make(n_jobs):
+        return MultiGBDTClassifier(n_trees=4, min_samples_leaf=3, n_jobs=n_jobs, **own).fit(X, y)
+
+    check_same(at_once, make, tmp_path, 4)
+
+
+@pytest.mark.parametrize("own", [{}, {"growth": "best-first", "max_leaves": 20}, {"split": "full"}])
+def test_sparse_labels_are_those_of_the_loop(at_once, own, tmp_path):
+    X, Y = make_set(700, 6, 10, seed=1, missing=0.1)
+
+    def make(n_jobs):
+        model = SparseGBDTClassifier(
+            n_trees=4, min_samples_leaf=2, colsample_bynode=1.0, n_jobs=n_jobs, **own
+        )
+        return model.fit(X, Y)
+
+    check_same(at_once, make, tmp_path, 4)
+
+
+@pytest.mark.parametrize(
+    "own",
+    [{"colsample_bynode": 0.5}, {"monotone_constraints": [1, 0, 0]}, {"histogram_mb": 1, "max_bins": 255}],
+)
+def test_what_needs_the_loop_is_left_to_it(at_once, own, tmp_path):
+    rng = np.random.default_rng(5)
+    n_features = 900 if "histogram_mb" in own else 3
+    X, y = rng.normal(size=(400, n_features)), rng.normal(size=400)
+    model = MultiGBDTRegressor(n_trees=2, min_samples_leaf=1, **own)
+    assert at_once(lambda: model.fit(X, y), 10**6, tmp_path)[1] == 0
+    assert at_once(lambda: MultiGBDTRegressor(n_trees=2).fit(X[:, :3], y), 399, tmp_path)[1] == 0, (
+        "too many rows"
+    )
