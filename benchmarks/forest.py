@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import tempfile
 import time
 from pathlib import Path
@@ -23,6 +24,7 @@ THREADS = 2
 MADE = {"n_rows": 129_000, "n_features": 20_000, "n_labels": 60_000, "labels_per_row": 5, "nnz_per_row": 30}
 MADE_TEST = 10_000
 SMALL_ROWS = 2_000
+ONE_ROW = 200  # rows that are predicted one at a time
 FOREST = {
     "bibtex": {"n_trees": 100, "rerank": "cosine"},
     "delicious": {"n_trees": 150, "sketch_dim": 128, "rerank": "cosine"},
@@ -117,10 +119,12 @@ def forest(data, name, small, settings, validate=False):
         saved.n_jobs = THREADS
         saved.predict_topk(X_test[:1], 5)
         (labels, _), taken = measured(lambda: saved.predict_topk(X_test, 5))
-        one = min(measured(lambda i=i: saved.predict_topk(X_test[i : i + 1], 5))[1] for i in range(20))
+        alone = [X_test[i] for i in range(min(ONE_ROW, X_test.shape[0]))]
+        times = [measured(lambda row=row: saved.predict_topk(row, 5))[1] for row in alone]
     trees = replace(classifier.model_, rerank=None).topk(X_test, 5, None, THREADS)[0]
     return figures(labels, Y_test, Y, seconds, cpu, taken, size) | {
-        "one_row_ms": 1e3 * one,
+        "one_row_ms": 1e3 * statistics.median(times),
+        "one_row_least_ms": 1e3 * min(times),
         "rerank_weight": classifier.rerank_weight_,
         "trees alone": {f"P@{k}": value for k, value in _precision(evaluate(Y_test, trees)).items()},
     }

@@ -125,9 +125,8 @@ class ModelEstimator(BaseEstimator):  # type: ignore[misc]
     def _plain(self, X: Any) -> bool:
         """Whether rows are what kernels take, as they are; if not, the full check says why, or mends them."""
         n_features = self.model_.n_features
-        if len(shape := getattr(X, "shape", ())) != 2 or shape[1] != n_features or shape[0] == 0:
-            return False
-        if hasattr(self, "feature_names_in_"):
+        shape: tuple[int, ...] = getattr(X, "shape", ())
+        if len(shape) != 2 or shape[1] != n_features or shape[0] == 0 or hasattr(self, "feature_names_in_"):
             return False
         if type(X) is sp.csr_matrix:
             parts = X.indptr, X.indices, X.data
@@ -137,7 +136,7 @@ class ModelEstimator(BaseEstimator):  # type: ignore[misc]
             return whole and _kernels.plain_rows(*parts, n_features)
         if type(X) is not np.ndarray or X.dtype != np.float32 or not X.flags.c_contiguous:
             return False
-        return not (np.isinf(X).any() if self.model_.takes_nan else not np.isfinite(X).all())
+        return bool(not np.isinf(X).any() if self.model_.takes_nan else np.isfinite(X).all())
 
     def _explain(
         self, X: Any, wanted: Sequence[Any] | Array | None, memory_mb: int, argument: str

@@ -93,6 +93,20 @@ def test_routers_in_8_bits_walk_as_a_plain_walk(arity, weighted, unit_rows):
     assert not np.array_equal(first, found.toarray())
 
 
+@pytest.mark.parametrize("arity", [2, 4, 5])
+def test_routers_of_few_of_many_features_walk_as_a_plain_walk(arity):
+    # 30 features are told by bits; of 3,000, the few of a router are gone through
+    trees = small_trees(arity, n_trees=20, n_features=3000)
+    used = np.unique(trees.router_features)
+    rng = np.random.default_rng(2)
+    X = np.zeros((40, 3000), np.float32)
+    X[:, used] = rng.normal(size=(40, len(used))) * (rng.random((40, len(used))) < 0.5)
+    found = model_of(trees, 3000).tree_scores(sp.csr_matrix(X), None, 1).toarray()
+    wanted = np.stack([naive.routed_scores(trees, x, N_LABELS) for x in X])
+    assert found == pytest.approx(wanted, abs=1e-6)
+    assert len(np.unique(found, axis=0)) > 10
+
+
 def test_routers_in_8_bits_take_all_rows():
     model = model_of(small_trees(unit_rows=True))
     for X in (np.full((3, N_FEATURES), 3e38), np.zeros((2, N_FEATURES)), np.full((1, N_FEATURES), 1e-38)):
