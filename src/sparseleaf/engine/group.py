@@ -27,6 +27,9 @@ Answer = TypeVar("Answer")
 SCRATCH = 1 << 26
 """Bytes of histograms that are built before they are added up."""
 
+PACKED = 1 << 18
+"""Bytes of a histogram below which those of several nodes travel together."""
+
 
 class Group:
     """Workers that do the same in the same order, and what they tell each other. Counts what goes through it.
@@ -34,15 +37,15 @@ class Group:
     Attributes
     ----------
     rank, size : int
-    packed : int
-        Bytes of a histogram below which those of several nodes travel together.
+    adds_up : bool
+        Whether it can add up on the way; else pieces are sent, and added up where they are wanted.
     sent, received : int
         Payload bytes of this worker, as by the best algorithm for each operation.
     waiting : float
         Seconds in operations, those of waiting for others among them.
     """
 
-    packed: int
+    adds_up: bool
 
     def __init__(self, rank: int, size: int) -> None:
         self.rank = rank
@@ -57,7 +60,7 @@ class Group:
         raise NotImplementedError
 
     def add_up_shares(self, values: Array, sizes: list[int], own: Array) -> None:
-        """The sum of all workers' arrays, of which every one gets its share into ``own``."""
+        """The sum of all workers' arrays, of which every one gets its share into ``own``, where the group adds up."""
         raise NotImplementedError
 
     def join(self, values: Array, sizes: list[int]) -> list[Array]:
@@ -180,7 +183,13 @@ class GroupShards:
         """See :class:`~sparseleaf.engine.shards.GrowingShards`."""
         if self._alone:
             return getattr(self._shard, verb)(*args)
-        found = getattr(self._shard, verb)(*args) if self._all_rows else self._rows_cuts(*args)
+        if self._all_rows:
+            found = getattr(self._shard, verb)(*args)
+        elif self.group.adds_up:
+            found = self._rows_cuts(*args)
+        else:
+            pieces = self.group.exchange(getattr(self._shard, f"{verb}_give")(*args))
+            found = getattr(self._shard, f"{verb}_take")(pieces, *args)
         sizes = [found.nbytes] * self.group.size
         cuts = self.group.join(np.frombuffer(found.tobytes(), np.uint8), sizes)
         return best_of([np.frombuffer(one.tobytes(), found.dtype) for one in cuts])
@@ -193,7 +202,7 @@ class GroupShards:
         for begin in range(0, len(task.built), some):
             built = shard.build_histograms(task.built[begin : begin + some])
             slots = task.built_slots[begin : begin + some]
-            add_up = self._add_up_packed if node_bytes < self.group.packed else self._add_up_nodes
+            add_up = self._add_up_packed if node_bytes < PACKED else self._add_up_nodes
             add_up(built, np.diff(shard.piece_borders(built)), slots)
         found: Array = shard.find_cuts(task)
         return found

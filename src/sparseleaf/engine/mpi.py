@@ -57,7 +57,7 @@ class MPIEngine:
 class MPIGroup(Group):
     """The ranks of a communicator."""
 
-    packed = 1 << 18
+    adds_up = True
 
     def __init__(self, communicator: Any) -> None:
         from mpi4py import MPI

@@ -85,7 +85,7 @@ class Peers(Group):
         The workers of all ranks.
     """
 
-    packed = 1 << 24
+    adds_up = False
 
     def __init__(self, session: str, rank: int, addresses: list[str]) -> None:
         from distributed import get_worker
@@ -110,10 +110,6 @@ class Peers(Group):
         parts = np.array_split(values.reshape(-1), self.size)
         share = _sum(self.exchange(parts))
         return np.concatenate(self.gather(share)).reshape(values.shape)
-
-    def add_up_shares(self, values: Array, sizes: list[int], own: Array) -> None:
-        """See :class:`Group`."""
-        own[:] = _sum(self.exchange(np.split(values, np.cumsum(sizes)[:-1])))
 
     def join(self, values: Array, sizes: list[int]) -> list[Array]:
         """See :class:`Group`."""

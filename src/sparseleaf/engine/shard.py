@@ -151,14 +151,14 @@ class Shard:
         """The best cuts among the features searched here, from all shards' histograms."""
         pool = self.own_pool()
         if len(pool.features):
-            for into, found in (
-                (pool.sums, [sums for sums, _ in pieces]),
-                (pool.counts, [n for _, n in pieces]),
-            ):
-                total = found[0].copy()
-                for other in found[1:]:
-                    total += other
-                into[task.built_slots] = total
+            for i, slot in enumerate(task.built_slots.tolist()):
+                for into, found in (
+                    (pool.sums[slot], [sums[i] for sums, _ in pieces]),
+                    (pool.counts[slot], [counts[i] for _, counts in pieces]),
+                ):
+                    into[:] = found[0]
+                    for other in found[1:]:
+                        into += other
         return self.find_cuts(task)
 
     def build_histograms(self, nodes: Array) -> HistogramPool:
