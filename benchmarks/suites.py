@@ -182,7 +182,7 @@ SWEEP_OWN: dict[str, dict[str, Any]] = {
     "random-forest": {"n_estimators": 10},
 }
 ROWS, FEATURES, OUTPUTS = 20_000, 2_000, 1_000
-SWEEP_SECONDS = 40
+SWEEP_SECONDS = 30
 
 
 def sweep(axis: str, title: str, cases: dict[int, tuple[int, int, int]], **changes: Any) -> Suite:
@@ -211,13 +211,13 @@ def _small(depth: int, rows: int, bins: int) -> dict[str, Any]:
 SUITES = {
     suite.name: suite
     for suite in (
-        labels("delicious", "Delicious", "983 tags, 19 a row; 500 binary features, 12,920 rows.", 180),
-        labels("bibtex", "Bibtex", "159 tags, 2.4 a row; 1,836 binary features, 4,880 rows.", 80),
+        labels("delicious", "Delicious", "983 tags, 19 a row; 500 binary features, 12,920 rows.", 120),
+        labels("bibtex", "Bibtex", "159 tags, 2.4 a row; 1,836 binary features, 4,880 rows.", 60),
         labels(
             "tibkat-gnd",
             "tibkat-gnd",
             "41,218 subject headings, 2.9 a row, most of them rare; 88,279 tf-idf features, 90,452 rows.",
-            180,
+            160,
         ),
         Suite(
             "mnist",
@@ -227,7 +227,7 @@ SUITES = {
             {"mnist": sets.mnist},
             (*DENSE_SYSTEMS, "centroids"),
             gbdt_mo_paper.MNIST | {"n_trees": 100},
-            110,
+            90,
             {"neighbours": {"scale": False}},
             needs="mnist",
         ),
