@@ -3,8 +3,7 @@
 // In: sparse rows, and for every label the rows it is trained on with their sides (+1 has it, -1 has not).
 // Out: sparse weights and a bias for every label. Each label is its own L2-regularised squared-hinge problem,
 // solved by dual coordinate descent; labels run in parallel, and each belongs to one thread, so threads
-// change nothing. Rows may be held out as well: their margins come from weights that have not seen them,
-// which is a small step from those that have.
+// change nothing.
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -19,7 +18,6 @@ struct Rows {
     const int32_t* indices;
     const float* data;
     const double* squares;  // squared length of every row, with the feature that is always 1
-    const uint8_t* held;    // whether a row is held out; null where none is
 };
 
 struct Settings {
@@ -28,7 +26,6 @@ struct Settings {
     double tolerance;  // passes end when the projected gradients spread by less
     float prune;       // weights below this are dropped
     int64_t most;      // weights that a label keeps, at most: the largest
-    int again;         // passes without the rows held out
 };
 
 struct Weights {
@@ -43,60 +40,25 @@ class LabelSolver {
     LabelSolver(const Rows& rows, int64_t n_features, const Settings& settings)
         : rows_(rows), settings_(settings), w_(static_cast<size_t>(n_features), 0.0f) {}
 
-    // Appends the margins of the examples that are held out, in their order.
-    Weights solve(const int32_t* examples, const int8_t* sides, int64_t n, uint64_t key,
-                  std::vector<float>& left_out) {
+    Weights solve(const int32_t* examples, const int8_t* sides, int64_t n, uint64_t key) {
+        descend(examples, sides, n, key);
+        return collect();
+    }
+
+  private:
+    // minimise ½‖w‖² + C Σ max(0, 1 − y (w·x + b))², b being the weight of a feature that is always 1
+    void descend(const int32_t* examples, const int8_t* sides, int64_t n, uint64_t key) {
+        const double ridge = 0.5 / settings_.cost;
         alpha_.assign(static_cast<size_t>(n), 0.0);
         moved_.assign(static_cast<size_t>(n), false);
         touched_.clear();
         order_.resize(static_cast<size_t>(n));
         std::iota(order_.begin(), order_.end(), int64_t{0});
-        descend(examples, sides, settings_.epochs, key);
-        const double bias = bias_;
-        Weights weights = collect();
-        if (rows_.held && std::any_of(examples, examples + n, [&](int32_t row) { return rows_.held[row]; })) {
-            for (const auto& [value, feature] : all_) w_[feature] = value;
-            bias_ = bias;
-            judge(examples, sides, n, key, left_out);
-        }
-        return weights;
-    }
-
-  private:
-    // Takes the rows held out back, lets the others settle without them, and judges them by
-    // it.
-    void judge(const int32_t* examples, const int8_t* sides, int64_t n, uint64_t key,
-               std::vector<float>& left_out) {
-        order_.clear();
-        bool borne = false;
-        for (int64_t i = 0; i < n; ++i) {
-            if (!rows_.held[examples[i]]) {
-                order_.push_back(i);
-            } else if (alpha_[i] != 0.0) {
-                add(examples[i], -sides[i] * alpha_[i]);
-                borne = true;
-            }
-        }
-        if (borne) descend(examples, sides, settings_.again, key);
-        const Weights weights = collect();
-        for (size_t e = 0; e < weights.features.size(); ++e) w_[weights.features[e]] = weights.values[e];
-        bias_ = weights.bias;
-        for (int64_t i = 0; i < n; ++i)
-            if (rows_.held[examples[i]]) left_out.push_back(static_cast<float>(margin(examples[i])));
-        for (const int32_t feature : weights.features) w_[feature] = 0.0f;
-        bias_ = 0.0;
-    }
-
-    // minimise ½‖w‖² + C Σ max(0, 1 − y (w·x + b))² over the examples of order_, on from where w is; b is the
-    // weight of a feature that is always 1
-    void descend(const int32_t* examples, const int8_t* sides, int epochs, uint64_t key) {
-        const double ridge = 0.5 / settings_.cost;
-        const auto n = static_cast<int64_t>(order_.size());
         // An example on the right side of the margin stays there, mostly: passes leave out those that are
         // further off than any that moved in the pass before, and the last pass takes all of them again.
         int64_t active = n;
         double limit = std::numeric_limits<double>::infinity();
-        for (int epoch = 0; epoch < epochs; ++epoch) {
+        for (int epoch = 0; epoch < settings_.epochs; ++epoch) {
             for (int64_t i = active - 1; i > 0; --i) {
                 key = mix64(key);
                 std::swap(order_[i], order_[static_cast<int64_t>(key % static_cast<uint64_t>(i + 1))]);
@@ -143,19 +105,16 @@ class LabelSolver {
         bias_ += step;
     }
 
-    // The largest weights, by feature; leaves the work arrays clean, and in all_ what they held.
+    // The largest weights, by feature; leaves the work arrays clean.
     Weights collect() {
         std::vector<std::pair<float, int32_t>> found;
-        all_.clear();
         for (int32_t row : touched_)
             for (int64_t e = rows_.indptr[row]; e < rows_.indptr[row + 1]; ++e) {
                 const int32_t feature = rows_.indices[e];
                 const float weight = w_[feature];
                 w_[feature] = 0.0f;
-                if (weight != 0.0f) all_.push_back({weight, feature});
+                if (weight != 0.0f && std::abs(weight) >= settings_.prune) found.push_back({weight, feature});
             }
-        for (const auto& entry : all_)
-            if (std::abs(entry.first) >= settings_.prune) found.push_back(entry);
         const auto kept = std::min<int64_t>(settings_.most, static_cast<int64_t>(found.size()));
         std::partial_sort(found.begin(), found.begin() + kept, found.end(), [](const auto& a, const auto& b) {
             const float x = std::abs(a.first), y = std::abs(b.first);
@@ -181,18 +140,15 @@ class LabelSolver {
     std::vector<int64_t> order_;
     std::vector<bool> moved_;
     std::vector<int32_t> touched_;  // rows that the weights have met
-    std::vector<std::pair<float, int32_t>> all_;
     double bias_ = 0.0;
 };
 
 }  // namespace
 
-// Examples of label l are rows examples[starts[l]:starts[l + 1]]; held: whether a row is held out, or empty.
-// Answers (indptr, features, weights, bias, margins of the examples held out), the latter in their order.
+// Examples of label l are rows examples[starts[l]:starts[l + 1]]. Answers (indptr, features, weights, bias).
 nb::tuple fit_linear(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data, int64_t n_features,
                      In1<int64_t> starts, In1<int32_t> examples, In1<int8_t> sides, double cost, int epochs,
-                     double tolerance, float prune, int64_t most, In1<uint8_t> held, int again, uint64_t seed,
-                     int n_threads) {
+                     double tolerance, float prune, int64_t most, uint64_t seed, int n_threads) {
     require(indices.size() == data.size(), "rows: indices, data: same size");
     require_indptr(indptr, data.size());
     require_indptr(starts, examples.size());
@@ -201,8 +157,6 @@ nb::tuple fit_linear(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data,
     require(epochs >= 1 && most >= 0 && n_threads >= 1 && n_features >= 0,
             "epochs, most, n_threads: too small");
     const auto n_rows = static_cast<int64_t>(indptr.size()) - 1;
-    require(held.size() == 0 || static_cast<int64_t>(held.size()) == n_rows, "held: one a row, or none");
-    require(again >= 0, "again: not negative");
     for (size_t e = 0; e < indices.size(); ++e) {
         require(indices.data()[e] >= 0 && indices.data()[e] < n_features, "indices: no such feature");
         require(std::isfinite(data.data()[e]), "data: must be finite");
@@ -216,15 +170,13 @@ nb::tuple fit_linear(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data,
     for (int64_t row = 0; row < n_rows; ++row)
         for (int64_t e = indptr.data()[row]; e < indptr.data()[row + 1]; ++e)
             squares[row] += static_cast<double>(data.data()[e]) * data.data()[e];
-    const Rows rows{indptr.data(), indices.data(), data.data(), squares.data(),
-                    held.size() ? held.data() : nullptr};
-    const Settings settings{cost, epochs, tolerance, prune, most, again};
+    const Rows rows{indptr.data(), indices.data(), data.data(), squares.data()};
+    const Settings settings{cost, epochs, tolerance, prune, most};
     std::vector<Weights> found(static_cast<size_t>(n_labels));
-    std::vector<std::vector<float>> left_out(static_cast<size_t>(n_labels));
     std::unique_ptr<int64_t[]> sizes;
     std::unique_ptr<int32_t[]> features;
-    std::unique_ptr<float[]> values, bias, margins;
-    int64_t total = 0, n_margins = 0;
+    std::unique_ptr<float[]> values, bias;
+    int64_t total = 0;
     {
         nb::gil_scoped_release release;
         std::vector<std::unique_ptr<LabelSolver>> solvers(static_cast<size_t>(n_threads));
@@ -233,7 +185,7 @@ nb::tuple fit_linear(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data,
             if (!solver) solver = std::make_unique<LabelSolver>(rows, n_features, settings);
             const int64_t begin = starts.data()[label], n = starts.data()[label + 1] - begin;
             found[label] = solver->solve(examples.data() + begin, sides.data() + begin, n,
-                                         mix64(seed ^ mix64(static_cast<uint64_t>(label))), left_out[label]);
+                                         mix64(seed ^ mix64(static_cast<uint64_t>(label))));
         });
         sizes = std::make_unique<int64_t[]>(static_cast<size_t>(n_labels) + 1);
         bias = std::make_unique<float[]>(static_cast<size_t>(n_labels));
@@ -242,10 +194,6 @@ nb::tuple fit_linear(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data,
             sizes[l + 1] = total;
             bias[l] = found[l].bias;
         }
-        for (const auto& own : left_out) n_margins += static_cast<int64_t>(own.size());
-        margins = std::make_unique<float[]>(static_cast<size_t>(n_margins));
-        float* at = margins.get();
-        for (const auto& own : left_out) at = std::copy(own.begin(), own.end(), at);
         features = std::make_unique<int32_t[]>(static_cast<size_t>(total));
         values = std::make_unique<float[]>(static_cast<size_t>(total));
         for (int64_t l = 0; l < n_labels; ++l) {
@@ -256,8 +204,7 @@ nb::tuple fit_linear(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data,
     return nb::make_tuple(to_numpy(std::move(sizes), static_cast<size_t>(n_labels) + 1),
                           to_numpy(std::move(features), static_cast<size_t>(total)),
                           to_numpy(std::move(values), static_cast<size_t>(total)),
-                          to_numpy(std::move(bias), static_cast<size_t>(n_labels)),
-                          to_numpy(std::move(margins), static_cast<size_t>(n_margins)));
+                          to_numpy(std::move(bias), static_cast<size_t>(n_labels)));
 }
 
 }  // namespace sparseleaf
@@ -266,6 +213,6 @@ void bind_linear(nb::module_& m) {
     using namespace sparseleaf;
     m.def("fit_linear", &fit_linear, nb::arg("indptr"), nb::arg("indices"), nb::arg("data"),
           nb::arg("n_features"), nb::arg("starts"), nb::arg("examples"), nb::arg("sides"), nb::arg("cost"),
-          nb::arg("epochs"), nb::arg("tolerance"), nb::arg("prune"), nb::arg("most"), nb::arg("held"),
-          nb::arg("again"), nb::arg("seed"), nb::arg("n_threads"));
+          nb::arg("epochs"), nb::arg("tolerance"), nb::arg("prune"), nb::arg("most"), nb::arg("seed"),
+          nb::arg("n_threads"));
 }

@@ -431,11 +431,9 @@ def fit_linear(
     tolerance: float,
     prune: float,
     most: int,
-    held: _U8,
-    again: int,
     seed: int,
     n_threads: int,
-) -> tuple[_I64, _I32, _F32, _F32, _F32]: ...
+) -> tuple[_I64, _I32, _F32, _F32]: ...
 
 # plain.cpp
 def plain_rows(indptr: _I32 | _I64, indices: _I32, data: _F32, n_features: int) -> bool: ...

@@ -13,7 +13,7 @@ from sparseleaf.metrics import precision_at_k
 from sparseleaf.rerank import BAYES, KINDS, LEARNED, BayesRerank, CentroidRerank, LearnedRerank
 from sparseleaf.rerank.bayes import DEFAULTS, TellingFeatures, choose_bayes, fit_telling
 from sparseleaf.rerank.centroids import fit_centroids
-from sparseleaf.rerank.learned import BLOCK_ROWS, COLUMNS, OPINIONS, PLACES, Candidates, Evidence, topk_of
+from sparseleaf.rerank.learned import BLOCK_ROWS, OPINIONS, PLACES, Candidates, Evidence
 from sparseleaf.rerank.linear import fit_linear
 from sparseleaf.rerank.neighbours import fit_neighbours
 from sparseleaf.rerank.weighing import choose_shares, fit_booster, true_candidates
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
     from sparseleaf.model import Model as AnyModel
     from sparseleaf.rerank import Rerank
-    from sparseleaf.rerank.linear import LeftOut
 
 WEIGHTS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0)
 DEFAULT_WEIGHT = 0.5
@@ -31,10 +30,6 @@ MOST_HELD = 4000
 FEWEST_ROWS = 50
 
 AUTO = "auto"
-
-NO_HELD = np.empty(0, np.int64)
-
-COSINE, MARGIN, LOG_ROWS = (COLUMNS.index(name) for name in ("cosine", "margin", "log rows"))
 
 Unweighed: TypeAlias = CentroidRerank | LearnedRerank | TellingFeatures
 """What a stage knows, before it is settled how it is used."""
@@ -67,14 +62,10 @@ def choose_weight(
     return max(zip(found, WEIGHTS, strict=True))[1]
 
 
-def fit_evidence(
-    X: Features, Y: sp.csr_matrix, trees: AnyModel, held: Array, seed: int, n_jobs: int
-) -> tuple[Evidence, Candidates | None]:
+def fit_evidence(X: Features, Y: sp.csr_matrix, trees: AnyModel, seed: int, n_jobs: int) -> Evidence:
     """Centroids, neighbours and linear models of these rows; the latter see what the stage will propose.
 
-    The trees may have seen the rows: which labels they propose in error is all that is taken from them. Of the rows
-    ``held``, which they have not seen, there are candidates as well: what the evidence would say of each, had it not
-    seen the row either.
+    The trees may have seen the rows: which labels they propose in error is all that is taken from them.
     """
     centroids = fit_centroids(X, Y, "cosine", 0.0, None)
     counts = np.bincount(Y.indices, minlength=Y.shape[1])
@@ -89,37 +80,9 @@ def fit_evidence(
         candidates = blind.candidates(X[block], *found, n_jobs, own)
         starts.append(candidates.starts[1:] + starts[-1][-1])
         labels.append(candidates.labels)
-    linear, left_out = fit_linear(
-        rows, Y, np.concatenate(starts), np.concatenate([np.empty(0, np.int32), *labels]), held, seed, n_jobs
+    return replace(
+        blind, linear=fit_linear(rows, Y, np.concatenate(starts), np.concatenate(labels), seed, n_jobs)
     )
-    evidence = replace(blind, linear=linear)
-    if not len(held):
-        return evidence, None
-    judged = evidence.candidates(X[held], *trees.candidates(X[held], PLACES, None, n_jobs), n_jobs, held)
-    return evidence, without_own(judged, evidence, Y[held], held, left_out)
-
-
-def without_own(
-    candidates: Candidates, evidence: Evidence, Y: sp.csr_matrix, held: Array, left_out: LeftOut
-) -> Candidates:
-    """Candidates of rows as if the evidence had not seen them; neighbours have left each out already.
-
-    A centroid C of n unit rows, one of which is x, has n C − x without it, up to a factor.
-    """
-    table = candidates.table.copy()
-    own = true_candidates(candidates.starts, candidates.labels, Y)
-    count = evidence.label_counts[candidates.labels]
-    norm = evidence.centroids.squared_norms[candidates.labels].astype(np.float64)
-    product = table[:, COSINE] * np.sqrt(norm)
-    rest = np.maximum(count * count * norm - 2 * count * product + 1, 0)
-    alone = np.divide(
-        count * product - 1, np.sqrt(rest), out=np.zeros(len(rest)), where=(count > 1) & (rest > 1e-9)
-    )
-    table[:, COSINE] = np.where(own, np.clip(alone, -1, 1), table[:, COSINE])
-    row = np.repeat(held, np.diff(candidates.starts))
-    table[:, MARGIN] = left_out.of(row, candidates.labels)
-    table[:, LOG_ROWS] = np.log1p(count - own)
-    return replace(candidates, table=table)
 
 
 @dataclass(frozen=True)
@@ -131,8 +94,6 @@ class Judges:
     X, Y
     trees : Model
     seed, n_jobs : int
-    candidates : Candidates or None
-        What evidence that has not seen the rows says of them; None is to be asked for.
     """
 
     X: Features
@@ -140,12 +101,10 @@ class Judges:
     trees: AnyModel
     seed: int
     n_jobs: int
-    candidates: Candidates | None = None
 
     def rows(self, some: Array) -> Judges:
-        """Some of them; ``some`` tells of each whether it is one."""
-        candidates = None if self.candidates is None else self.candidates.rows(some)
-        return replace(self, X=self.X[some], Y=self.Y[some], candidates=candidates)
+        """Some of them."""
+        return replace(self, X=self.X[some], Y=self.Y[some])
 
     def weighed(self, stage: Unweighed, weight: float | None) -> Rerank:
         """The stage with what is best on these rows; ``weight`` fixes the trees' share."""
@@ -160,7 +119,7 @@ class Judges:
             return stage.with_weight(weight)
         if self.X.shape[0] == 0:
             return replace(stage, mix="linear", shares=equal_shares(weight))
-        candidates = self._candidates(stage)
+        candidates = self._candidates(stage.evidence)
         truth = true_candidates(candidates.starts, candidates.labels, self.Y)
         if stage.mix == "boosted" and truth.any() and not truth.all():
             return replace(stage, booster=fit_booster(candidates, truth, self.seed, self.n_jobs))
@@ -169,10 +128,6 @@ class Judges:
 
     def worth(self, stage: Rerank | None) -> float:
         """P@1 + P@3 + P@5 on these rows."""
-        if isinstance(stage, LearnedRerank):
-            found = self._candidates(stage)
-            scores = stage.weigh(found, self.n_jobs)
-            return _worth(self.Y, topk_of(found.starts, found.labels, scores, 5)[0])
         model = replace(self.trees, rerank=stage)
         return _worth(self.Y, model.topk(self.X, 5, None, self.n_jobs)[0])
 
@@ -190,11 +145,9 @@ class Judges:
         best = int(np.argmax(found))
         return None if best == 0 else self.weighed(stages[best - 1], None)
 
-    def _candidates(self, stage: LearnedRerank) -> Candidates:
-        if self.candidates is not None:
-            return self.candidates
+    def _candidates(self, evidence: Evidence) -> Candidates:
         found = self.trees.candidates(self.X, PLACES, None, self.n_jobs)
-        return stage.evidence.candidates(self.X, *found, self.n_jobs)
+        return evidence.candidates(self.X, *found, self.n_jobs)
 
 
 def equal_shares(trees: float | None) -> Array:
@@ -222,31 +175,16 @@ def fit_stage(
     judges: Judges,
     weight: float | None,
     scale: float | None,
-    held: Array = NO_HELD,
 ) -> Rerank | None:
-    """A stage of that kind, or the best of all for "auto", of these rows and weighed on the judges.
-
-    These may be the rows ``held``, which the trees have not seen: the stage is of all rows then, too.
-    """
+    """A stage of that kind, or the best of all for "auto", of these rows and weighed on the judges."""
     evidence = None
     if kind == AUTO and judges.X.shape[0] < 2:
         kind = "cosine"
     if kind in (*LEARNED, AUTO):
-        evidence, candidates = fit_evidence(X, Y, judges.trees, held, judges.seed, judges.n_jobs)
-        judges = replace(judges, candidates=candidates)
-    seen = all_but(X.shape[0], held)
-    rows = (X[seen], Y[seen]) if len(held) and kind not in LEARNED else (X, Y)
-    kinds = KINDS if kind == AUTO else (kind,)
-    stages = [unweighed(one, *rows, scale, evidence, judges.n_jobs) for one in kinds]
-    stage = judges.best_of(stages) if kind == AUTO else judges.weighed(stages[0], weight)
-    if not len(held):
-        return stage
-    if isinstance(stage, CentroidRerank):
-        return fit_centroids(X, Y, stage.mix, stage.weight, scale)
-    if isinstance(stage, BayesRerank):
-        again = fit_telling(X, Y, judges.n_jobs, stage.most)
-        return replace(again.stage(stage.most, stage.power, stage.weight), sureness=stage.sureness)
-    return stage
+        evidence = fit_evidence(X, Y, judges.trees, judges.seed, judges.n_jobs)
+    if kind == AUTO:
+        return judges.best_of([unweighed(one, X, Y, scale, evidence, judges.n_jobs) for one in KINDS])
+    return judges.weighed(unweighed(kind, X, Y, scale, evidence, judges.n_jobs), weight)
 
 
 def refuse_fixed_weight(kind: str | None, weight: Any, name: str) -> None:
@@ -316,4 +254,12 @@ class Reranking:
         if self.kind is None:
             return None
         judges = Judges(*(self.judges or (self.X[self.held], self.Y[self.held])), trees, self.seed, n_jobs)
-        return fit_stage(self.kind, self.X, self.Y, judges, self.weight, self.scale, self.held)
+        stage = fit_stage(self.kind, *self.tree_rows(), judges, self.weight, self.scale)
+        if stage is None or not len(self.held):
+            return stage
+        if isinstance(stage, CentroidRerank):
+            return fit_centroids(self.X, self.Y, stage.mix, stage.weight, self.scale)
+        if isinstance(stage, BayesRerank):
+            again = fit_telling(self.X, self.Y, n_jobs, stage.most)
+            return replace(again.stage(stage.most, stage.power, stage.weight), sureness=stage.sureness)
+        return replace(stage, evidence=fit_evidence(self.X, self.Y, trees, self.seed, n_jobs))

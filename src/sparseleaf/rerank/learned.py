@@ -70,13 +70,6 @@ class Candidates:
     labels: Array
     table: Array
 
-    def rows(self, some: Array) -> Candidates:
-        """Those of some rows; ``some`` tells of each whether it is one."""
-        sizes = np.diff(self.starts)
-        kept = np.repeat(some, sizes)
-        starts = np.concatenate(([0], np.cumsum(sizes[some], dtype=np.int64)))
-        return Candidates(starts, self.labels[kept], self.table[kept])
-
     def opinions(self) -> Array:
         """The four opinions of every candidate: (n_candidates, 4)."""
         columns = dict(zip(COLUMNS, self.table.T, strict=True))

@@ -32,9 +32,6 @@ PRUNE = 0.1
 MOST_WEIGHTS = 1000
 """Weights that a label keeps, the largest."""
 
-AGAIN = 2
-"""Passes without the rows held out, on from the weights with them."""
-
 NO_ROWS = -1.0
 """Bias of a label that no row has: as sure as a margin is that a row has it not."""
 
@@ -68,70 +65,29 @@ class LinearModels:
         return out + self.bias[labels]
 
 
-@dataclass(frozen=True)
-class LeftOut:
-    """Margins of rows by models that have not seen them.
-
-    Attributes
-    ----------
-    keys : int64 array, rising
-        row · n_labels + label.
-    margins : float32 array
-    n_labels : int
-    """
-
-    keys: Array
-    margins: Array
-    n_labels: int
-
-    def of(self, rows: Array, labels: Array) -> Array:
-        """Margins of candidates; a label that no other row has is refused."""
-        keys = rows.astype(np.int64) * self.n_labels + labels
-        at = np.minimum(np.searchsorted(self.keys, keys), max(0, len(self.keys) - 1))
-        known = self.keys[at] == keys if len(self.keys) else np.zeros(len(keys), bool)
-        found = np.full(len(keys), NO_ROWS, np.float32)
-        found[known] = self.margins[at[known]]
-        return found
-
-
 def fit_linear(
-    rows: sp.csr_matrix, Y: sp.csr_matrix, starts: Array, labels: Array, held: Array, seed: int, n_jobs: int
-) -> tuple[LinearModels, LeftOut]:
-    """Train on unit rows whose candidates are ``labels[starts[i]:starts[i + 1]]``.
-
-    The models are of all rows; what is left out are margins of the rows ``held``, by models without them.
-    """
-    counts = np.bincount(Y.indices, minlength=Y.shape[1])
-    positive = counts > 0
+    rows: sp.csr_matrix, Y: sp.csr_matrix, starts: Array, labels: Array, seed: int, n_jobs: int
+) -> LinearModels:
+    """Train on unit rows whose candidates are ``labels[starts[i]:starts[i + 1]]``."""
+    positive = np.diff(sp.csc_matrix(Y).indptr) > 0
     proposed = sp.csr_matrix((np.full(len(labels), -1, np.int8), labels, starts), shape=Y.shape)
     # candidates in error are -1, labels that were found 1, labels that were missed 2
     examples = sp.csc_matrix(proposed + 2 * sp.csr_matrix(Y, dtype=np.int8))
     sizes = np.where(positive, np.diff(examples.indptr), 0)  # a label without rows needs no model
     kept = np.repeat(positive, np.diff(examples.indptr))
-    row, is_held = examples.indices[kept].astype(np.int32), np.zeros(rows.shape[0], np.uint8)
-    is_held[held] = 1
-    indptr, features, weights, bias, margins = _kernels.fit_linear(
+    indptr, features, weights, bias = _kernels.fit_linear(
         *csr_parts(rows),
         rows.shape[1],
         np.concatenate(([0], np.cumsum(sizes, dtype=np.int64))),
-        row,
+        examples.indices[kept].astype(np.int32),
         np.where(examples.data[kept] > 0, 1, -1).astype(np.int8),
         COST,
         EPOCHS,
         TOLERANCE,
         PRUNE,
         MOST_WEIGHTS,
-        is_held if len(held) else np.empty(0, np.uint8),
-        AGAIN,
         seed,
         n_jobs,
     )
     matrix = sp.csr_matrix((weights, features, indptr), shape=(Y.shape[1], rows.shape[1]))
-    models = LinearModels(matrix, np.where(positive, bias, np.float32(NO_ROWS)).astype(np.float32))
-    judged = np.flatnonzero(is_held[row])
-    label = np.repeat(np.arange(Y.shape[1]), sizes)[judged]
-    others = counts - np.bincount(Y[held].indices, minlength=Y.shape[1])
-    margins = np.where(others[label] > 0, margins, np.float32(NO_ROWS))
-    keys = row[judged].astype(np.int64) * Y.shape[1] + label
-    order = np.argsort(keys)
-    return models, LeftOut(keys[order], margins[order], Y.shape[1])
+    return LinearModels(matrix, np.where(positive, bias, np.float32(NO_ROWS)).astype(np.float32))

@@ -24,8 +24,6 @@ def solve(parts, d, starts, examples, sides, **given):
         "tolerance": 1e-6,
         "prune": 0.0,
         "most": 1000,
-        "held": np.empty(0, np.uint8),
-        "again": 0,
         "seed": 3,
         "n_threads": 1,
     }
@@ -41,7 +39,7 @@ def test_linear_models_minimise_the_objective(seed, cost):
     lists = [np.sort(rng.choice(12, size, replace=False)) for size in (12, 5, 0, 1)]
     sides = [rng.choice([-1, 1], len(rows)) for rows in lists]
     starts = np.cumsum([0, *map(len, lists)])
-    indptr, features, weights, bias, _ = solve(
+    indptr, features, weights, bias = solve(
         parts, 5, starts, np.concatenate(lists), np.concatenate(sides), cost=cost
     )
     dense = sp.csr_matrix((weights, features, indptr), shape=(4, 5)).toarray()
@@ -56,7 +54,7 @@ def test_linear_models_minimise_the_objective(seed, cost):
 def test_a_linear_model_by_hand():
     # one row x = 1 with y = 1 and a bias: the dual α minimises α²·(2 + 1/(2C))/2 − α, so α = 1/2.5 for C = 1
     parts = csr_parts(sp.csr_matrix(np.ones((1, 1), np.float32)))
-    _, _, weights, bias, _ = solve(parts, 1, [0, 1], [0], [1])
+    _, _, weights, bias = solve(parts, 1, [0, 1], [0], [1])
     assert weights.tolist() == pytest.approx([0.4])
     assert bias.tolist() == pytest.approx([0.4])
 
@@ -71,27 +69,6 @@ def test_small_weights_are_dropped_and_the_largest_kept():
     assert cut[1].tolist() == full[1][np.abs(full[2]) >= 0.3].tolist()
     assert sorted(np.abs(few[2])) == pytest.approx(sorted(np.abs(full[2]))[-4:])
     assert (np.diff(few[1]) > 0).all()
-
-
-def test_margins_of_rows_held_out_are_those_of_models_without_them():
-    X, parts = rows_of(60, 8, 4)
-    rng = np.random.default_rng(1)
-    lists = [np.sort(rng.choice(60, size, replace=False)) for size in (60, 30, 20)]
-    sides = [np.where(X[rows, label] > 0.3, 1, -1) for label, rows in enumerate(lists)]
-    starts = np.cumsum([0, *map(len, lists)])
-    held = (np.arange(60) % 5 == 0).astype(np.uint8)
-    whole = solve(parts, 8, starts, np.concatenate(lists), np.concatenate(sides))
-    found = solve(parts, 8, starts, np.concatenate(lists), np.concatenate(sides), held=held, again=2000)
-    assert all(np.array_equal(a, b) for a, b in zip(whole[:4], found[:4], strict=True))
-    assert len(whole[4]) == 0
-    wanted = []
-    for rows, side in zip(lists, sides, strict=True):
-        out = held[rows] > 0
-        w, b = naive.fit_linear(X[rows[~out]], side[~out], 1.0)
-        wanted += (X[rows[out]] @ w + b).tolist()
-    assert found[4] == pytest.approx(wanted, abs=0.05)
-    with pytest.raises(ValueError, match="held: one a row"):
-        solve(parts, 8, [0, 1], [0], [1], held=held[1:])
 
 
 def test_linear_models_do_not_depend_on_threads():

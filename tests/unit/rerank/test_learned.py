@@ -12,7 +12,7 @@ from sparseleaf import LdSMClassifier, SparseGBDTClassifier
 from sparseleaf.metrics import precision_at_k
 from sparseleaf.rerank import learned as module
 from sparseleaf.rerank import neighbours as index_module
-from sparseleaf.rerank.fit import NO_HELD, Judges, equal_shares, fit_evidence
+from sparseleaf.rerank.fit import Judges, equal_shares, fit_evidence
 from sparseleaf.rerank.learned import COLUMNS, OPINIONS, LearnedRerank, topk_of
 from sparseleaf.rerank.neighbours import NEIGHBOURS, fit_neighbours
 from sparseleaf.rerank.weighing import choose_shares, true_candidates
@@ -37,7 +37,7 @@ def trees():
 
 @pytest.fixture(scope="module")
 def evidence(trees):
-    return fit_evidence(X[:600], Y[:600], trees, NO_HELD, 0, 2)[0]
+    return fit_evidence(X[:600], Y[:600], trees, 0, 2)
 
 
 def unit(rows, weights):
@@ -74,47 +74,6 @@ def test_linear_models_are_of_candidates_alone(evidence):
     assert (np.diff(evidence.linear.weights.indptr)[lonely] == 0).all()
     assert (np.diff(evidence.linear.weights.indptr)[~lonely] > 0).all()
     assert np.abs(evidence.linear.weights.data).min() >= 0.1
-
-
-def test_rows_held_out_are_judged_as_if_they_had_not_been_seen(trees):
-    held = np.arange(0, 600, 12)
-    evidence, judged = fit_evidence(X[:600], Y[:600], trees, held, 0, 2)
-    whole, none = fit_evidence(X[:600], Y[:600], trees, NO_HELD, 0, 1)
-    assert none is None
-    assert (evidence.linear.weights != whole.linear.weights).nnz == 0  # the models are of all rows
-    columns = dict(zip(COLUMNS, judged.table.T, strict=True))
-    own = true_candidates(judged.starts, judged.labels, Y[held])
-    row = np.repeat(held, np.diff(judged.starts))
-    cosines, margins, counts = columns["cosine"], columns["margin"], np.expm1(columns["log rows"])
-    found = {}
-    for one in held[:8].tolist():  # by evidence that has never seen the row
-        seen = np.setdiff1d(np.arange(600), [one])
-        other, _ = fit_evidence(X[seen], Y[seen], trees, NO_HELD, 0, 1)
-        labels, scores = trees.candidates(X[one], module.PLACES, None, 1)
-        wanted = other.candidates(X[one], labels, scores, 1)
-        mine = np.flatnonzero(row == one)
-        # features are a little rarer without the row, so that the farthest neighbours may differ
-        both, at, there = np.intersect1d(judged.labels[mine], wanted.labels, return_indices=True)
-        assert len(both) > 0.8 * max(len(mine), len(wanted.labels))
-        mine, table = mine[at], dict(zip(COLUMNS, wanted.table[there].T, strict=True))
-        assert cosines[mine] == pytest.approx(table["cosine"], abs=0.02)
-        assert counts[mine] == pytest.approx(np.expm1(table["log rows"]), abs=1e-3)
-        assert columns["relative votes"][mine] == pytest.approx(table["relative votes"], abs=0.05)
-        found[one] = np.abs(margins[mine] - table["margin"]).mean()
-    assert np.mean(list(found.values())) < 0.15  # eight passes do not settle it further
-    # models that have seen a row are surer of it
-    seen_by = evidence.linear.weights[judged.labels].multiply(evidence.unit_rows(X[row])).sum(axis=1)
-    surer = np.asarray(seen_by).ravel() + evidence.linear.bias[judged.labels]
-    assert surer[own].mean() > margins[own].mean() + 0.1
-
-
-def test_a_label_of_rows_held_out_alone_is_refused(trees):
-    alone = np.flatnonzero(np.asarray(Y[:600].sum(axis=0)).ravel() > 0)[0]
-    held = np.flatnonzero(Y[:600, alone].toarray().ravel())
-    _, judged = fit_evidence(X[:600], Y[:600], trees, held, 0, 1)
-    mine = judged.labels == alone
-    assert mine.any()
-    assert (judged.table[mine, COLUMNS.index("margin")] == -1).all()
 
 
 def test_the_compiled_ranking_is_that_of_the_table(trees, evidence):
