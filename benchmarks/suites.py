@@ -212,12 +212,12 @@ SUITES = {
     suite.name: suite
     for suite in (
         labels("delicious", "Delicious", "983 tags, 19 a row; 500 binary features, 12,920 rows.", 120),
-        labels("bibtex", "Bibtex", "159 tags, 2.4 a row; 1,836 binary features, 4,880 rows.", 40),
+        labels("bibtex", "Bibtex", "159 tags, 2.4 a row; 1,836 binary features, 4,880 rows.", 90),
         labels(
             "tibkat-gnd",
             "tibkat-gnd",
             "41,218 subject headings, 2.9 a row, most of them rare; 88,279 tf-idf features, 90,452 rows.",
-            140,
+            300,
         ),
         Suite(
             "mnist",
