@@ -182,7 +182,7 @@ SWEEP_OWN: dict[str, dict[str, Any]] = {
     "random-forest": {"n_estimators": 10},
 }
 ROWS, FEATURES, OUTPUTS = 20_000, 2_000, 1_000
-SWEEP_SECONDS = 30
+SWEEP_SECONDS = 18
 
 
 def sweep(axis: str, title: str, cases: dict[int, tuple[int, int, int]], **changes: Any) -> Suite:
@@ -212,12 +212,12 @@ SUITES = {
     suite.name: suite
     for suite in (
         labels("delicious", "Delicious", "983 tags, 19 a row; 500 binary features, 12,920 rows.", 120),
-        labels("bibtex", "Bibtex", "159 tags, 2.4 a row; 1,836 binary features, 4,880 rows.", 60),
+        labels("bibtex", "Bibtex", "159 tags, 2.4 a row; 1,836 binary features, 4,880 rows.", 40),
         labels(
             "tibkat-gnd",
             "tibkat-gnd",
             "41,218 subject headings, 2.9 a row, most of them rare; 88,279 tf-idf features, 90,452 rows.",
-            160,
+            140,
         ),
         Suite(
             "mnist",
@@ -227,7 +227,7 @@ SUITES = {
             {"mnist": sets.mnist},
             (*DENSE_SYSTEMS, "centroids"),
             gbdt_mo_paper.MNIST | {"n_trees": 100},
-            90,
+            70,
             {"neighbours": {"scale": False}},
             needs="mnist",
         ),
@@ -239,7 +239,7 @@ SUITES = {
             {"yeast": sets.yeast},
             (*DENSE_SYSTEMS, "centroids"),
             _small(4, 16, 32),
-            60,
+            40,
             needs="yeast",
             threads=1,
         ),
@@ -251,7 +251,7 @@ SUITES = {
             {"inpainting": sets.inpainting},
             DENSE_SYSTEMS,
             gbdt_mo_paper.sized(6, 0.1, **gbdt_mo_paper.INPAINTING) | {"n_trees": 100},
-            90,
+            60,
             {"neighbours": {"scale": False, "n_neighbors": 10}},
             needs="mnist",
         ),
@@ -263,7 +263,7 @@ SUITES = {
             {"student-por": sets.student_por},
             DENSE_SYSTEMS,
             _small(4, 4, 8),
-            60,
+            40,
             needs="student-por",
             threads=1,
         ),
@@ -276,7 +276,7 @@ SUITES = {
             {name: sets.multitarget(name) for name in sets.OUTPUTS},
             DENSE_SYSTEMS,
             _small(4, 5, 64),
-            40,
+            25,
             needs="multitarget",
             threads=1,
         ),
@@ -289,7 +289,7 @@ SUITES = {
             ("lambdamart", "gbrank", "smoothdcg", "lightgbm", "xgboost", "catboost"),
             {key: value for key, value in ranking.OURS.items() if key != "n_jobs"}
             | {"max_bins": 255, "max_depth": None},
-            60,
+            40,
             {"gbrank": {"loss": "gbrank", "learning_rate": 0.3}, "smoothdcg": {"loss": "smoothdcg"}},
             needs="lambdarank",
         ),

@@ -65,7 +65,7 @@ def test_generated_pages_are_up_to_date(maker):
     spec.loader.exec_module(module)
     assert module.PAGE.read_text() == module.page(), f"run python docs/{maker}.py"
     if maker == "make_results":
-        for name in ("MO_PAGE", "DISTRIBUTED_PAGE"):
+        for name in ("MO_PAGE", "DISTRIBUTED_PAGE", "FOREST_PAGE", "RERANKING_PAGE"):
             made = getattr(module, name.lower())()
             assert getattr(module, name).read_text() == made, "run python docs/make_results.py"
 

@@ -19,15 +19,7 @@ WRITTEN = sorted(
 )
 
 
-TYPED = {"docs/forest.md", "docs/reranking.md"}
-"""Pages whose figures are still typed by hand; to be made by docs/make_results.py."""
-
-
-def _page(name):
-    return pytest.param(name, marks=pytest.mark.xfail(reason="typed by hand") if name in TYPED else ())
-
-
-@pytest.mark.parametrize("name", [_page(name) for name in WRITTEN if name not in MADE_WHOLE])
+@pytest.mark.parametrize("name", [name for name in WRITTEN if name not in MADE_WHOLE])
 def test_figures_are_made_or_have_a_source(name):
     listed = QUOTED.get(name, {})
     unknown = [found for found in quoted_figures((ROOT / name).read_text()) if not listed.get(found)]
