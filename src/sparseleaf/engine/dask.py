@@ -37,7 +37,7 @@ PATIENCE = 60
 """Seconds to wait for a worker where all are gone."""
 
 MOST_LOSSES = 10
-"""Times that shards are made anew without a tree in between; a worker that dies of the same thing every time will again."""
+"""Times that shards are made anew without a tree in between: what kills a worker every time will do so again."""
 
 LARGE = 1 << 20
 """Bytes of arguments that are sent apart from a task."""
