@@ -223,6 +223,8 @@ class OpinionRanker {
                 "feature_weights: one a feature, or none");
         require(shares.size() == kOpinions, "shares: four");
         require(n_neighbours >= 0 && row_features >= 0, "n_neighbours, row_features: not negative");
+        for (size_t f = 0; f < feature_weights.size(); ++f)
+            require(std::isfinite(feature_weights.data()[f]), "feature_weights must be finite");
         for (size_t e = 0; e < lists.size(); ++e)
             require(lists.data()[e] >= 0 && lists.data()[e] < n_labels, "lists: no such label");
     }

@@ -11,8 +11,6 @@
 // A feature that cannot part a node's rows into two sides of min_samples cannot part those of its children
 // either, and is left out there, unless its bins have no order.
 #include <deque>
-#include <limits>
-#include <queue>
 
 #include "histogram.hpp"
 #include "split.hpp"
@@ -20,7 +18,6 @@
 namespace sparseleaf {
 namespace {
 
-constexpr int64_t kCacheBytes = 512 * 1024;  // of a core's second-level cache
 constexpr int64_t kWorthATask =
     8192;  // bins looked at or numbers added: less is done before a thread is awake
 
@@ -387,6 +384,7 @@ nb::tuple grow_tree(In2<uint8_t> bins, In2<int16_t> residuals, int64_t count_col
     require(counts.shape(0) == hist.shape(0) && static_cast<int64_t>(counts.shape(1)) == n_bins,
             "counts: (slots, bins) of hist");
     require(count_column < m, "count_column: beyond the columns");
+    require(n_threads >= 1, "n_threads: at least 1");
     require_indptr(indptr, place.size());
     require(static_cast<int64_t>(indptr.size()) == n + 1, "indptr: one more than the rows");
     require(static_cast<int64_t>(common.size()) == n_features && first.size() == common.size() + 1,

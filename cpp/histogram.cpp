@@ -14,7 +14,6 @@
 namespace sparseleaf {
 namespace {
 
-constexpr int64_t kCacheBytes = 512 * 1024;  // of a core's second-level cache
 constexpr int64_t kLine = 64;
 constexpr int64_t kMaxColumns = 1 << 20;
 

@@ -5,6 +5,8 @@
 
 namespace sparseleaf {
 
+constexpr int64_t kCacheBytes = 512 * 1024;  // of a core's second-level cache
+
 // Adds rows to the bins of features[f_begin:f_end]; offsets[f] is the first bin of features[f]. counts: null
 // where a column of the residuals counts.
 using AddRows = void (*)(const uint8_t* bins, int64_t n_features, const int16_t* residuals, int64_t columns,

@@ -1,8 +1,7 @@
-// Nearest training rows by inner product, through an inverted index; and what their labels say of candidates.
+// Nearest training rows by inner product, through an inverted index.
 //
 // In: postings (for every feature the rows that have it), sparse rows to look up. Out: the k rows of largest
-// inner product, largest first, ties to the lower row. Votes: for every candidate label of a row, sums over
-// its neighbours that have the label.
+// inner product, largest first, ties to the lower row.
 #include "postings.hpp"
 
 namespace sparseleaf {
@@ -10,6 +9,7 @@ namespace sparseleaf {
 SPARSELEAF_WIDE
 void PostingIndex::largest(const std::vector<float>& sum, int64_t k, std::vector<Scored>& list) {
     list.clear();
+    if (k == 0) return;
     float floor = 0.0f;
     const auto room = static_cast<size_t>(4 * k + 64);
     // most rows are far off: a block whose closest is not near enough is passed by at once

@@ -153,7 +153,7 @@ class Walker {
 };
 
 // Which features the routers in 8 bits have, as bits, and how many come before every word of 64; only of
-// those that have at least two features for each word, so that maps are no larger than what they are of.
+// those that have at least two features for each word, so that maps are hardly larger than what they are of.
 class FeatureMaps {
   public:
     struct Word {
@@ -267,6 +267,11 @@ class RowWalker {
     void walk(int64_t row, int64_t n_trees, int32_t* leaves) {
         const int64_t begin = rows_.indptr[row], end = rows_.indptr[row + 1];
         const float scale = trees_.view.row_scale(rows_.indices, rows_.data, begin, end);
+        // the table is the thread's, the walker is not: it must be clean even if memory runs out
+        struct Clean {
+            SpreadRow& x;
+            ~Clean() { x.clear(); }
+        } clean{x_};
         entries_.clear();
         for (int64_t e = begin; e < end; ++e) {
             const int32_t feature = rows_.indices[e];
@@ -275,7 +280,6 @@ class RowWalker {
         }
         for (int64_t tree = 0; tree < n_trees; tree += kGroup)
             walk_group(tree, std::min(n_trees, tree + kGroup), leaves);
-        x_.clear();
     }
 
   private:
@@ -485,7 +489,8 @@ class RoutedPredictor {
                 "feature_weights, unit_rows: of routers in 8 bits only");
         require_indptr(leaf_indptr_, leaf_labels_.size());
         require(leaf_labels_.size() == leaf_values_.size(), "leaf_labels, leaf_values: same size");
-        require(n_features_ >= 0 && n_labels_ >= 0 && n_labels_ <= 0x7fffffff, "sizes must not be negative");
+        require(n_features_ >= 0 && n_features_ <= int64_t{1} << 31 && n_labels_ >= 0 && n_labels_ <= 0x7fffffff,
+                "sizes must not be negative, nor pass 31 bits");
         require(!std::isnan(threshold_), "threshold must be a number");
         nb::gil_scoped_release release;
         for (int64_t node = 0; node < n_inner; ++node)

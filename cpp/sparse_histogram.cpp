@@ -147,6 +147,10 @@ void add_up(const int16_t* residuals, int64_t columns, const int32_t* rows, int6
 std::vector<int32_t> bins_at_places(const int32_t* first, const int32_t* common, int64_t n_features,
                                     const int32_t* features, int64_t n_active, const int32_t* offsets) {
     require(first[0] == 0 && std::is_sorted(first, first + n_features + 1), "first: must rise from 0");
+    for (int64_t a = 0; a < n_active; ++a) {
+        require(a == 0 || features[a - 1] < features[a], "features: must rise");
+        require(common[features[a]] < offsets[a + 1] - offsets[a], "common: no such bin");
+    }
     if (n_active == n_features) return {};
     std::vector<int32_t> bin_at(static_cast<size_t>(first[n_features]));
     int32_t forgotten = 0;

@@ -10,7 +10,6 @@
 #include "split.hpp"
 
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 namespace sparseleaf {
@@ -451,9 +450,11 @@ ActiveFeatures::ActiveFeatures(const In1<int32_t>& offsets, const In1<uint8_t>& 
     require(static_cast<int64_t>(offsets.size()) == n + 1 && offsets.data()[0] == 0 &&
                 offsets.data()[n] == n_bins && std::is_sorted(offsets.data(), offsets.data() + n + 1),
             "offsets: one more than features, rising from 0 to the bins of hist");
-    for (int64_t f = 0; f < n; ++f)
-        require(!this->categorical[f] || this->offsets[f + 1] - this->offsets[f] <= 8 * kSetBytes,
-                "categorical: too many bins");
+    for (int64_t f = 0; f < n; ++f) {
+        const int64_t size = this->offsets[f + 1] - this->offsets[f];
+        require(size >= 1 + (this->has_missing[f] != 0), "offsets: a feature without bins");
+        require(!this->categorical[f] || size <= 8 * kSetBytes, "categorical: too many bins");
+    }
 }
 
 double worth_whole(const Scoring& scoring, const Constraint& limits, const int32_t* total, int64_t n,
@@ -568,6 +569,7 @@ void find_splits(nb::ndarray<const int32_t, nb::ndim<3>, nb::c_contig, nb::devic
     for (int64_t k = 0; k < n_nodes; ++k)
         require(slots.data()[k] >= 0 && slots.data()[k] < static_cast<int64_t>(hist.shape(0)),
                 "slots: beyond hist");
+    require(n_threads >= 1, "n_threads: at least 1");
     nb::gil_scoped_release release;
 
     const int64_t parts =

@@ -42,7 +42,8 @@ void select_telling(In1<int64_t> indptr, In1<int32_t> features, In1<float> count
                 const int32_t feature = features.data()[e];
                 const double count = counts.data()[e];
                 const double chance = label_rows.data()[label] * feature_shares.data()[feature];
-                if (count > chance)
+                // what is above chance by rounding alone tells nothing, and would weigh nothing
+                if (count > chance * (1.0 + 1e-9))
                     list.push_back({count * std::log(count / chance) - (count - chance), feature,
                                     static_cast<float>(count)});
             }
@@ -91,7 +92,7 @@ class TellingIndex {
         require(static_cast<int64_t>(labels.shape(0)) == n && labels.shape(0) == scores.shape(0) &&
                     labels.shape(1) == scores.shape(1),
                 "labels, scores: (rows, places)");
-        require(most >= 0, "most: not negative");
+        require(most >= 0 && n_threads >= 1, "most: not negative; n_threads: at least 1");
         for (size_t e = 0; e < indices.size(); ++e)
             require(indices.data()[e] >= 0 && indices.data()[e] < n_features,
                     "indices: a feature that the model does not have");

@@ -63,7 +63,7 @@ def telling(X, Y, most):
         for f in range(X.shape[1]):
             c, q = mine[:, f].sum(), X[:, f].mean()
             e = len(mine) * q
-            if c > e:
+            if c > e * (1 + 1e-9):
                 p = (c + 2 * q) / (len(mine) + 2)
                 absent = np.log((1 - p) / (1 - q))
                 worth.append((-(c * np.log(c / e) - (c - e)), f, np.log(p / q) - absent, absent))

@@ -337,7 +337,8 @@ class HistogramSearch:
             or self._n_slots < self._max_nodes
         ):
             return None
-        found = shards.gather("grow_tree", n_rows if max_leaves is None else max_leaves - 1, best_first)[0]
+        most = n_rows if max_leaves is None else min(max_leaves - 1, n_rows)
+        found = shards.gather("grow_tree", most, best_first)[0]
         feature, bin_, gain, missing_left, child, count, sets = found
         inner = np.flatnonzero(feature >= 0)
         unseen = inner[rules.has_missing[feature[inner]] == 0]

@@ -112,6 +112,11 @@ class NewtonLeaves:
             values = -gradients / safe
         if tree.leaf_bounds is not None:
             values = values.clip(tree.leaf_bounds.low, tree.leaf_bounds.high)
+        if self.min_gain <= 0 and (self.leaf_outputs is None or self.leaf_outputs >= d):
+            outputs = np.tile(np.arange(d, dtype=np.uint32), n_leaves)
+            return LeafVectors(
+                np.arange(0, n_leaves * d + 1, d), outputs, (self.rate * values).astype(np.float32).ravel()
+            )
         kept = np.ones((n_leaves, d), bool)
         if self.min_gain > 0:
             kept = gradients**2 / safe >= self.min_gain

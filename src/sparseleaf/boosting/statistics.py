@@ -116,8 +116,7 @@ class DenseGradients:
         """See :class:`Statistics`."""
         if not self._alone or tree % self._n_outputs == 0:
             found = shards.gather("gradients", tree // self._n_outputs if self._alone else tree)
-            self._largest_g = np.max([g for g, _ in found], axis=0)
-            self._largest_h = np.max([h for _, h in found], axis=0)
+            self._largest_g, self._largest_h = (np.maximum.reduce(each) for each in zip(*found, strict=True))
             if not np.isfinite(self._largest_g).all() or not np.isfinite(self._largest_h).all():
                 raise ValueError(
                     "y, sample_weight: found numbers whose gradients pass float32; wanted smaller ones."

@@ -9,6 +9,7 @@ and the trees so far, and the tree that was growing is grown again: all draws ar
 from __future__ import annotations
 
 import asyncio
+import copy
 import itertools
 import threading
 import uuid
@@ -34,6 +35,9 @@ LOOK_AROUND = 1.0
 
 PATIENCE = 60
 """Seconds to wait for a worker where all are gone."""
+
+MOST_LOSSES = 10
+"""Times that shards are made anew without a tree in between: what kills a worker every time will do so again."""
 
 LARGE = 1 << 20
 """Bytes of arguments that are sent apart from a task."""
@@ -137,7 +141,8 @@ class _Held:
             self.n_trees += 1
 
     def _adopt(self, recipe: Recipe, session: str, addresses: list[str], all_rows: bool) -> None:
-        self.recipe = recipe
+        # what is sent apart from a task is one object for all shards of a worker, and a recipe has state
+        self.recipe = copy.deepcopy(recipe)
         self.shards = GroupShards(Peers(session, self.place, addresses), self.part, all_rows)
         self.shards.records = self.records
 
@@ -206,7 +211,7 @@ def _take(key: str, verb: str, args: Any, *pieces: Any) -> Any:
 
 def _drop(token: str) -> None:
     close_boxes(token)
-    for key in [key for key in _HELD if key.startswith(token)]:
+    for key in [key for key in list(_HELD) if key.startswith(token)]:
         del _HELD[key]
 
 
@@ -257,10 +262,19 @@ class DaskShards:
         self._done: list[tuple[Any, ...]] = []
         self._trees: list[tuple[FlatTree, LeafVectors]] = []
         self._adopted: Recipe | None = None
+        self._losses = 0
+        try:
+            self._begin()
+        except BaseException:
+            self.close()
+            raise
+
+    def _begin(self) -> None:
         try:
             self._wait([self._make(place) for place in range(self.n_shards)])
         except WorkerLostError as error:
-            self.recover(error)
+            if not self.recover(error):
+                raise
 
     # --- verbs
 
@@ -318,6 +332,7 @@ class DaskShards:
             self._let_go()
             raise
         self._trees.append(found)
+        self._losses = 0
         tree: tuple[FlatTree, LeafVectors] = found
         return tree
 
@@ -338,6 +353,9 @@ class DaskShards:
     def recover(self, error: Exception) -> bool:
         """See :class:`Shards`."""
         while isinstance(error, WorkerLostError):
+            self._losses += 1
+            if self._losses > MOST_LOSSES:
+                return False
             try:
                 self._make_anew()
                 return True
@@ -411,19 +429,27 @@ class DaskShards:
             place,
             self.n_shards,
             self._estimator,
-            self._source.pieces(place, self._addresses[place]),
+            self._sent(lambda: self._source.pieces(place, self._addresses[place])),
             self._source.join,
         )
 
     def _submit(self, place: int, work: Callable[..., Any], *args: Any) -> Any:
-        return self._client.submit(work, *args, workers=[self._addresses[place]], pure=False)
+        name = f"{self._token}-{uuid.uuid4().hex}"
+        return self._client.submit(work, *args, workers=[self._addresses[place]], key=name, pure=False)
+
+    def _sent(self, send: Callable[[], Answer]) -> Answer:
+        """What is sent to workers apart from tasks; an error where one of them is gone."""
+        try:
+            return send()
+        except (KeyError, OSError) as error:  # a timeout is one
+            raise WorkerLostError(f"a worker is gone: {error!r}") from None
 
     def _steps(self, *last: tuple[Any, ...]) -> Any:
         """What is to be done: the calls so far, and then the last."""
         steps, self._pending = [*self._pending, *last], []
         if size_of(steps) < LARGE:
             return steps
-        return self._client.scatter([steps], hash=False, broadcast=True)[0]
+        return self._sent(lambda: self._client.scatter([steps], hash=False, broadcast=True)[0])
 
     def _flush(self) -> None:
         """Do what waits to be done."""
@@ -472,6 +498,8 @@ class DaskShards:
             try:
                 return future.result(timeout=patience)
             except TimeoutError:
+                if future.status == "error":
+                    raise  # the task's own
                 self._look_around()
                 patience *= 2
 
@@ -482,7 +510,10 @@ class DaskShards:
 
     def records(self) -> list[dict[str, Any]]:
         """For every tree, what the workers sent and how long they worked and waited."""
-        return join_records(self._wait(self._submit_all("tree_records", ())))
+        try:
+            return join_records(self._wait(self._submit_all("tree_records", ())))
+        except WorkerLostError:  # the model is there, and is worth more than its profile
+            return []
 
     def close(self) -> None:
         """Let the workers forget the shards."""
@@ -494,12 +525,11 @@ def _trees_of(key: str) -> int | None:
 
 
 async def _when_idle(token: str, dask_worker: Any) -> None:
-    """Wait for the tasks that a worker has begun, which cannot be stopped."""
-    while (
-        dask_worker.state.executing
-        or dask_worker.state.ready
-        or any(held.tasks for key, held in _HELD.items() if key.startswith(token))
-    ):
+    """Wait for the tasks of this training that a worker has begun, which cannot be stopped."""
+    state = dask_worker.state
+    while any(
+        str(task.key).startswith(token) for tasks in (state.executing, state.ready) for task in list(tasks)
+    ) or any(held.tasks for key, held in list(_HELD.items()) if key.startswith(token)):
         await asyncio.sleep(0.02)
 
 

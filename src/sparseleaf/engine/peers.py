@@ -35,7 +35,7 @@ class Box:
     def __init__(self) -> None:
         self._arrived: dict[tuple[int, int], Any] = {}
         self._changed = threading.Condition()
-        self._closed = False
+        self._closed: Exception | None = None
 
     def put(self, number: int, by: int, piece: Any) -> None:
         """A piece of the message of that number."""
@@ -46,15 +46,15 @@ class Box:
     def take(self, number: int, by: int) -> Any:
         """The piece, when it is there."""
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or (number, by) in self._arrived)
-            if self._closed:
-                raise WorkerLostError("another worker is gone")
+            self._changed.wait_for(lambda: self._closed is not None or (number, by) in self._arrived)
+            if self._closed is not None:
+                raise self._closed
             return self._arrived.pop((number, by))
 
-    def close(self) -> None:
+    def close(self, reason: Exception | None = None) -> None:
         """No more will come: let those who wait know."""
         with self._changed:
-            self._closed = True
+            self._closed = self._closed or reason or WorkerLostError("another worker is gone")
             self._changed.notify_all()
 
 
@@ -63,7 +63,7 @@ _BOXES: dict[str, Box] = {}
 
 def close_boxes(session: str) -> None:
     """Let those who wait in this worker for others of the session wait no more."""
-    for name in [name for name in _BOXES if name.startswith(session)]:
+    for name in [name for name in list(_BOXES) if name.startswith(session)]:
         _BOXES.pop(name).close()
 
 
@@ -152,7 +152,12 @@ class Peers(Group):
             send = getattr(self._worker.rpc(self._addresses[to]), OPERATION)
             await send(**words, piece=to_serialize(piece))
         except OSError as error:
-            raise WorkerLostError(f"{self._addresses[to]} does not answer: {error}") from None
+            lost = WorkerLostError(f"{self._addresses[to]} does not answer: {error}")
+            self._box.close(lost)  # else this worker may wait for one that waits for it
+            raise lost from None
+        except Exception as error:
+            self._box.close(error)
+            raise
 
 
 def _sum(arrays: list[Array]) -> Array:

@@ -203,16 +203,17 @@ class BayesRerank:
 def fit_telling(X: Features, Y: sp.csr_matrix, n_jobs: int, most: int = max(FEATURES)) -> TellingFeatures:
     """What tells the labels of these rows."""
     X = sp.csr_matrix(X, dtype=np.float32)
-    there = sp.csr_matrix(((X.data != 0).astype(np.float32), X.indices, X.indptr), shape=X.shape)
+    # rows are counted in float64: float32 ends at 2²⁴, from where on nothing depends on one row more
+    there = sp.csr_matrix(((X.data != 0).astype(np.float64), X.indices, X.indptr), shape=X.shape)
     n_rows, n_features = X.shape
-    by_label = sp.csr_matrix(Y.T, dtype=np.float32)
+    by_label = sp.csr_matrix(Y.T, dtype=np.float64)
     rows_of = np.diff(by_label.indptr).astype(np.float64)
     shares = np.bincount(X.indices, weights=there.data, minlength=n_features) / max(1, n_rows)
     features = np.empty((len(rows_of), most), np.int32)
     common = np.empty((len(rows_of), most), np.float32)
     for begin in range(0, len(rows_of), BLOCK_LABELS):
         block = slice(begin, begin + BLOCK_LABELS)
-        both = sp.csr_matrix(by_label[block] @ there)
+        both = sp.csr_matrix(by_label[block] @ there, dtype=np.float32)
         both.eliminate_zeros()
         _kernels.select_telling(
             *csr_parts(both), rows_of[block], shares, features[block], common[block], n_jobs
@@ -221,10 +222,12 @@ def fit_telling(X: Features, Y: sp.csr_matrix, n_jobs: int, most: int = max(FEAT
     q = np.where(held, shares[features], 0.5)
     p = np.where(held, (common + DRAWN * q) / (rows_of[:, None] + DRAWN), 0.5)
     absent = np.log1p(-p) - np.log1p(-q)
+    weights = (np.log(p / q) - absent).astype(np.float32)
+    features[weights <= 0] = -1  # too little to be told from nothing
     return TellingFeatures(
         features,
-        (np.log(p / q) - absent).astype(np.float32),
-        absent.astype(np.float32),
+        weights,
+        np.where(features >= 0, absent, 0).astype(np.float32),
         np.log((rows_of + 0.5) / (n_rows + 1)).astype(np.float32),
         n_features,
     )

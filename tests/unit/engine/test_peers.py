@@ -33,3 +33,11 @@ def test_who_waits_is_told_when_nothing_will_come():
     with pytest.raises(WorkerLostError):
         box.take(0, 1)
     timer.join()
+
+
+def test_the_first_reason_is_the_one_that_is_told():
+    box = Box()
+    box.close(OSError("no route"))
+    box.close()
+    with pytest.raises(OSError, match="no route"):
+        box.take(0, 1)

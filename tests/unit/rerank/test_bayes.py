@@ -106,6 +106,17 @@ def test_one_label_by_hand():
     assert logs == pytest.approx([np.log(1.01)])
 
 
+@pytest.mark.parametrize(("n", "label_rows"), [(103, 103), (206, 103), (100, 100), (45, 45)])
+def test_what_is_above_chance_by_rounding_alone_tells_nothing(n, label_rows):
+    # 103 · (1 / 103) is below 1: each feature has exactly as many of the label's rows as chance would have
+    rows = sp.csr_matrix(np.eye(n // (n // label_rows), dtype=np.float32).repeat(n // label_rows, axis=0))
+    having = sp.csr_matrix(np.c_[np.arange(n) % (n // label_rows) == 0].astype(np.float32))
+    found = fit_telling(rows, having, 1)
+    assert (found.features == -1).all()
+    assert (found.absent == 0).all()
+    assert found.stage(8, 1.5, 0.5).kernel is not None
+
+
 def test_it_finds_labels_that_the_trees_do_not_name(trees):
     plain = precision_at_k(Y[1000:], trees.topk(X[1000:], 1, None, 1)[0], 1)
     clf = LdSMClassifier(n_trees=2, max_nodes=40, rerank="bayes").fit(X[:1000], Y[:1000])
