@@ -489,8 +489,9 @@ class RoutedPredictor {
                 "feature_weights, unit_rows: of routers in 8 bits only");
         require_indptr(leaf_indptr_, leaf_labels_.size());
         require(leaf_labels_.size() == leaf_values_.size(), "leaf_labels, leaf_values: same size");
-        require(n_features_ >= 0 && n_features_ <= int64_t{1} << 31 && n_labels_ >= 0 && n_labels_ <= 0x7fffffff,
-                "sizes must not be negative, nor pass 31 bits");
+        require(
+            n_features_ >= 0 && n_features_ <= int64_t{1} << 31 && n_labels_ >= 0 && n_labels_ <= 0x7fffffff,
+            "sizes must not be negative, nor pass 31 bits");
         require(!std::isnan(threshold_), "threshold must be a number");
         nb::gil_scoped_release release;
         for (int64_t node = 0; node < n_inner; ++node)
