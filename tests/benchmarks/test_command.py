@@ -99,4 +99,4 @@ def test_listing_runs_nothing_and_draws_nothing(monkeypatch, capsys):
     monkeypatch.setattr(command.signal, "signal", lambda *_: None)
     assert command.main() == 0
     printed = capsys.readouterr().out
-    assert "yeast/yeast/multi-gbdt  60 s" in printed
+    assert f"yeast/yeast/multi-gbdt  {SUITES['yeast'].seconds:.0f} s" in printed

@@ -30,7 +30,7 @@ def test_old_files_predict_what_they_did(path):
     labels, scores = clf.predict_topk(X, 4)
     assert labels.tolist() == expected["labels"]
     wanted = np.array([[-np.inf if s is None else s for s in row] for row in expected["scores"]])
-    np.testing.assert_allclose(scores, wanted, rtol=1e-6)
+    np.testing.assert_allclose(scores, wanted, rtol=1e-6, atol=1e-7)
     predicted = clf.predict(X)
     assert (predicted if isinstance(predicted, list) else predicted.toarray().tolist()) == expected["predict"]
     assert clf.model_.n_trees == expected["n_trees"]

@@ -217,7 +217,7 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
 
         def write() -> None:
             nonlocal written
-            if not checkpoint.has_file or len(trees) == written:
+            if not checkpoint.has_file or len(trees) <= written:
                 return
             if checkpoint.keep("trees", pack_routed(trees, small=self.small_routers), {}):
                 written = len(trees)
