@@ -266,8 +266,8 @@ def forest() -> str:
     heads += ["predict, ms a row", "one row, ms", "model, MB", "peak, GB"]
     return f"""## The sketch forest beside label trees
 
-Two threads; omikuji (Parabel) and napkinXC (PLT) from PyPI, with their defaults, in the same run. Settings of the forest
-were chosen on rows held out of training: [the sketch forest](forest.md).
+Two threads; omikuji (Parabel) and napkinXC (PLT) from PyPI, with their defaults: on Bibtex and the made set in the same run, on the
+others in one before it, on the same machine. Settings of the forest were chosen on rows held out of training: [the sketch forest](forest.md).
 
 {table(heads, rows)}
 

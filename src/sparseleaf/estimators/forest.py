@@ -87,7 +87,8 @@ class SketchForestClassifier(RoutedClassifier):
         Labels a leaf keeps, the most frequent; None keeps all.
     rerank : str or None, default="linear"
         Scores the forest's candidates anew: see :mod:`sparseleaf.rerank`. "linear" mixes in linear models of the labels
-        and votes of the nearest training rows, which carry a long tail; "cosine" is faster and smaller.
+        and votes of the nearest training rows, which carry a long tail; "cosine" is faster and smaller,
+        "bayes" trains in a pass over the rows.
     rerank_weight : float or "auto", default="auto"
         Share of the forest in the mix (β). "auto" is chosen on the validation set, or else on a tenth of the training
         rows, at most 4,000: routers then do not see these, leaves and centroids do.
