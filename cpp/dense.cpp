@@ -51,14 +51,17 @@ float dense_select(In2<float> g, In1<int32_t> outputs, In1<float> weights, Out2<
     });
 }
 
+// Rows of `in` are `width` numbers apart, those of `out` m.
 SPARSELEAF_WIDE
-void quantise_row(const float* in, const float* scale, int64_t count, int16_t* out, int32_t* sizes) {
-    for (int64_t c = 0; c < count; ++c) {
-        const float scaled = std::min(std::max(in[c] * scale[c], -32767.0f), 32767.0f);
-        const auto rounded = static_cast<int32_t>(std::nearbyint(scaled));
-        out[c] = static_cast<int16_t>(rounded);
-        sizes[c] += rounded < 0 ? -rounded : rounded;
-    }
+void quantise_rows(const float* in, int64_t width, const float* scale, int64_t count, int64_t n, int16_t* out,
+                   int64_t m, int32_t* sizes) {
+    for (int64_t i = 0; i < n; ++i)
+        for (int64_t c = 0; c < count; ++c) {
+            const float scaled = std::min(std::max(in[i * width + c] * scale[c], -32767.0f), 32767.0f);
+            const auto rounded = static_cast<int32_t>(std::nearbyint(scaled));
+            out[i * m + c] = static_cast<int16_t>(rounded);
+            sizes[c] += rounded < 0 ? -rounded : rounded;
+        }
 }
 
 // out[:, to + c] = round(values[:, from + c] · scale[c]) for every c: a power-of-two scale for each column.
@@ -78,9 +81,9 @@ void quantise_columns(In2<float> values, int64_t from, In1<float> scale, Out2<in
         auto& sums = partial[thread];
         if (sums.empty()) sums.assign(static_cast<size_t>(count), 0);
         std::vector<int32_t> sizes(static_cast<size_t>(count), 0);  // 256 · 32767 fits
-        for (int64_t i = chunk * kRowChunk; i < std::min(n, (chunk + 1) * kRowChunk); ++i)
-            quantise_row(values.data() + i * width + from, scale.data(), count, out.data() + i * m + to,
-                         sizes.data());
+        const int64_t first = chunk * kRowChunk;
+        quantise_rows(values.data() + first * width + from, width, scale.data(), count,
+                      std::min(n - first, kRowChunk), out.data() + first * m + to, m, sizes.data());
         for (int64_t c = 0; c < count; ++c) sums[c] += sizes[c];
     });
     std::fill(magnitude.data(), magnitude.data() + count, int64_t{0});
@@ -89,9 +92,13 @@ void quantise_columns(In2<float> values, int64_t from, In1<float> scale, Out2<in
 }
 
 SPARSELEAF_WIDE
-void add_fixed(const float* in, const double* scale, int64_t count, int64_t* sums) {
-    for (int64_t c = 0; c < count; ++c)
-        sums[c] += static_cast<int64_t>(std::nearbyint(static_cast<double>(in[c]) * scale[c]));
+void add_fixed(const float* values, const int32_t* rows, int64_t n, const double* scale, int64_t d,
+               int64_t* sums) {
+    for (int64_t i = 0; i < n; ++i) {
+        const float* row = values + static_cast<int64_t>(rows[i]) * d;
+        for (int64_t c = 0; c < d; ++c)
+            sums[c] += static_cast<int64_t>(std::nearbyint(static_cast<double>(row[c]) * scale[c]));
+    }
 }
 
 // Σ round(values · scale) over the rows of every node: int64, so that the order cannot matter.
@@ -119,9 +126,8 @@ void leaf_sums(In2<float> values, In1<double> scale, In1<int32_t> rows, In1<int6
     std::vector<int64_t> sums(parts.size() * static_cast<size_t>(d), 0);
     n_threads = worth_threads(static_cast<int64_t>(rows.size()) * d, n_threads);
     parallel_tasks(static_cast<int64_t>(parts.size()), n_threads, [&](int64_t p, int) {
-        int64_t* own = sums.data() + p * d;
-        for (int64_t i = parts[p].begin; i < parts[p].end; ++i)
-            add_fixed(values.data() + static_cast<int64_t>(rows.data()[i]) * d, scale.data(), d, own);
+        const auto [node, begin, end] = parts[p];
+        add_fixed(values.data(), rows.data() + begin, end - begin, scale.data(), d, sums.data() + p * d);
     });
     for (size_t p = 0; p < parts.size(); ++p)
         for (int64_t c = 0; c < d; ++c) out.data()[parts[p].node * d + c] += sums[p * d + c];

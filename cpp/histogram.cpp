@@ -126,10 +126,13 @@ void build_histograms(In2<uint8_t> bins, In2<int16_t> residuals, In1<int32_t> ro
             begin = end;
             bytes = 0;
         };
-        // large nodes are cut at least once for every thread, so that a lone root keeps all of them busy
+        // large nodes are cut so that a lone root keeps all threads busy, twice for every thread unless a
+        // part would then read less than a line of a row's bins: every part reads them from memory
         const bool large =
             n_threads > 1 && ends.data()[k] - starts.data()[k] >= 4096 && n_nodes < 4 * n_threads;
-        const int64_t most = large ? std::max<int64_t>(1, n_dense / (2 * n_threads)) : n_dense;
+        const auto share = [&](int64_t parts) { return (n_dense + parts - 1) / parts; };
+        const int64_t most =
+            large ? std::max(share(2 * n_threads), std::min(kLine, share(n_threads))) : n_dense;
         for (int64_t f = 0; f < n_dense; ++f) {
             bytes += (end_bin[f] - first_bin[f]) * columns * 4;
             if (f + 1 - begin >= most || bytes >= kCacheBytes) finish(f + 1);

@@ -110,7 +110,7 @@ class DenseGradients:
         self._alone = tree_per_output
         self._n_rows = n_rows
         self._seed = seed
-        self._largest_g = self._largest_h = np.empty(0)
+        self._largest_g = self._largest_h = self._halvings = np.empty(0)
 
     def fill(self, shards: GrowingShards, tree: int) -> Columns:
         """See :class:`Statistics`."""
@@ -160,18 +160,31 @@ class DenseGradients:
     def _fit_scales(
         self, shards: GrowingShards, verb: str, g_scale: Array, h_scale: Array, *args: int
     ) -> tuple[Array, Array]:
-        """Halve scales until no column's sum of magnitudes passes 31 bits."""
-        n = len(g_scale)
-        together = self._curvature == MATRIX or self._reducer is not None
+        """Halve scales until no column's sum of magnitudes passes 31 bits.
+
+        As many times as for the last tree at once, if it then is certain that fewer would not have done.
+        """
+        n, largest = len(g_scale), np.concatenate((g_scale, h_scale))
+        groups = (
+            [slice(0, n), slice(n, None)] if self._curvature == MATRIX or self._reducer is not None else []
+        )
+        halvings = self._halvings if len(self._halvings) == len(largest) else np.zeros(len(largest))
+        guessed = bool(halvings.any())
         while True:
-            over = shards.sum(verb, g_scale, h_scale, *args) > LARGEST_SUM
+            scales = largest / 2.0**halvings
+            sums = shards.sum(verb, scales[:n], scales[n:], *args)
+            # numbers are rounded: twice the scale gives at least this
+            too_much = 2 * sums - 3 * self._n_rows // 2 > LARGEST_SUM
+            over = sums > LARGEST_SUM
+            for group in groups:  # one scale for all of it
+                too_much[group], over[group] = too_much[group].any(), over[group].any()
+            if guessed and not (too_much | (halvings == 0)).all():
+                halvings, guessed = np.zeros(len(largest)), False
+                continue
             if not over.any():
-                return g_scale, h_scale
-            over_g, over_h = over[:n], over[n:]
-            if together:
-                over_g, over_h = np.full(n, over_g.any()), np.full(len(h_scale), over_h.any())
-            g_scale = np.where(over_g, g_scale / 2, g_scale)
-            h_scale = np.where(over_h, h_scale / 2, h_scale)
+                self._halvings = halvings
+                return scales[:n], scales[n:]
+            halvings = halvings + over
 
     def _fixed_scales(self) -> tuple[Array, Array]:
         return fixed_point_scales(self._largest_g, self._n_rows), fixed_point_scales(

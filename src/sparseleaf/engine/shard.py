@@ -270,6 +270,8 @@ class Shard:
             pool.counts,
             self._n_jobs,
         )
+        if not self._sparse[1].any():
+            return
         _kernels.build_sparse_histograms(
             indptr,
             uncommon,

@@ -102,6 +102,53 @@ def test_scores_and_steps_are_in_the_units_of_gradients():
 # --- dense gradients
 
 
+class FakeGradients:
+    """Answers of a shard whose gradients, one output, and curvatures are given."""
+
+    def __init__(self, g, h):
+        self.g, self.h, self.looks = g, h, 0
+
+    def gather(self, verb, tree):
+        assert verb == "gradients"
+        return [(np.abs(self.g).max(keepdims=True), np.abs(self.h).max(keepdims=True))]
+
+    def sum(self, verb, g_scale, h_scale, first):
+        assert (verb, first) == ("quantise", 0)
+        self.looks += 1
+        return np.array(
+            [np.abs(np.rint(self.g * g_scale)).sum(), np.abs(np.rint(self.h * h_scale)).sum()], np.int64
+        )
+
+
+def test_scales_do_not_depend_on_the_trees_before():
+    """How often they were halved for the last tree is a guess, to look once instead of often."""
+    n = 300_000
+    rng = np.random.default_rng(0)
+
+    def statistics():
+        rule = NewtonLeaves(None, False, 0.0, 1.0, 1.0)
+        return DenseGradients(1, DIAGONAL, rule, None, tree_per_output=False, n_rows=n, seed=0)
+
+    outliers = np.where(np.arange(n) < 5, 1.0, 1e-4)  # no sum to fear
+    sets = [
+        np.ones(n),
+        np.ones(n),
+        outliers,
+        rng.random(n),
+        rng.random(n) ** 20,
+        np.full(n, 0.3),
+        rng.random(n),
+    ]
+    seen, looks = statistics(), []
+    for tree, g in enumerate(sets):
+        shards, alone = FakeGradients(g, g[::-1] ** 2), FakeGradients(g, g[::-1] ** 2)
+        found, fresh = seen.fill(shards, tree), statistics().fill(alone, tree)
+        assert (found.weight.tolist(), found.step.tolist()) == (fresh.weight.tolist(), fresh.step.tolist())
+        looks.append((shards.looks, alone.looks))
+    assert looks[1] == (1, 3), "ones: 300,000 × 2¹⁴ is halved twice, or at once"
+    assert looks[2] == (2, 1), "a guess too low is taken back"
+
+
 def dense(name, n=50, d=3, *, matrix=False, weights=NO_VALUES, unknown=False, seed=0):
     rng = np.random.default_rng(seed)
     loss = dense_loss(name)
