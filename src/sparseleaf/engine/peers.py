@@ -91,10 +91,10 @@ def _post(box: str, number: int, by: int, piece: Any) -> None:
         _BOXES[box].put(number, by, piece)
 
 
-def _hang_up(box: str) -> None:
-    """In a worker's loop: what another has sent may not have come."""
+def _hang_up(box: str, unread: str | None) -> None:
+    """In a worker's loop: what another has sent may not have come, or could not be read here."""
     if box in _BOXES:
-        _BOXES[box].close()
+        _BOXES[box].close(None if unread is None else RuntimeError(unread))
 
 
 class Peers(Group):
@@ -200,18 +200,20 @@ class Peers(Group):
 
     async def _watch(self, to: int, connection: Any) -> None:
         """Wait for the end of a connection: that, or an error over there, is all that can come back by it."""
+        address, pool, unread = self._addresses[to], self._worker.rpc, None
         try:
-            reason = f"found {await connection.read()!r:.200}"
+            answer = await connection.read()
+            unread = f"{address} could not read a message: {answer!r:.200}"
+            reason: Exception = RuntimeError(unread)
         except OSError as error:
-            reason = str(error)
-        address, pool = self._addresses[to], self._worker.rpc
+            reason = WorkerLostError(f"{address} is gone: {error}")
         connection.abort()
         pool.reuse(address, connection)  # which forgets it, as it is closed
         if self._box.closed:
             return
-        self._box.close(WorkerLostError(f"{address} is gone: {reason}"))
+        self._box.close(reason)
         with suppress(OSError, RuntimeError):  # it is gone, or this one is about to
-            await getattr(pool(address), HANG_UP)(box=self._box_of(to))
+            await getattr(pool(address), HANG_UP)(box=self._box_of(to), unread=unread)
 
 
 def _sum(arrays: list[Array]) -> Array:
