@@ -94,11 +94,15 @@ nb::tuple find_cuts_dense(In2<float> X, int64_t max_bins, int n_threads) {
         parallel_tasks(n_features, n_threads, [&](int64_t f, int) {
             std::vector<float> values;
             values.reserve(static_cast<size_t>(n));
+            int64_t n_zeros = 0;  // counted: often there are many, and they need not be sorted
             for (int64_t i = 0; i < n; ++i) {
                 const float value = X.data()[i * n_features + f];
-                if (!std::isnan(value)) values.push_back(value);
+                if (value == 0.0f)
+                    ++n_zeros;
+                else if (!std::isnan(value))
+                    values.push_back(value);
             }
-            cuts[f] = cuts_of(values, 0, max_bins);
+            cuts[f] = cuts_of(values, n_zeros, max_bins);
         });
     }
     return pack(std::move(cuts));
@@ -124,10 +128,17 @@ nb::tuple find_cuts_csc(In1<int64_t> indptr, In1<float> data, int64_t n_rows, in
     return pack(std::move(cuts));
 }
 
+// The number of cuts below the value, by halving without jumps: which way it goes cannot be foreseen.
 template <typename Bin>
 inline Bin bin_of(float value, const float* cuts, int64_t n_cuts) {
     if (std::isnan(value)) return static_cast<Bin>(n_cuts + 1);
-    return static_cast<Bin>(std::lower_bound(cuts, cuts + n_cuts, value) - cuts);
+    const float* low = cuts;
+    for (int64_t n = n_cuts; n > 0;) {
+        const int64_t half = (n + 1) / 2;
+        low += half & -static_cast<int64_t>(low[half - 1] < value);
+        n -= half;
+    }
+    return static_cast<Bin>(low - cuts);
 }
 
 void check_cuts(In1<int64_t> offsets, In1<float> cuts, int64_t n_features) {
@@ -148,8 +159,11 @@ void bin_dense(In2<float> X, In1<int64_t> offsets, In1<float> cuts, Out2<Bin> ou
         for (int64_t f = 0; f < n_features; ++f) {
             const float* own = cuts.data() + offsets.data()[f];
             const int64_t n_cuts = offsets.data()[f + 1] - offsets.data()[f];
-            for (int64_t i = begin; i < end; ++i)
-                out.data()[i * n_features + f] = bin_of<Bin>(X.data()[i * n_features + f], own, n_cuts);
+            const Bin zero_bin = bin_of<Bin>(0.0f, own, n_cuts);
+            for (int64_t i = begin; i < end; ++i) {
+                const float value = X.data()[i * n_features + f];
+                out.data()[i * n_features + f] = value == 0.0f ? zero_bin : bin_of<Bin>(value, own, n_cuts);
+            }
         }
     });
 }
@@ -181,11 +195,39 @@ void bin_csr(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data, In1<int
     });
 }
 
+// The bin of every feature that at least `share` of the rows have, the lowest of equals, or -1; only every
+// `step`-th row is looked at.
+auto common_bins(In2<uint8_t> bins, int64_t step, double share, int n_threads) {
+    const auto n = static_cast<int64_t>(bins.shape(0)), n_features = static_cast<int64_t>(bins.shape(1));
+    require(step >= 1, "step: at least 1");
+    std::unique_ptr<int32_t[]> common(new int32_t[static_cast<size_t>(n_features)]);
+    {
+        nb::gil_scoped_release release;
+        constexpr int64_t kBins = 256, kFeatures = 64;  // whose counts stay in the cache, a line of every row
+        const double enough = share * static_cast<double>((n + step - 1) / step);
+        parallel_tasks((n_features + kFeatures - 1) / kFeatures, n_threads, [&](int64_t block, int) {
+            const int64_t first = block * kFeatures, last = std::min(n_features, first + kFeatures);
+            std::vector<int32_t> counts(static_cast<size_t>(kBins * (last - first)), 0);
+            for (int64_t i = 0; i < n; i += step)
+                for (int64_t f = first; f < last; ++f)
+                    ++counts[(f - first) * kBins + bins.data()[i * n_features + f]];
+            for (int64_t f = first; f < last; ++f) {
+                const auto own = counts.begin() + (f - first) * kBins;
+                const auto most = std::max_element(own, own + kBins);
+                common[f] = n > 0 && *most >= enough ? static_cast<int32_t>(most - own) : -1;
+            }
+        });
+    }
+    return to_numpy(std::move(common), static_cast<size_t>(n_features));
+}
+
 }  // namespace
 }  // namespace sparseleaf
 
 void bind_binning(nb::module_& m) {
     using namespace sparseleaf;
+    m.def("common_bins", &common_bins, nb::arg("bins"), nb::arg("step"), nb::arg("share"),
+          nb::arg("n_threads"));
     m.def("find_cuts_dense", &find_cuts_dense, nb::arg("X"), nb::arg("max_bins"), nb::arg("n_threads"));
     m.def("find_cuts_csc", &find_cuts_csc, nb::arg("indptr"), nb::arg("data"), nb::arg("n_rows"),
           nb::arg("max_bins"), nb::arg("n_threads"));

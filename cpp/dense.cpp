@@ -72,6 +72,7 @@ void quantise_columns(In2<float> values, int64_t from, In1<float> scale, Out2<in
             "from, to: beyond values or out");
     require(magnitude.size() == scale.size(), "magnitude: one number a column");
     nb::gil_scoped_release release;
+    n_threads = worth_threads(n * count, n_threads);
     std::vector<std::vector<int64_t>> partial(static_cast<size_t>(n_threads));
     parallel_tasks((n + kRowChunk - 1) / kRowChunk, n_threads, [&](int64_t chunk, int thread) {
         auto& sums = partial[thread];
@@ -116,6 +117,7 @@ void leaf_sums(In2<float> values, In1<double> scale, In1<int32_t> rows, In1<int6
             parts.push_back({k, begin, std::min(begin + kPart, ends.data()[k])});
     std::fill(out.data(), out.data() + n_nodes * d, int64_t{0});
     std::vector<int64_t> sums(parts.size() * static_cast<size_t>(d), 0);
+    n_threads = worth_threads(static_cast<int64_t>(rows.size()) * d, n_threads);
     parallel_tasks(static_cast<int64_t>(parts.size()), n_threads, [&](int64_t p, int) {
         int64_t* own = sums.data() + p * d;
         for (int64_t i = parts[p].begin; i < parts[p].end; ++i)
@@ -193,6 +195,7 @@ void add_leaves(Out2<float> scores, In1<int32_t> leaf_of_row, In1<int64_t> indpt
         for (int64_t j = 0; all && j < d; ++j) all = outputs.data()[begin + j] == j;
         has_all[leaf] = all;
     }
+    n_threads = worth_threads(n * d, n_threads);
     parallel_tasks((n + kRowChunk - 1) / kRowChunk, n_threads, [&](int64_t chunk, int) {
         for (int64_t i = chunk * kRowChunk; i < std::min(n, (chunk + 1) * kRowChunk); ++i) {
             const int32_t leaf = leaf_of_row.data()[i];

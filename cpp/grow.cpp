@@ -18,8 +18,7 @@
 namespace sparseleaf {
 namespace {
 
-constexpr int64_t kWorthATask =
-    8192;  // bins looked at or numbers added: less is done before a thread is awake
+constexpr int64_t kEffortOfABin = 5;  // to fill, take away and look at, in numbers added: as measured
 
 struct Node {
     int64_t start, end;  // its rows
@@ -43,7 +42,8 @@ struct Rows {
     int64_t columns, count_column;
     int32_t* rows;
     Entries<Place> entries;
-    int64_t entries_of_row;  // on average
+    const int64_t* n_entries;  // of every feature
+    int64_t n_rows;            // of the set
     const int32_t *first, *common, *features, *missing_bin;
 };
 
@@ -67,7 +67,8 @@ class Tree {
           n_threads_(n_threads),
           add_rows_(add_rows_of(data.columns)),
           add_entries_(add_entries_of<Place>(data.columns)),
-          works_(static_cast<size_t>(n_threads), Work(scoring)) {
+          works_(static_cast<size_t>(n_threads), Work(scoring)),
+          effort_(static_cast<size_t>(active.n) + 1, 0) {
         for (auto slot = static_cast<int32_t>(hist.shape(0)); slot-- > 0;) free_.push_back(slot);
         for (int64_t f = 0; f < active.n; ++f)
             (data.common[data.features[f]] >= 0 ? sparse_ : dense_).push_back(static_cast<int32_t>(f));
@@ -202,22 +203,27 @@ class Tree {
         int64_t dense_begin, dense_end, sparse_begin, sparse_end;
     };
 
-    // Where parts of about the same effort begin, and the last one's end.
-    std::vector<int32_t> part_features(const Node& node, int64_t parts) const {
-        const int64_t sparse_rows =
-            node.count() * data_.entries_of_row / std::max<int64_t>(static_cast<int64_t>(sparse_.size()), 1);
-        std::vector<int64_t> effort(static_cast<size_t>(active_.n) + 1, 0);
+    // What every feature and those before it take, in numbers added. Sparse features are walked over even
+    // where they are not live.
+    void estimate_effort(const Node& node) {
+        const double share = static_cast<double>(node.count()) / static_cast<double>(data_.n_rows);
         for (int32_t f = 0; f < active_.n; ++f) {
-            const bool sparse = data_.common[data_.features[f]] >= 0;
-            effort[f + 1] = effort[f] + (node.live[f] ? 3 * bins_of(f) : 0) +
-                            (sparse         ? sparse_rows
-                             : node.live[f] ? node.count()
-                                            : 0);
+            const int32_t number = data_.features[f];
+            const bool live = node.live[f] != 0;
+            int64_t adds = live ? node.count() : 0;
+            if (data_.common[number] >= 0)
+                adds = static_cast<int64_t>(share * static_cast<double>(data_.n_entries[number]));
+            effort_[f + 1] = effort_[f] + adds + (live ? kEffortOfABin * bins_of(f) : 0);
         }
+    }
+
+    // Where parts of about the same effort begin, and the last one's end.
+    std::vector<int32_t> part_features(int64_t parts) const {
         std::vector<int32_t> borders;
         for (int64_t p = 0; p < parts; ++p)
             borders.push_back(static_cast<int32_t>(
-                std::lower_bound(effort.begin(), effort.end(), effort.back() * p / parts) - effort.begin()));
+                std::lower_bound(effort_.begin(), effort_.end(), effort_.back() * p / parts) -
+                effort_.begin()));
         borders.push_back(static_cast<int32_t>(active_.n));
         return borders;
     }
@@ -250,13 +256,12 @@ class Tree {
                 n_live_bins += bins_of(f);
             }
         for (const int32_t f : sparse_) n_live_bins += built.live[f] ? bins_of(f) : 0;
-        const auto n_dense = static_cast<int64_t>(dense.size());
-        const int64_t effort = built.count() * (n_dense + data_.entries_of_row) + 3 * n_live_bins;
-        const int64_t by_threads = std::min<int64_t>(n_threads_, effort / kWorthATask + 1);
+        estimate_effort(built);
+        const int64_t by_threads = worth_threads(effort_.back(), n_threads_);
         const int64_t by_cache = n_live_bins * m * 4 / kCacheBytes + 1;
         const int64_t parts = (by_cache + by_threads - 1) / by_threads * by_threads;
 
-        const std::vector<int32_t> borders = part_features(built, parts);
+        const std::vector<int32_t> borders = part_features(parts);
         const auto place = [](const std::vector<int32_t>& among, int32_t f) {
             return std::lower_bound(among.begin(), among.end(), f) - among.begin();
         };
@@ -320,7 +325,9 @@ class Tree {
         if (part.sparse_begin == part.sparse_end) return;
         const int32_t begin =
             part.sparse_begin == 0 ? 0 : data_.first[data_.features[sparse_[part.sparse_begin]]];
-        const int32_t end = data_.first[data_.features[sparse_[part.sparse_end - 1]] + 1];
+        const bool last_part = part.sparse_end == static_cast<int64_t>(sparse_.size());
+        const int32_t end =
+            last_part ? kToTheEnd : data_.first[data_.features[sparse_[part.sparse_end - 1]] + 1];
         add_entries_(data_.entries, data_.residuals, m, rows, node.count(), begin, end, hist, apart);
         for (int64_t i = part.sparse_begin; i < part.sparse_end; ++i) {
             const int32_t f = sparse_[i];
@@ -350,6 +357,7 @@ class Tree {
     AddRows add_rows_;
     AddEntries<Place> add_entries_;
     std::vector<Work> works_;
+    std::vector<int64_t> effort_;
     std::vector<int32_t> free_, waiting_, dense_, sparse_, old_;
 };
 
@@ -367,13 +375,13 @@ struct Column {
 // a leaf's number), rows, 32 bytes of bins that go left; and where the rows of every leaf begin and end.
 template <typename Place>
 nb::tuple grow_tree(In2<uint8_t> bins, In2<int16_t> residuals, int64_t count_column, Out1<int32_t> rows,
-                    In1<int64_t> indptr, In1<Place> place, In1<int32_t> first, In1<int32_t> common,
-                    In1<int32_t> features, In1<int32_t> offsets, In1<uint8_t> has_missing,
-                    In1<uint8_t> categorical, In1<int32_t> missing_bin, int curvature, In1<double> weight,
-                    In1<double> lambda, In1<double> step, double l2, int64_t top, bool shared,
-                    int64_t min_samples, double min_curvature, double min_gain, int64_t max_depth,
-                    int64_t max_splits, bool best_first, Out3<int32_t> hist, Out2<int32_t> counts,
-                    int n_threads) {
+                    In1<int64_t> indptr, In1<Place> place, In1<int64_t> n_entries, In1<int32_t> first,
+                    In1<int32_t> common, In1<int32_t> features, In1<int32_t> offsets,
+                    In1<uint8_t> has_missing, In1<uint8_t> categorical, In1<int32_t> missing_bin,
+                    int curvature, In1<double> weight, In1<double> lambda, In1<double> step, double l2,
+                    int64_t top, bool shared, int64_t min_samples, double min_curvature, double min_gain,
+                    int64_t max_depth, int64_t max_splits, bool best_first, Out3<int32_t> hist,
+                    Out2<int32_t> counts, int n_threads) {
     const int64_t n = static_cast<int64_t>(bins.shape(0)), n_features = static_cast<int64_t>(bins.shape(1)),
                   m = static_cast<int64_t>(residuals.shape(1)), n_bins = static_cast<int64_t>(hist.shape(1));
     const Scoring scoring(m, curvature, weight, lambda, step, l2, top, shared, min_samples, min_curvature);
@@ -387,10 +395,13 @@ nb::tuple grow_tree(In2<uint8_t> bins, In2<int16_t> residuals, int64_t count_col
     require(n_threads >= 1, "n_threads: at least 1");
     require_indptr(indptr, place.size());
     require(static_cast<int64_t>(indptr.size()) == n + 1, "indptr: one more than the rows");
-    require(static_cast<int64_t>(common.size()) == n_features && first.size() == common.size() + 1,
-            "common, first: one number a feature, and one more");
+    require(static_cast<int64_t>(common.size()) == n_features && first.size() == common.size() + 1 &&
+                n_entries.size() == common.size(),
+            "common, n_entries, first: one number a feature, and one more");
     require(static_cast<int64_t>(features.size()) == active.n && missing_bin.size() == features.size(),
             "features, missing_bin: one number an active feature");
+    for (size_t f = 0; f < n_entries.size(); ++f)
+        require(n_entries.data()[f] >= 0 && n_entries.data()[f] <= n, "n_entries: from 0 to the rows");
     for (int64_t f = 0; f < active.n; ++f)
         require(features.data()[f] >= 0 && features.data()[f] < n_features, "features: beyond bins");
     for (size_t i = 0; i < rows.size(); ++i)
@@ -408,7 +419,8 @@ nb::tuple grow_tree(In2<uint8_t> bins, In2<int16_t> residuals, int64_t count_col
                            count_column,
                            rows.data(),
                            {indptr.data(), place.data(), bin_at.empty() ? nullptr : bin_at.data()},
-                           static_cast<int64_t>(place.size()) / std::max<int64_t>(n, 1),
+                           n_entries.data(),
+                           std::max<int64_t>(n, 1),
                            first.data(),
                            common.data(),
                            features.data(),
@@ -457,12 +469,12 @@ nb::tuple grow_tree(In2<uint8_t> bins, In2<int16_t> residuals, int64_t count_col
 template <typename Place>
 void bind_for(nb::module_& m) {
     m.def("grow_tree", &grow_tree<Place>, nb::arg("bins"), nb::arg("residuals"), nb::arg("count_column"),
-          nb::arg("rows").noconvert(), nb::arg("indptr"), nb::arg("place").noconvert(), nb::arg("first"),
-          nb::arg("common"), nb::arg("features"), nb::arg("offsets"), nb::arg("has_missing"),
-          nb::arg("categorical"), nb::arg("missing_bin"), nb::arg("curvature"), nb::arg("weight"),
-          nb::arg("lambda_"), nb::arg("step"), nb::arg("l2"), nb::arg("top"), nb::arg("shared"),
-          nb::arg("min_samples"), nb::arg("min_curvature"), nb::arg("min_gain"), nb::arg("max_depth"),
-          nb::arg("max_splits"), nb::arg("best_first"), nb::arg("hist").noconvert(),
+          nb::arg("rows").noconvert(), nb::arg("indptr"), nb::arg("place").noconvert(), nb::arg("n_entries"),
+          nb::arg("first"), nb::arg("common"), nb::arg("features"), nb::arg("offsets"),
+          nb::arg("has_missing"), nb::arg("categorical"), nb::arg("missing_bin"), nb::arg("curvature"),
+          nb::arg("weight"), nb::arg("lambda_"), nb::arg("step"), nb::arg("l2"), nb::arg("top"),
+          nb::arg("shared"), nb::arg("min_samples"), nb::arg("min_curvature"), nb::arg("min_gain"),
+          nb::arg("max_depth"), nb::arg("max_splits"), nb::arg("best_first"), nb::arg("hist").noconvert(),
           nb::arg("counts").noconvert(), nb::arg("n_threads"));
 }
 

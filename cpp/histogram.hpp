@@ -1,6 +1,8 @@
 // Rows added to a node's histogram: what histogram.cpp and sparse_histogram.cpp offer to other kernels.
 #pragma once
 
+#include <limits>
+
 #include "residual_row.hpp"
 
 namespace sparseleaf {
@@ -22,7 +24,8 @@ struct Entries {
     const int32_t* bin_at;  // bin of the histogram for every place; null: they are the same
 };
 
-// Adds the rows' entries with places in [begin, end).
+// Adds the rows' entries with places in [begin, end), to the last one if `end` is kToTheEnd.
+constexpr int32_t kToTheEnd = std::numeric_limits<int32_t>::max();
 template <typename Place>
 using AddEntries = void (*)(const Entries<Place>& entries, const int16_t* residuals, int64_t columns,
                             const int32_t* rows, int64_t n, int32_t begin, int32_t end, int32_t* hist,

@@ -1,6 +1,7 @@
 // Tasks on several threads.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 
@@ -15,5 +16,11 @@ namespace sparseleaf {
 // well that wait made training 6 to 15 times slower. Here the caller takes tasks itself and waits only for
 // those under way. The threads also survive a fork: a child makes its own.
 void parallel_tasks(int64_t n_tasks, int n_threads, const std::function<void(int64_t, int)>& task);
+
+// Threads to add up so many numbers with: fewer than these are added before a thread is awake.
+inline int worth_threads(int64_t n_numbers, int n_threads) {
+    constexpr int64_t kWorthAThread = 8192;
+    return static_cast<int>(std::min<int64_t>(n_threads, n_numbers / kWorthAThread + 1));
+}
 
 }  // namespace sparseleaf

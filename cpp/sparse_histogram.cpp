@@ -69,28 +69,34 @@ template <typename Place>
     return place + (n == 1 && *place < wanted);
 }
 
-// The entries with places in [begin, end) of one node's rows. A row's places increase, so its part is found
-// by halving.
+// The entries with places in [begin, end) of one node's rows. A row's places increase: the first and the last
+// part are walked over from the row's ends, the others found by halving.
 template <int kColumns, bool kSame, typename Place>
 [[gnu::always_inline]] inline void add_entries_impl(const Entries<Place>& entries, const int16_t* residuals,
                                                     int64_t columns, const int32_t* rows, int64_t n,
                                                     int32_t begin, int32_t end, int32_t* hist,
                                                     int32_t* counts) {
     const int64_t m = kColumns > 0 ? kColumns : columns;
+    const bool last_part = begin > 0 && end == kToTheEnd;
     constexpr int64_t kAhead = 8;
     for (int64_t i = 0; i < n; ++i) {
         if (i + kAhead < n) {
             __builtin_prefetch(residuals + rows[i + kAhead] * m);
-            __builtin_prefetch(entries.place + entries.indptr[rows[i + kAhead]]);
+            __builtin_prefetch(entries.place + entries.indptr[rows[i + kAhead] + last_part]);
         }
         const ResidualRow<kColumns> row(residuals + rows[i] * m, m);
         const Place* place = entries.place + entries.indptr[rows[i]];
         const Place* last = entries.place + entries.indptr[rows[i] + 1];
-        if (begin > 0) place = first_from(place, last, begin);
-        for (; place < last && *place < end; ++place) {
-            const int64_t bin = kSame ? *place : entries.bin_at[*place];
+        const auto add = [&](Place at) {
+            const int64_t bin = kSame ? at : entries.bin_at[at];
             if (counts) ++counts[bin];
             row.add_to(hist + bin * m);
+        };
+        if (last_part) {
+            while (last > place && last[-1] >= begin) add(*--last);
+        } else {
+            if (begin > 0) place = first_from(place, last, begin);
+            for (; place < last && *place < end; ++place) add(*place);
         }
     }
 }
@@ -252,7 +258,7 @@ void build_sparse_histograms(In1<int64_t> indptr, In1<Place> place, In1<int32_t>
         const int64_t n = ends.data()[k] - starts.data()[k];
         add(entries, residuals.data(), m, own, n,
             begin == 0 ? 0 : first.data()[features.data()[active[begin]]],
-            first.data()[features.data()[active[end - 1]] + 1], node_hist,
+            end == n_own ? kToTheEnd : first.data()[features.data()[active[end - 1]] + 1], node_hist,
             count_column < 0 ? node_counts : nullptr);
         std::vector<int32_t> total(static_cast<size_t>(m), 0);
         add_up(residuals.data(), m, own, n, total.data());

@@ -18,6 +18,7 @@ _Bins: TypeAlias = _U8 | _U32
 _Block: TypeAlias = tuple[_I64, _U32, _F32]  # indptr, labels with the truth bit, scores
 
 # binning.cpp
+def common_bins(bins: _U8, step: int, share: float, n_threads: int) -> _I32: ...
 def find_cuts_dense(X: _F32, max_bins: int, n_threads: int) -> tuple[_I64, _F32]: ...
 def find_cuts_csc(
     indptr: _I64, data: _F32, n_rows: int, max_bins: int, n_threads: int
@@ -142,6 +143,7 @@ def grow_tree(
     rows: _I32,
     indptr: _I64,
     place: _U16 | _I32,
+    n_entries: _I64,
     first: _I32,
     common: _I32,
     features: _I32,

@@ -116,17 +116,11 @@ def bin_features(parts: list[Features], cuts: Cuts, dtype: type[np.unsignedinteg
     return blocks[0] if len(blocks) == 1 else np.hstack(blocks)
 
 
-def common_bins(bins: Array) -> Array:
+def common_bins(bins: Array, n_jobs: int) -> Array:
     """The bin that most rows have, of features where nearly all have it; -1 of the others. int32.
 
     Only bytes are looked at: the exact search has no histograms.
     """
     if bins.dtype != np.uint8:
         return np.full(bins.shape[1], -1, np.int32)
-    sample = bins[:: max(1, len(bins) // COMMON_SAMPLE)]
-    common = np.full(bins.shape[1], -1, np.int32)
-    for feature in range(bins.shape[1]):
-        counts = np.bincount(sample[:, feature])
-        if counts.max(initial=0) >= COMMON_SHARE * len(sample) > 0:
-            common[feature] = counts.argmax()
-    return common
+    return _kernels.common_bins(bins, max(1, len(bins) // COMMON_SAMPLE), COMMON_SHARE, n_jobs)

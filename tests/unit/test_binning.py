@@ -47,5 +47,5 @@ def test_common_bins():
     bins[:70, 0] = np.arange(70) % 7 + 1  # 30 % have bin 0
     bins[:71, 1] = np.arange(71) % 7 + 1  # 29 % have
     bins[5:, 2] = 7
-    assert common_bins(bins).tolist() == [0, -1, 7, 0]
-    assert common_bins(bins.astype(np.uint32)).tolist() == [-1] * 4
+    assert common_bins(bins, 1).tolist() == [0, -1, 7, 0]
+    assert common_bins(bins.astype(np.uint32), 1).tolist() == [-1] * 4

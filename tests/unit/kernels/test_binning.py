@@ -127,3 +127,23 @@ def test_shapes_that_do_not_fit_are_refused():
         _kernels.bin_dense(X, offsets, cuts, out[:-1], 1)
     with pytest.raises(TypeError):
         _kernels.bin_dense(X, offsets, cuts, out.astype(np.int16), 1)
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 7, 400])
+@pytest.mark.parametrize("step", [1, 3])
+def test_common_bins_are_the_twins(n_rows, step):
+    rng = np.random.default_rng(n_rows)
+    bins = (rng.integers(0, 256, (n_rows, 70)) * (rng.random((n_rows, 70)) < rng.random(70))).astype(np.uint8)
+    bins[:, 69] += 255
+    sample = bins[::step]
+    counts = np.array([np.bincount(column, minlength=256) for column in sample.T])
+    expected = np.where(counts.max(axis=1) >= 0.3 * len(sample), counts.argmax(axis=1), -1)
+    if not n_rows:
+        expected[:] = -1
+    for n_threads in (1, 2):
+        np.testing.assert_array_equal(_kernels.common_bins(bins, step, 0.3, n_threads), expected)
+
+
+def test_a_step_of_none_is_refused():
+    with pytest.raises(ValueError, match="step"):
+        _kernels.common_bins(np.zeros((2, 2), np.uint8), 0, 0.3, 1)
