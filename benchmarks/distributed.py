@@ -124,17 +124,14 @@ def read_block(job, part):
 def dask(job, n):
     from functools import partial
 
-    from distributed import Client, LocalCluster
+    from distributed import Client
 
-    from sparseleaf.engine.dask import DaskEngine
+    from sparseleaf.engine.dask import DaskEngine, local_cluster
     from sparseleaf.engine.sources import PartFiles
 
     ends, seconds = borders(job["rows"], n), []
     parts = PartFiles(list(pairwise(ends)), partial(read_block, job))
-    with (
-        LocalCluster(n_workers=n, threads_per_worker=1, dashboard_address=None) as cluster,
-        Client(cluster) as client,
-    ):
+    with local_cluster(n) as cluster, Client(cluster) as client:
         engine, estimator = DaskEngine(client), make_estimator(job)
         estimator.fit(
             parts, None, engine=engine, layout=job["layout"],

@@ -12,7 +12,9 @@ import scipy.sparse as sp
 from sparseleaf import MultiGBDTRegressor, SparseGBDTClassifier
 from sparseleaf.cli import run
 from sparseleaf.data import save_xc
-from sparseleaf.engine.dask import DaskEngine, DaskShards
+from sparseleaf.engine import peers
+from sparseleaf.engine.dask import QUIET, DaskEngine, DaskShards, local_cluster
+from sparseleaf.engine.peers import Peers, WorkerLostError, close_boxes
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed")
 pytestmark = pytest.mark.filterwarnings("ignore")  # those of Dask and of its libraries are not ours
@@ -56,6 +58,21 @@ def test_workers_train_the_model_of_one_process(n, names, layout, client, alone)
 def test_workers_grow_whole_trees(client, alone):
     estimator, rows = jobs.make_jobs()["ldsm"]
     assert jobs.digest(estimator.set_params(n_jobs=1).fit(**rows, engine=client)) == alone["ldsm"]
+
+
+def test_the_settings_of_the_local_cluster_are_dasks():
+    import dask.config
+
+    known = [name for name in QUIET if "environ.MALLOC_MMAP" not in name]  # which Dask only passes on
+    assert len(known) == len(QUIET) - 1
+    for name in known:
+        assert dask.config.get(name, None) is not None, name
+    with local_cluster(1) as cluster, distributed.Client(cluster) as client:
+        (found,) = client.run(
+            lambda: [os.environ["MALLOC_MMAP_THRESHOLD_"], *map(dask.config.get, QUIET)]
+        ).values()
+    assert found == [str(1 << 25), *QUIET.values()]
+    assert dask.config.get("distributed.worker.profile.enabled")  # elsewhere as it was
 
 
 def test_an_error_in_one_worker_ends_the_training_of_all(client):
@@ -173,6 +190,64 @@ def test_it_goes_on_when_a_worker_is_killed_before_the_first_tree(verb, layout, 
     estimator = train(jobs.make_jobs()["sparse"], client, 2, layout)
     assert killed
     assert jobs.digest(estimator) == alone["sparse"]
+
+
+@pytest.mark.parametrize("layout", ["rows", "features"])
+def test_it_goes_on_when_a_message_is_lost(layout, client, alone):
+    def lose(state):
+        if state.tree == 2:
+            lost.extend(client.run(_lose_what_is_sent).values())
+
+    lost = []
+    estimator = train(jobs.make_jobs()["sparse"], client, 2, layout, callbacks=[lose])
+    assert sum(lost) == 2  # one connection each way
+    assert jobs.digest(estimator) == alone["sparse"]
+
+
+@pytest.mark.parametrize(("last", "error"), [("lost", WorkerLostError), ("unreadable", RuntimeError)])
+def test_who_waits_for_a_message_that_never_comes_is_told(last, error, client):
+    """By who has sent it, and has its own piece already: else nobody would notice."""
+    addresses = list(client.nthreads())[:2]
+    session = f"talk-{last}"
+
+    def do(work, *args):
+        return [
+            client.submit(work, rank, *args, workers=[at], pure=False) for rank, at in enumerate(addresses)
+        ]
+
+    client.gather(do(_meet, session, addresses))
+    waiting = do(_talk, session, last)[1]
+    assert type(waiting.exception(timeout=60)) is error
+    client.run(close_boxes, session)
+
+
+def _meet(rank, session, addresses):
+    distributed.get_worker().talkers = {session: Peers(session, rank, addresses)}
+
+
+def _talk(rank, session, last):
+    talker = distributed.get_worker().talkers[session]
+    assert talker.exchange(["first"] * 2) == ["first"] * 2
+    if last == "lost" and rank == 0:
+        _lose_what_is_sent()
+    return talker.exchange([Unreadable() if last == "unreadable" and rank == 0 else "last"] * 2)
+
+
+class Unreadable:
+    def __reduce__(self):
+        return int, ("not a number",)
+
+
+def _lose_what_is_sent():
+    """In a worker: connections break at the next message, which nobody says to who has sent it."""
+    connections = [one for box in peers._BOXES.values() for one in box.connections if not one.closed()]
+    for connection in connections:
+
+        async def write(*args, connection=connection, **more):
+            connection.abort()
+
+        connection.write = write
+    return len(connections)
 
 
 def _words(arg):

@@ -42,6 +42,22 @@ MOST_LOSSES = 10
 LARGE = 1 << 20
 """Bytes of arguments that are sent apart from a task."""
 
+AFTER = "n_entries"
+"""What is asked after every tree, and so is answered with it."""
+
+QUIET = {
+    # looks at what a worker does a hundred times a second
+    "distributed.worker.profile.enabled": False,
+    # every process looks at its own loop fifty times a second, at memory ten times, at the system twice
+    "distributed.admin.tick.interval": "1s",
+    "distributed.worker.memory.monitor-interval": "1s",
+    "distributed.admin.system-monitor.interval": "5s",
+    # arrays that come and go are kept by the process, where Dask's setting gives them back to the system each time
+    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 1 << 28,
+    "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 1 << 25,
+}
+"""Settings of Dask under which its workers have more of their cores to themselves."""
+
 
 class DaskEngine:
     """Trains in the workers of a Dask client's cluster; a local cluster, one worker a core, if none is given.
@@ -89,7 +105,7 @@ class DaskEngine:
     @contextmanager
     def client(self) -> Iterator[Any]:
         """The client that was given, or one of a scheduler or a local cluster for as long as it is needed."""
-        from distributed import Client, LocalCluster
+        from distributed import Client
 
         if self._given is not None and not isinstance(self._given, str):
             yield self._given
@@ -98,11 +114,17 @@ class DaskEngine:
             with Client(self._given) as client:
                 yield client
             return
-        with (
-            LocalCluster(threads_per_worker=1, dashboard_address=None) as cluster,
-            Client(cluster) as client,
-        ):
+        with local_cluster() as cluster, Client(cluster) as client:
             yield client
+
+
+def local_cluster(n_workers: int | None = None) -> Any:
+    """A cluster on this machine, of so many workers, or one a core, of one thread each."""
+    import dask.config
+    from distributed import LocalCluster
+
+    with dask.config.set(QUIET):
+        return LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=None)
 
 
 # --- in the workers
@@ -184,8 +206,8 @@ def _do(key: str, steps: list[tuple[Any, ...]]) -> Any:
     return answer
 
 
-def _grow(key: str, number: int) -> tuple[FlatTree, LeafVectors] | None:
-    """The next tree; every worker has it, and the first one answers."""
+def _grow(key: str, number: int) -> tuple[tuple[FlatTree, LeafVectors] | None, Any]:
+    """The next tree, which every worker has and the first one answers; and what is asked after it."""
     from distributed import secede
 
     held = _held(key)
@@ -193,7 +215,8 @@ def _grow(key: str, number: int) -> tuple[FlatTree, LeafVectors] | None:
         # the others may wait for a thread of this worker: another shard's, or those of another training
         secede()
         found = held.grow(number)
-    return None if held.place else found
+        after = held.do(AFTER)
+    return None if held.place else found, after
 
 
 def _give(key: str, steps: list[tuple[Any, ...]], exchange: str, to: int) -> Any:
@@ -262,6 +285,7 @@ class DaskShards:
         self._done: list[tuple[Any, ...]] = []
         self._trees: list[tuple[FlatTree, LeafVectors]] = []
         self._adopted: Recipe | None = None
+        self._after: list[Any] = []
         self._losses = 0
         try:
             self._begin()
@@ -290,6 +314,8 @@ class DaskShards:
 
     def gather(self, verb: str, *args: Any) -> list[Any]:
         """See :class:`Shards`."""
+        if verb == AFTER and self._after:
+            return self._after[:1] if self._all_rows else self._after
         found = self._lasting(lambda: self._wait(self._submit_all(verb, args)))
         if not self._spread:
             self._note(verb, args)
@@ -327,13 +353,14 @@ class DaskShards:
         self._flush()
         self._adopted = recipe
         try:
-            found = self._wait([self._submit(at, _grow, key, number) for at, key in enumerate(self._keys)])[0]
+            found = self._wait([self._submit(at, _grow, key, number) for at, key in enumerate(self._keys)])
         except BaseException:
             self._let_go()
             raise
-        self._trees.append(found)
+        tree: tuple[FlatTree, LeafVectors] = found[0][0]
+        self._after = [after for _, after in found]
+        self._trees.append(tree)
         self._losses = 0
-        tree: tuple[FlatTree, LeafVectors] = found
         return tree
 
     def once(self, work: Callable[[], Answer]) -> Answer:

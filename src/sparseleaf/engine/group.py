@@ -74,7 +74,10 @@ class Group:
         raise NotImplementedError
 
     def exchange(self, pieces: list[Any]) -> list[Any]:
-        """One piece to every worker; those for this one."""
+        """One piece to every worker; those for this one.
+
+        What is given must stay as it is until the next exchange is done: then all others have had theirs.
+        """
         raise NotImplementedError
 
     @contextmanager

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 OPERATION = "sparseleaf_post"
 """What Dask's workers call a message to a box."""
 
+HANG_UP = "sparseleaf_hang_up"
+"""What they call it that no more will come."""
+
 SMALL = 1 << 14
 """Bytes of an array that everyone adds up alone: parting it takes a message more."""
 
@@ -30,9 +34,16 @@ class WorkerLostError(Exception):
 
 
 class Box:
-    """Where what others have sent waits to be taken."""
+    """Where what others have sent waits to be taken.
+
+    Attributes
+    ----------
+    connections : list
+        Those by which its owner sends, open for as long as the box is.
+    """
 
     def __init__(self) -> None:
+        self.connections: list[Any] = []
         self._arrived: dict[tuple[int, int], Any] = {}
         self._changed = threading.Condition()
         self._closed: Exception | None = None
@@ -56,6 +67,13 @@ class Box:
         with self._changed:
             self._closed = self._closed or reason or WorkerLostError("another worker is gone")
             self._changed.notify_all()
+        for connection in self.connections:
+            connection.abort()
+
+    @property
+    def closed(self) -> bool:
+        """Whether no more will come."""
+        return self._closed is not None
 
 
 _BOXES: dict[str, Box] = {}
@@ -73,8 +91,17 @@ def _post(box: str, number: int, by: int, piece: Any) -> None:
         _BOXES[box].put(number, by, piece)
 
 
+def _hang_up(box: str, unread: str | None) -> None:
+    """In a worker's loop: what another has sent may not have come, or could not be read here."""
+    if box in _BOXES:
+        _BOXES[box].close(None if unread is None else RuntimeError(unread))
+
+
 class Peers(Group):
     """Workers of Dask, of which each has one shard or more.
+
+    A message is not answered, for that takes as long as the message. It comes, or the connection breaks; who sees
+    that tells the other one, and neither waits for ever.
 
     Parameters
     ----------
@@ -92,11 +119,13 @@ class Peers(Group):
 
         super().__init__(rank, len(addresses))
         self._worker: Any = get_worker()
-        self._worker.handlers[OPERATION] = _post
+        self._worker.handlers.update({OPERATION: _post, HANG_UP: _hang_up})
         self._session = session
         self._addresses = addresses
         self._box = _BOXES[self._box_of(rank)] = Box()
         self._number = 0
+        self._connections: dict[int, Any] = {}
+        self._watchers: list[asyncio.Task[None]] = []  # the loop alone would let go of them
 
     def _box_of(self, rank: int) -> str:
         return f"{self._session}-{rank}"
@@ -129,7 +158,7 @@ class Peers(Group):
                 piece if by == self.rank else self._box.take(self._number, by)
                 for by, piece in enumerate(pieces)
             ]
-            for one in sent:  # the arrays may be changed from now on
+            for one in sent:
                 one.result()
         self._number += 1
         self.sent += sum(size_of(piece) for to, piece in enumerate(pieces) if to != self.rank)
@@ -149,8 +178,10 @@ class Peers(Group):
             _post(**words, piece=piece)
             return
         try:
-            send = getattr(self._worker.rpc(self._addresses[to]), OPERATION)
-            await send(**words, piece=to_serialize(piece))
+            if to not in self._connections:
+                self._connections[to] = await self._connect(to)
+            message = {"op": OPERATION, "reply": False, **words, "piece": to_serialize(piece)}
+            await self._connections[to].write(message, on_error="raise")
         except OSError as error:
             lost = WorkerLostError(f"{self._addresses[to]} does not answer: {error}")
             self._box.close(lost)  # else this worker may wait for one that waits for it
@@ -158,6 +189,31 @@ class Peers(Group):
         except Exception as error:
             self._box.close(error)
             raise
+
+    async def _connect(self, to: int) -> Any:
+        connection = await self._worker.rpc.connect(self._addresses[to])
+        self._box.connections.append(connection)
+        self._watchers.append(asyncio.create_task(self._watch(to, connection)))
+        if self._box.closed:  # in the meantime
+            connection.abort()
+        return connection
+
+    async def _watch(self, to: int, connection: Any) -> None:
+        """Wait for the end of a connection: that, or an error over there, is all that can come back by it."""
+        address, pool, unread = self._addresses[to], self._worker.rpc, None
+        try:
+            answer = await connection.read()
+            unread = f"{address} could not read a message: {answer!r:.200}"
+            reason: Exception = RuntimeError(unread)
+        except OSError as error:
+            reason = WorkerLostError(f"{address} is gone: {error}")
+        connection.abort()
+        pool.reuse(address, connection)  # which forgets it, as it is closed
+        if self._box.closed:
+            return
+        self._box.close(reason)
+        with suppress(OSError, RuntimeError):  # it is gone, or this one is about to
+            await getattr(pool(address), HANG_UP)(box=self._box_of(to), unread=unread)
 
 
 def _sum(arrays: list[Array]) -> Array:
