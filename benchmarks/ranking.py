@@ -121,6 +121,26 @@ def real(data, method, n_seeds):
     }
 
 
+IN_TURNS = ("LightGBM, lambdarank", "LambdaMART")
+
+
+def in_turns(data, n_turns):
+    """Seconds a tree of both, one after the other in one process: the machine is not as fast at all times."""
+    train, (X_test, _, _) = read(data)
+    times = {method: [] for method in IN_TURNS}
+    for turn in range(n_turns + 1):
+        for method in IN_TURNS:
+            seconds = fit_and_rank(method, turn, train, X_test)[1] / TREES
+            if turn:  # the first pays for its threads
+                times[method].append(seconds)
+    theirs, ours = (float(np.median(times[method])) for method in IN_TURNS)
+    return {
+        "seconds_per_tree": times,
+        "medians": {IN_TURNS[0]: theirs, IN_TURNS[1]: ours},
+        "over": ours / theirs,
+    }
+
+
 def summary(run):
     """Means and standard errors, of all seeds and of the first five."""
     values = np.array(run["ndcg@5"])
@@ -284,6 +304,7 @@ def main():
     before = json.loads(out.read_text()) if out.exists() else {}
     if arguments.again:  # what is left out now stays as it was
         before.pop("lambdarank", None)
+        before.pop("in_turns", None)
         if not arguments.skip_large:
             before.pop("large", None)
     results = before | {"machine": machine(), "settings": OURS, "lightgbm_settings": LIGHTGBM}
@@ -311,6 +332,14 @@ def main():
             flush=True,
         )
         write_results(out, results | {"lambdarank": known | results["lambdarank"]})
+
+    if "in_turns" not in results:
+        results["in_turns"] = in_child("in_turns", arguments.data, arguments.seeds)["result"]
+        results["in_turns"]["under_load"] = arguments.under_load
+        write_results(out, results)
+    print(
+        "\nin turns: " + ", ".join(f"{m} {1e3 * s:.2f} ms" for m, s in results["in_turns"]["medians"].items())
+    )
 
     if not arguments.skip_large and "large" not in before:
         results["large"] = {}
