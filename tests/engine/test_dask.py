@@ -193,6 +193,28 @@ def test_it_goes_on_when_a_worker_is_killed_before_the_first_tree(verb, layout, 
 
 
 @pytest.mark.parametrize("layout", ["rows", "features"])
+def test_it_goes_on_when_a_worker_is_killed_within_a_round(layout, client, monkeypatch):
+    """The trees of a round have the gradients of its beginning, which new shards lack."""
+
+    def kill(self, place, work, *args):
+        future = submit(self, place, work, *args)
+        if len(killed) < 2 and work.__name__ == "_grow" and args[-1] in (6, 7) and args[-1] not in grown:
+            grown.append(args[-1])
+            killed.extend(client.run(os.getpid, workers=[self._addresses[place]]).values())
+            os.kill(killed[-1], signal.SIGKILL)
+        return future
+
+    grown, killed = [], []
+    estimator, rows = jobs.make_jobs()["classes"]  # four of them, whose gradients depend on each other
+    wanted = jobs.digest(estimator.set_params(tree_per_output=True, n_jobs=1).fit(**rows))
+    submit = DaskShards._submit
+    monkeypatch.setattr(DaskShards, "_submit", kill)
+    found = train((estimator, rows), client, 2, layout)
+    assert grown == [6, 7]
+    assert jobs.digest(found) == wanted
+
+
+@pytest.mark.parametrize("layout", ["rows", "features"])
 def test_it_goes_on_when_a_message_is_lost(layout, client, alone):
     def lose(state):
         if state.tree == 2:

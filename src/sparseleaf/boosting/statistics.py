@@ -42,6 +42,9 @@ class Statistics(Protocol):
     def leaves(self, shards: GrowingShards, tree: FlatTree, number: int) -> LeafVectors:
         """The vectors of a grown tree's leaves."""
 
+    def into_round(self, tree: int) -> int:
+        """How many trees just before this one were fitted to the same gradients, which the shards still hold."""
+
 
 @dataclass(frozen=True)
 class SparseResiduals:
@@ -72,6 +75,10 @@ class SparseResiduals:
         """See :class:`Statistics`."""
         counts = tree.count[tree.feature < 0]
         return LeafVectors.join(shards.exchange("leaf_vectors", tree.leaf_nodes.tolist(), counts, self.rule))
+
+    def into_round(self, tree: int) -> int:
+        """See :class:`Statistics`."""
+        return 0
 
 
 class DenseGradients:
@@ -114,17 +121,13 @@ class DenseGradients:
 
     def fill(self, shards: GrowingShards, tree: int) -> Columns:
         """See :class:`Statistics`."""
-        if not self._alone or tree % self._n_outputs == 0:
+        if self.into_round(tree) == 0:
             found = shards.gather("gradients", tree // self._n_outputs if self._alone else tree)
             self._largest_g, self._largest_h = (np.maximum.reduce(each) for each in zip(*found, strict=True))
             if not np.isfinite(self._largest_g).all() or not np.isfinite(self._largest_h).all():
                 raise ValueError(
                     "y, sample_weight: found numbers whose gradients pass float32; wanted smaller ones."
                 )
-        elif not len(self._largest_g):
-            raise RuntimeError(
-                "a worker was lost in the middle of a round of trees, one for each output; go on from a checkpoint."
-            )
         if self._reducer is not None:
             return self._fill_reduced(shards, self._reducer, tree)
         outputs = slice(tree % self._n_outputs, tree % self._n_outputs + 1) if self._alone else slice(None)
@@ -139,6 +142,10 @@ class DenseGradients:
         )
         own_h = h_scale[: len(g_scale)] if len(h_scale) else np.ones(1)
         return make_columns(self._curvature, g_scale, own_h, self._rule.l2, first)
+
+    def into_round(self, tree: int) -> int:
+        """See :class:`Statistics`."""
+        return tree % self._n_outputs if self._alone else 0
 
     def _fill_reduced(self, shards: GrowingShards, reducer: Reducer, tree: int) -> Columns:
         norms = None

@@ -286,6 +286,7 @@ class DaskShards:
         self._trees: list[tuple[FlatTree, LeafVectors]] = []
         self._adopted: Recipe | None = None
         self._after: list[Any] = []
+        self._n_trees = self._into_round = 0  # trees that were asked for; those of the round that is not done
         self._losses = 0
         try:
             self._begin()
@@ -330,6 +331,7 @@ class DaskShards:
     def follow_tree(self, tree: FlatTree, vectors: LeafVectors) -> None:
         """See :class:`Shards`."""
         self._trees.append((tree, vectors))  # shards are told of all of them at once
+        self._n_trees += 1
 
     def spread(self) -> None:
         """See :class:`Shards`."""
@@ -352,6 +354,15 @@ class DaskShards:
             self._pending.append(("adopt", recipe, session, self._addresses, self._all_rows))
         self._flush()
         self._adopted = recipe
+        while len(self._trees) < self._n_trees:  # trees of a round that was lost, and then this one
+            self._grow_next(number - (self._n_trees - len(self._trees)))
+        tree = self._grow_next(number)
+        self._n_trees += 1
+        self._into_round = recipe.statistics.into_round(number + 1)
+        self._losses = 0
+        return tree
+
+    def _grow_next(self, number: int) -> tuple[FlatTree, LeafVectors]:
         try:
             found = self._wait([self._submit(at, _grow, key, number) for at, key in enumerate(self._keys)])
         except BaseException:
@@ -360,7 +371,6 @@ class DaskShards:
         tree: tuple[FlatTree, LeafVectors] = found[0][0]
         self._after = [after for _, after in found]
         self._trees.append(tree)
-        self._losses = 0
         return tree
 
     def once(self, work: Callable[[], Answer]) -> Answer:
@@ -405,6 +415,8 @@ class DaskShards:
 
     def _make_anew(self) -> None:
         self._pending, self._adopted = [], None
+        # new shards lack the gradients of a round that is not done: all go back to its beginning
+        del self._trees[self._n_trees - self._into_round :]
         self._let_go()
         self._client.run(_when_idle, self._token, on_error="return")
         self._client.wait_for_workers(1, timeout=PATIENCE)
