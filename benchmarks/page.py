@@ -199,7 +199,8 @@ def sweep(records: Records, suite: Suite) -> str:
     had = limits(records, suite)
     if suite.axis in ("threads", "workers"):
         had = had.rpartition(" and ")[0] + ", and 100,000 rows."
-    return f"### {suite.title}\n\n{had}\n\n{table(heads, rows)}\n{figure}"
+    said = f"{suite.about} {had}".strip()
+    return f"### {suite.title}\n\n{said}\n\n{table(heads, rows)}\n{figure}"
 
 
 def sweep_cell(record: Record | None) -> str:

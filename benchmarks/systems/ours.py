@@ -88,7 +88,9 @@ class OverMPI:
         command = [mpiexec, *more, "-n", str(self.workers), sys.executable, "-m", "sparseleaf", "train"]
         command += sorted(str(path) for path in self.folder.glob("part-*.txt"))
         command += ["-m", str(self.folder / "model.safetensors"), "--engine", "mpi", "--jobs", "1"]
-        subprocess.run([*command, "--set", f"n_trees={self.task.n_trees}"], check=True)
+        settings = [f"n_trees={self.task.n_trees}", f"projection={self.task.own['projection']}"]
+        command += ["--layout", self.task.own["layout"], *(f"--set={setting}" for setting in settings)]
+        subprocess.run(command, check=True)
 
     def predict(self, X: Any) -> Any:
         import sparseleaf
