@@ -251,7 +251,6 @@ class Shard:
         """Fill the pool's slots with the histograms of the given nodes."""
         if not len(nodes) or not len(pool.features):
             return
-        indptr, uncommon = self._uncommon_bins(pool)
         if self._sparse[0] is not pool.places:
             self._sparse = pool.places, (self._common[pool.places] >= 0).astype(np.uint8)
         starts, ends = self._rows.ranges(nodes.tolist())
@@ -273,8 +272,7 @@ class Shard:
         if not self._sparse[1].any():
             return
         _kernels.build_sparse_histograms(
-            indptr,
-            uncommon,
+            *self._uncommon_bins(pool),
             pool.first,
             self._common,
             self._residuals,
