@@ -180,8 +180,7 @@ def _encode_vectors(matrix: sp.csr_matrix, compact: bool) -> dict[str, Array]:
     lists = {"sizes": sizes, "steps": steps} | ({"leaps": leaps} if len(leaps) else {})
     if not compact:
         return lists | {"values": matrix.data}
-    vector = np.repeat(np.arange(matrix.shape[0]), sizes)
-    values, scale = quantise(matrix.data, vector, matrix.shape[0], LARGEST_ENTRY)
+    values, scale = quantise(matrix.data, matrix.indptr, LARGEST_ENTRY)
     return lists | {"values": values, "value_scale": scale}
 
 

@@ -232,8 +232,7 @@ def encode_routed(trees: RoutedTrees, compact: bool) -> dict[str, Array]:
             "unit_rows": np.array([trees.unit_rows], np.uint8),
         }
     elif compact:
-        node = np.repeat(np.arange(len(sizes)), sizes)
-        weights, scale = quantise(weights, node, len(sizes), LARGEST_WEIGHT)
+        weights, scale = quantise(weights, trees.router_indptr, LARGEST_WEIGHT)
         tensors["router_scale"] = scale
     tensors["router_weights"] = weights
     if not compact:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,11 +13,15 @@ from sparseleaf.model.codec import narrow
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
 
+BLOCK_ENTRIES = 2**22
+"""Entries worked on at a time: what is made of them on the way takes more memory than they do."""
+
 
 def encode_steps(indices: Array, indptr: Array) -> tuple[Array, Array]:
     """(sizes of the lists, steps): the first index of every list is counted from 0."""
     sizes = np.diff(indptr)
-    steps = np.diff(indices, prepend=0).astype(np.int64)
+    steps = indices.copy()
+    steps[1:] -= indices[:-1]
     first = indptr[:-1][sizes > 0]
     steps[first] = indices[first]
     return narrow(sizes), narrow(steps)
@@ -26,12 +32,17 @@ def decode_steps(sizes: Array, steps: Array, width: int) -> tuple[Array, Array]:
     indptr = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
     if indptr[-1] != len(steps):
         raise ValueError("sizes must add up to the number of entries")
-    total = np.concatenate(([0], np.cumsum(steps, dtype=np.int64)))
-    indices = total[1:] - np.repeat(total[indptr[:-1]], sizes)
-    # 2³² entries of 32 bits do not overflow 64
-    if indices.max(initial=-1) >= min(width, 2**31):
-        raise ValueError("steps: an index that does not exist")
-    return indices.astype(np.int32), indptr
+    indices = np.empty(len(steps), np.int32)
+    for first, end in _blocks(indptr):
+        own = slice(indptr[first], indptr[end])
+        total = np.concatenate(([0], np.cumsum(steps[own], dtype=np.int64)))
+        before = total[indptr[first:end] - indptr[first]]
+        wide = total[1:] - np.repeat(before, sizes[first:end])
+        # 2³² entries of 32 bits do not overflow 64
+        if wide.max(initial=-1) >= min(width, 2**31):
+            raise ValueError("steps: an index that does not exist")
+        indices[own] = wide
+    return indices, indptr
 
 
 def split_leaps(steps: Array) -> tuple[Array, Array]:
@@ -52,16 +63,24 @@ def join_leaps(steps: Array, leaps: Array) -> Array:
     return whole.astype(np.uint32)
 
 
-def quantise(values: Array, groups: Array, n_groups: int, largest: int) -> tuple[Array, Array]:
-    """Rows of values as integers up to ``largest``, and the scale of every group: value ≈ integer · scale."""
-    sizes = np.abs(values) if values.ndim == 1 else np.abs(values).max(axis=1, initial=0)
-    top = np.zeros(n_groups, np.float32)
-    np.maximum.at(top, groups, sizes)
-    scale = np.where(top > 0, top / np.float32(largest), np.float32(1)).astype(np.float32)
-    scale = np.maximum(scale, np.finfo(np.float32).smallest_subnormal)  # the quotient may come to 0
-    each = scale[groups] if values.ndim == 1 else scale[groups][:, None]
-    kind = np.int8 if largest < 2**7 else np.int16
-    return np.rint(values / each).clip(-largest, largest).astype(kind), scale
+def quantise(values: Array, indptr: Array, largest: int) -> tuple[Array, Array]:
+    """Rows of values as integers up to ``largest``, and a scale for every group of them: value ≈ integer · scale."""
+    integers = np.empty(values.shape, np.int8 if largest < 2**7 else np.int16)
+    scale = np.ones(len(indptr) - 1, np.float32)
+    smallest = np.finfo(np.float32).smallest_subnormal
+    for first, end in _blocks(indptr):
+        rows = values[indptr[first] : indptr[end]]
+        sizes = np.diff(indptr[first : end + 1])
+        magnitude = np.abs(rows) if rows.ndim == 1 else np.abs(rows).max(axis=1, initial=0)
+        filled = np.flatnonzero(sizes)
+        top = np.maximum.reduceat(magnitude, indptr[first:end][filled] - indptr[first])
+        # the quotient may come to 0
+        quotient = np.maximum(top / np.float32(largest), smallest, dtype=np.float32)
+        scale[first + filled] = np.where(top > 0, quotient, np.float32(1))
+        each = np.repeat(scale[first:end], sizes)
+        quotients = rows / (each if rows.ndim == 1 else each[:, None])
+        integers[indptr[first] : indptr[end]] = np.rint(quotients).clip(-largest, largest)
+    return integers, scale
 
 
 def restored(integers: Array, scale: Array, sizes: Array) -> Array:
@@ -69,6 +88,15 @@ def restored(integers: Array, scale: Array, sizes: Array) -> Array:
     if len(scale) != len(sizes):
         raise ValueError(f"found {len(scale)} scales; wanted {len(sizes)}")
     each = np.repeat(scale, sizes)
+    values: Array = integers.astype(np.float32)
     with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused where it is used
-        values: Array = integers.astype(np.float32) * (each if integers.ndim == 1 else each[:, None])
+        values *= each if values.ndim == 1 else each[:, None]
     return values
+
+
+def _blocks(indptr: Array) -> Iterator[tuple[int, int]]:
+    """(first, end) of groups that have together about BLOCK_ENTRIES, and all groups that have any."""
+    at = np.arange(0, indptr[-1], BLOCK_ENTRIES)
+    return itertools.pairwise(
+        np.unique([*np.searchsorted(indptr, at, "right") - 1, len(indptr) - 1]).tolist()
+    )

@@ -176,9 +176,11 @@ def test_trees_of_another_kind_are_refused(tmp_path):
         load(path)
 
 
-def test_steps_come_back():
+@pytest.mark.parametrize("block", [1, 2, 4, 100])
+def test_steps_come_back(monkeypatch, block):
+    monkeypatch.setattr("sparseleaf.model.steps.BLOCK_ENTRIES", block)
     indices = np.array([4, 7, 70_000, 0, 3, 3_000_000], np.int32)
-    indptr = np.array([0, 3, 3, 5, 6])
+    indptr = np.array([0, 0, 3, 3, 5, 6, 6])
     sizes, steps = encode_steps(indices, indptr)
     assert steps.tolist() == [4, 3, 69_993, 0, 3, 3_000_000]
     found, ends = decode_steps(sizes, steps, 3_000_001)
@@ -198,13 +200,18 @@ def test_leaps_come_back(steps):
         join_leaps(small, np.array([[max(1, len(steps)), 1]], np.uint32))
 
 
-def test_integers_are_near_what_they_stand_for():
+@pytest.mark.parametrize("block", [1, 7, 1000])
+def test_integers_are_near_what_they_stand_for(monkeypatch, block):
+    monkeypatch.setattr("sparseleaf.model.steps.BLOCK_ENTRIES", block)
     rng = np.random.default_rng(0)
     values = rng.normal(size=(50, 3)).astype(np.float32) * 1e-3
-    groups, sizes = np.repeat([0, 1, 2], [20, 0, 30]), np.array([20, 0, 30])
-    integers, scale = quantise(values, groups, 3, 2**15 - 1)
+    values[45:] = 0
+    sizes = np.array([0, 20, 0, 25, 5, 0])
+    indptr = np.cumsum([0, *sizes])
+    integers, scale = quantise(values, indptr, 2**15 - 1)
+    assert scale[[0, 2, 4, 5]].tolist() == [1, 1, 1, 1]
     assert integers.dtype == np.int16
     assert restored(integers, scale, sizes) == pytest.approx(values, abs=2e-7)
-    flat, scale = quantise(values[:, 0], groups, 3, 127)
+    flat, scale = quantise(values[:, 0], indptr, 127)
     assert flat.dtype == np.int8
     assert restored(flat, scale, sizes) == pytest.approx(values[:, 0], abs=2e-5)
