@@ -5,13 +5,13 @@
     python -m benchmarks --quick           three minutes: has anything become slower than it was?
 
 Records go to --out, a file for every process; started again, it goes on where it stopped. Then the page
-`docs/benchmarks.md`, its pictures and the numbers they are made of, `docs/results/benchmarks.json`, are written.
+`docs/benchmarks.md`, its pictures and the numbers they are made of, `docs/results/benchmarks.json`, are written, and
+the tables that other pages of the documentation have.
 """
 
 from __future__ import annotations
 
 import argparse
-import runpy
 import signal
 import sys
 import time
@@ -20,7 +20,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks import numbers, page, quick
+from benchmarks import numbers, page, quick, tables
 from benchmarks.harness import Limits, Record, run_all
 from benchmarks.suites import MEMORY_GB, SUITES, Job, worst_seconds
 from benchmarks.systems import SYSTEMS
@@ -142,7 +142,7 @@ def main() -> int:
             code = 130
     if not arguments.no_page:
         page.update(arguments.out)
-        runpy.run_path(str(page.DOCS / "make_results.py"), run_name="__main__")  # it quotes these numbers
+        tables.write()  # they quote these numbers
         console.print(f"Written: {page.PAGE} and {numbers.NUMBERS}", soft_wrap=True)
     return code
 

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import sparseleaf
+from benchmarks import tables
 from sparseleaf.data import make_xc
 
 ROOT = Path(__file__).parents[2]
@@ -58,16 +59,16 @@ def test_examples_run(script, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("maker", ["make_parameters", "make_results"])
-def test_generated_pages_are_up_to_date(maker):
-    spec = importlib.util.spec_from_file_location(maker, ROOT / "docs" / f"{maker}.py")
+def test_the_page_of_parameters_is_up_to_date():
+    spec = importlib.util.spec_from_file_location("make_parameters", ROOT / "docs" / "make_parameters.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    assert module.PAGE.read_text() == module.page(), f"run python docs/{maker}.py"
-    if maker == "make_results":
-        for name in ("MO_PAGE", "DISTRIBUTED_PAGE", "FOREST_PAGE", "RERANKING_PAGE"):
-            made = getattr(module, name.lower())()
-            assert getattr(module, name).read_text() == made, "run python docs/make_results.py"
+    assert module.PAGE.read_text() == module.page(), "run python docs/make_parameters.py"
+
+
+@pytest.mark.parametrize("page", tables.PAGES, ids=lambda page: page.name)
+def test_pages_made_of_results_are_up_to_date(page):
+    assert page.read_text() == tables.PAGES[page](), "run python -m benchmarks --redraw"
 
 
 @pytest.mark.parametrize("compact", [True, False])
