@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         SketchForestClassifier,
         SparseGBDTClassifier,
     )
-    from sparseleaf.memory import MemoryEstimate
+    from sparseleaf.memory import MemoryEstimate, RoutedEstimate
     from sparseleaf.model import ModelFileError
 
     __version__: str
@@ -33,6 +33,7 @@ __all__ = [
     "ModelFileError",
     "MultiGBDTClassifier",
     "MultiGBDTRegressor",
+    "RoutedEstimate",
     "SketchForestClassifier",
     "SparseGBDTClassifier",
     "__version__",
@@ -48,6 +49,7 @@ _HOMES = {
     "ModelFileError": "sparseleaf.model",
     "MultiGBDTClassifier": "sparseleaf.estimators",
     "MultiGBDTRegressor": "sparseleaf.estimators",
+    "RoutedEstimate": "sparseleaf.memory",
     "SketchForestClassifier": "sparseleaf.estimators",
     "SparseGBDTClassifier": "sparseleaf.estimators",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -13,8 +14,27 @@ GIB = 2.0**30
 
 
 @dataclass(frozen=True)
-class MemoryEstimate:
-    """Bytes that training takes beyond the caller's own X and Y.
+class Estimate(ABC):
+    """Bytes that training takes beyond the caller's own X and Y, part by part."""
+
+    @property
+    @abstractmethod
+    def certain(self) -> int:
+        """What is taken at once, whatever the trees look like."""
+
+    @property
+    def total(self) -> int:
+        """All of it, at most."""
+        return sum(getattr(self, field.name) for field in fields(self))
+
+    def __str__(self) -> str:
+        parts = ", ".join(f"{field.name} {_readable(getattr(self, field.name))}" for field in fields(self))
+        return f"memory at most {_readable(self.total)} ({parts})"
+
+
+@dataclass(frozen=True)
+class MemoryEstimate(Estimate):
+    """Of boosted trees.
 
     Attributes
     ----------
@@ -44,14 +64,32 @@ class MemoryEstimate:
         """What is taken at once, whatever the trees look like."""
         return self.features + self.bins + self.residuals
 
-    @property
-    def total(self) -> int:
-        """All of it, at most."""
-        return sum(getattr(self, field.name) for field in fields(self))
 
-    def __str__(self) -> str:
-        parts = ", ".join(f"{field.name} {_readable(getattr(self, field.name))}" for field in fields(self))
-        return f"memory at most {_readable(self.total)} ({parts})"
+@dataclass(frozen=True)
+class RoutedEstimate(Estimate):
+    """Of trees that route rows, where these are balanced and a row goes one way.
+
+    Attributes
+    ----------
+    work : int
+        What threads work with while roots, the largest nodes, are split.
+    rows : int
+        Rows of the nodes of trees that grow side by side.
+    trees : int
+        Grown trees, at most: routers that weigh every feature of their rows, and label counts.
+    model : int
+        The same as the arrays of a model, which are made while the trees are still there.
+    """
+
+    work: int
+    rows: int
+    trees: int
+    model: int
+
+    @property
+    def certain(self) -> int:
+        """What is taken at once, whatever the trees look like."""
+        return self.work + self.rows
 
 
 def estimate(
@@ -112,6 +150,96 @@ def estimate_dense(
     )
 
 
+def estimate_ldsm(
+    n_rows: int,
+    n_features: int,
+    n_labels: int,
+    feature_entries: int,
+    target_entries: int,
+    *,
+    dense: bool,
+    copy_entries: int,
+    arity: int,
+    max_nodes: int,
+    min_samples_leaf: int,
+    leaf_labels: int | None,
+    n_trees: int,
+    abreast: int,
+    n_jobs: int,
+) -> RoutedEstimate:
+    """The formula of ``docs/memory.md`` for LdSM; ``abreast`` trees grow at a time."""
+    met, labels = min(n_features, feature_entries), min(n_labels, target_entries)
+    tables = 8 * (n_features + n_labels) + 4 * met * (1 + 2 * arity + 6 * dense) + 16 * labels * (arity + 1)
+    copied = feature_entries if dense else min(feature_entries, copy_entries)
+    copies = 8 * copied + 4 * target_entries + 20 * n_rows
+    listed = (8 * n_rows + 4 * feature_entries) * dense  # dense rows become entries, as sparse ones come
+    inner = min((max_nodes - 1) // arity, (max(1, n_rows // min_samples_leaf) - 1) // (arity - 1))
+    entries = _in_levels(inner, arity, met, feature_entries)
+    return RoutedEstimate(
+        work=_work(tables, copies, abreast, n_jobs) + listed * (abreast > 0),
+        rows=16 * n_rows * abreast,
+        **_trees_and_model(entries * (4 + 4 * arity), inner, arity, target_entries, leaf_labels, n_trees),
+    )
+
+
+def estimate_forest(
+    n_rows: int,
+    n_features: int,
+    target_entries: int,
+    *,
+    dense: bool,
+    arity: int,
+    min_samples_leaf: int,
+    max_depth: int | None,
+    sketch_dim: int,
+    sample_rows: int,
+    router_weights: int,
+    weights_per_row: float,
+    leaf_labels: int | None,
+    n_trees: int,
+    abreast: int,
+    n_jobs: int,
+) -> RoutedEstimate:
+    """The formula of ``docs/memory.md`` for the sketch forest; ``abreast`` trees grow at a time."""
+    tables = n_features * (4 * arity + 1) + 4 * min(n_rows, sample_rows) * sketch_dim
+    copies = n_rows * (4 * (arity - 1) + 1 + 4 * (arity == 2))
+    listed = 8 * n_rows * (1 + n_features) * dense  # dense rows become entries, as sparse ones come
+    leaves = max(1, n_rows // min_samples_leaf)
+    if max_depth is not None and max_depth < 40:
+        leaves = min(leaves, arity**max_depth)
+    inner = (leaves - 1) // (arity - 1)
+    entries = _in_levels(inner, arity, min(router_weights, n_features), int(weights_per_row * n_rows))
+    return RoutedEstimate(
+        work=_work(tables, copies, abreast, n_jobs) + listed * (abreast > 0),
+        rows=24 * n_rows * abreast,
+        **_trees_and_model(entries * (3 + arity), inner, arity, target_entries, leaf_labels, n_trees),
+    )
+
+
+def _work(tables: int, copies: int, abreast: int, n_jobs: int) -> int:
+    """Every thread has tables of its own; a root, of which all rows are copied, has one thread."""
+    return (n_jobs * tables if abreast else 0) + min(n_jobs, abreast) * copies
+
+
+def _trees_and_model(
+    weights: int, inner: int, arity: int, target_entries: int, leaf_labels: int | None, n_trees: int
+) -> dict[str, int]:
+    leaves = 1 + inner * (arity - 1)
+    kept = target_entries if leaf_labels is None else min(target_entries, leaves * leaf_labels)
+    nodes = weights + inner * 4 * arity + 16 * (inner + leaves)
+    # leaves are made ready tree by tree, and then put together
+    return {"trees": n_trees * (nodes + 12 * target_entries), "model": n_trees * (nodes + 16 * kept)}
+
+
+def _in_levels(n_nodes: int, arity: int, of_node: int, of_level: int) -> int:
+    """Entries of so many nodes in as few levels as hold them, of which a node and a level have at most so many."""
+    entries, level = 0, 1
+    while n_nodes > 0:
+        entries += min(min(level, n_nodes) * of_node, of_level)
+        n_nodes, level = n_nodes - level, level * arity
+    return entries
+
+
 def _histograms(n_features: int, max_bins: int, columns: int, max_leaves: int, budget: int) -> int:
     """Of the pool: no more slots are written than nodes wait to be split, with some to spare."""
     slot = n_features * (max_bins + 1) * (columns + 1) * 4
@@ -136,7 +264,7 @@ def _cached() -> int:
         return 0
 
 
-def require(estimated: MemoryEstimate, advice: str) -> None:
+def require(estimated: Estimate, advice: str) -> None:
     """Refuse what cannot fit, before it is taken."""
     available = available_memory()
     if available is not None and estimated.certain > available:

@@ -1,10 +1,12 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 
 import sparseleaf
 from smalldata import make_set
-from sparseleaf import SparseGBDTClassifier, memory
+from sparseleaf import LdSMClassifier, SketchForestClassifier, SparseGBDTClassifier, memory
+from sparseleaf.data import make_xc
 
 
 def test_estimate_of_a_known_shape():
@@ -36,6 +38,84 @@ def test_estimates_follow_the_parameters():
     assert few.histograms == (2 + 16) * 7 * (3 + 1) * 4 * (32 + 1), "no more than nodes can wait for"
     all_labels = sparseleaf.estimate_memory(X, Y, leaf_labels=None, n_trees=1000)
     assert all_labels.scores == 8 * 1000 * 50, "never more than rows × labels"
+
+
+def test_estimate_of_ldsm(monkeypatch):
+    X, Y = sp.random(1000, 40, 0.2, "csr", np.float32, 0), sp.csr_matrix(np.eye(1000, 50))
+    made = LdSMClassifier(n_trees=3, arity=3, max_nodes=20, leaf_labels=2, n_jobs=2)
+    found = made.estimate_memory(X, Y)
+    assert X.nnz == 8000
+    tables, copies = 8 * 90 + 4 * 40 * 7 + 16 * 50 * 4, 8 * 8000 + 4 * 50 + 20 * 1000
+    assert found.work == 2 * (tables + copies)
+    assert found.rows == 16 * 1000 * 3
+    # six inner nodes in levels of 1, 3 and 2, each with all features; 13 leaves
+    nodes = 6 * 40 * 16 + 6 * 12 + 16 * 19
+    assert found.trees == 3 * (nodes + 12 * 50)
+    assert found.model == 3 * (nodes + 16 * 26)
+    assert found.certain == found.work + found.rows
+    dense = made.estimate_memory(X.toarray(), Y)
+    assert dense.work == found.work + 2 * (4 * 40 * 6 + 8 * (40_000 - 8000)) + 8 * 1000 + 4 * 40_000
+    few_rows = clone(made).set_params(min_samples_leaf=400).estimate_memory(X, Y)
+    assert few_rows.model == 3 * (16 + 16 * 2), "one leaf: no three could have 400 rows"
+    monkeypatch.setattr("sparseleaf.estimators.ldsm.COPY_ENTRIES", 3000)
+    assert made.estimate_memory(X, Y).work == found.work - 2 * 8 * 5000, "larger nodes are not copied"
+
+
+def test_estimate_of_the_forest():
+    X, Y = sp.random(1000, 40, 0.2, "csr", np.float32, 0), sp.csr_matrix(np.eye(1000, 50))
+    made = SketchForestClassifier(
+        n_trees=3, arity=4, min_samples_leaf=100, sketch_dim=8, leaf_labels=None, n_jobs=1
+    )
+    found = made.estimate_memory(X, Y)
+    assert found.work == 40 * 17 + 4 * 1000 * 8 + 1000 * 13
+    assert found.rows == 24 * 1000 * 2
+    # ten leaves under three inner nodes
+    nodes = 3 * 40 * 7 + 3 * 16 + 16 * 13
+    assert found.trees == 3 * (nodes + 12 * 50)
+    assert found.model == 3 * (nodes + 16 * 50)
+    shallow = SketchForestClassifier(arity=4, max_depth=1, n_jobs=1).estimate_memory(X, Y)
+    assert shallow.model == 50 * (40 * 7 + 16 + 16 * 5 + 16 * 50)
+    assert made.estimate_memory(X.toarray(), Y).work == found.work + 8 * 1000 * 41
+
+
+@pytest.mark.parametrize("kind", [LdSMClassifier, SketchForestClassifier])
+@pytest.mark.parametrize("dense", [False, True])
+def test_routed_trees_take_no_more_than_was_said(kind, dense):
+    X, Y = make_xc(2000, 60, 40, labels_per_row=2, nnz_per_row=10)
+    if dense:
+        X = X.toarray()
+    made = kind(n_trees=3, rerank=None).fit(X, Y)
+    said = made.estimate_memory(X, Y)
+    trees = made.model_.trees
+    taken = sum(array.nbytes for array in vars(trees).values() if isinstance(array, np.ndarray))
+    assert said.model / 20 < taken <= said.model + 4 * 60  # weights of features are the forest's once
+
+
+@pytest.mark.parametrize("kind", [LdSMClassifier, SketchForestClassifier])
+def test_routed_trees_that_cannot_fit_are_refused(kind, monkeypatch):
+    X, Y = make_set(500, 5, 6)
+    monkeypatch.setattr(memory, "available_memory", lambda: 1000)
+    with pytest.raises(MemoryError, match=r"at least .* KiB at once .* 1000 B are free.*n_jobs need less"):
+        kind(n_trees=1).fit(X, Y)
+
+
+def test_who_grows_no_trees_needs_no_memory_for_growing():
+    X, Y = make_set(500, 5, 6)
+    found = [SketchForestClassifier()._estimate(X, sp.csr_matrix(Y), abreast, 2) for abreast in (0, 1, 4)]
+    assert found[0].certain == 0
+    assert found[1].certain < found[2].certain
+    assert found[0].model == found[2].model > 0
+
+
+@pytest.mark.parametrize("arity", [2, 3, 5])
+@pytest.mark.parametrize("n_nodes", [0, 1, 2, 6, 7, 40])
+def test_entries_of_levels(arity, n_nodes):
+    levels = [[]]
+    for _ in range(n_nodes):
+        if len(levels[-1]) == arity ** (len(levels) - 1):
+            levels.append([])
+        levels[-1].append(7)
+    assert memory._in_levels(n_nodes, arity, 7, 50) == sum(min(50, sum(level)) for level in levels)
 
 
 def test_what_cannot_fit_is_refused_before_it_is_taken(monkeypatch):

@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 from sparseleaf.engine.shards import LocalEngine, make_engine
 from sparseleaf.engine.sources import join_rows
+from sparseleaf.routed.growth import trees_abreast
 
 if TYPE_CHECKING:
     from sparseleaf.engine.mpi import MPIGroup
@@ -27,6 +28,9 @@ class TreeWorkers(Protocol):
     leads: bool
     """Whether this process is the one that writes and prints."""
 
+    def abreast(self, n_trees: int, n_jobs: int) -> int:
+        """Trees that this process grows at a time."""
+
     def rows(self, X: Any, y: Any) -> tuple[Any, Any]:
         """All rows, given those of this process."""
 
@@ -39,6 +43,9 @@ class TreeWorkers(Protocol):
 
 class _Alone:
     leads = True
+
+    def abreast(self, n_trees: int, n_jobs: int) -> int:
+        return trees_abreast(n_trees, n_jobs)
 
     def rows(self, X: Any, y: Any) -> tuple[Any, Any]:
         return X, y
@@ -54,6 +61,9 @@ class _Ranks:
     def __init__(self, group: MPIGroup) -> None:
         self._group = group
         self.leads = group.rank == 0
+
+    def abreast(self, n_trees: int, n_jobs: int) -> int:
+        return 1
 
     def rows(self, X: Any, y: Any) -> tuple[Any, Any]:
         """All ranks' rows, in all ranks."""
@@ -73,6 +83,9 @@ class _Ranks:
 class _Workers(_Alone):
     def __init__(self, client: Any) -> None:
         self._client = client
+
+    def abreast(self, n_trees: int, n_jobs: int) -> int:
+        return 0
 
     def trees(self, estimator: Any, rows: tuple[Any, ...], n_jobs: int, first: int) -> Iterator[Any]:
         sent = self._client.scatter([rows], broadcast=True, hash=False)[0]

@@ -4,7 +4,8 @@ from sparseleaf.estimators.base import ModelEstimator
 from sparseleaf.estimators.blend import BlendClassifier
 from sparseleaf.estimators.forest import SketchForestClassifier
 from sparseleaf.estimators.ldsm import LdSMClassifier
-from sparseleaf.estimators.multi import MultiGBDTClassifier, MultiGBDTRegressor
+from sparseleaf.estimators.multi_classifier import MultiGBDTClassifier
+from sparseleaf.estimators.multi_regressor import MultiGBDTRegressor
 from sparseleaf.estimators.ranker import GBDTRanker
 from sparseleaf.estimators.sparse import SparseGBDTClassifier
 

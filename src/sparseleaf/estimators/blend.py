@@ -15,8 +15,8 @@ from sparseleaf.estimators.base import ModelClassifier, encode_known
 from sparseleaf.estimators.parameters import Parameter, check_parameters
 from sparseleaf.estimators.reranking import RerankMixin
 from sparseleaf.model import BlendModel, Model, blend_models
-from sparseleaf.model.blend import PLACES
 from sparseleaf.rerank.fit import all_but, held_out_rows
+from sparseleaf.rerank.listed import PLACES
 from sparseleaf.rerank.weighing import choose_shares, true_candidates
 
 if TYPE_CHECKING:

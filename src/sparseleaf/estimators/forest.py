@@ -12,10 +12,18 @@ from sparseleaf._arrays import effective_n_jobs
 from sparseleaf.estimators.parameters import Parameter
 from sparseleaf.estimators.reranking import RERANK_PARAMETERS
 from sparseleaf.estimators.routed import RoutedClassifier
+from sparseleaf.memory import RoutedEstimate, estimate_forest
 from sparseleaf.metrics import precision_at_k
 from sparseleaf.model.routed import BEST_ONLY
 from sparseleaf.routed.ensemble import FrozenTree, join_trees
-from sparseleaf.routed.forest import FeatureView, ForestRule, SketchForest, bag
+from sparseleaf.routed.forest import (
+    SAMPLE_ROWS,
+    WEIGHTS_PER_ROW,
+    FeatureView,
+    ForestRule,
+    SketchForest,
+    bag,
+)
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
@@ -164,6 +172,25 @@ class SketchForestClassifier(RoutedClassifier):
         return 0.5
 
     # --- inside
+
+    def _estimate(self, X: Features, Y: sp.csr_matrix, abreast: int, n_jobs: int) -> RoutedEstimate:
+        return estimate_forest(
+            X.shape[0],
+            X.shape[1],
+            Y.nnz,
+            dense=not sp.issparse(X),
+            arity=self.arity,
+            min_samples_leaf=self.min_samples_leaf,
+            max_depth=self.max_depth,
+            sketch_dim=self.sketch_dim,
+            sample_rows=SAMPLE_ROWS,
+            router_weights=self.router_weights,
+            weights_per_row=WEIGHTS_PER_ROW,
+            leaf_labels=self.leaf_labels,
+            n_trees=self.n_trees,
+            abreast=abreast,
+            n_jobs=n_jobs,
+        )
 
     def _trees(
         self, X: Features, Y: sp.csr_matrix, seen: Array, seed: int, n_jobs: int, first: int

@@ -10,9 +10,10 @@ import scipy.sparse as sp
 from sparseleaf.estimators.parameters import Parameter
 from sparseleaf.estimators.reranking import RERANK_PARAMETERS
 from sparseleaf.estimators.routed import RoutedClassifier
+from sparseleaf.memory import RoutedEstimate, estimate_ldsm
 from sparseleaf.routed.ensemble import FrozenTree, SplitRecord, freeze_tree
 from sparseleaf.routed.growth import Histogram, grow_trees, shuffled_rows
-from sparseleaf.routed.ldsm import SEND_ABOVE, LdsmRule, LdsmSplitter, label_histogram
+from sparseleaf.routed.ldsm import COPY_ENTRIES, SEND_ABOVE, LdsmRule, LdsmSplitter, label_histogram
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
@@ -149,6 +150,24 @@ class LdSMClassifier(RoutedClassifier):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+
+    def _estimate(self, X: Features, Y: sp.csr_matrix, abreast: int, n_jobs: int) -> RoutedEstimate:
+        return estimate_ldsm(
+            X.shape[0],
+            X.shape[1],
+            Y.shape[1],
+            X.nnz if sp.issparse(X) else X.size,
+            Y.nnz,
+            dense=not sp.issparse(X),
+            copy_entries=COPY_ENTRIES,
+            arity=self.arity,
+            max_nodes=self.max_nodes,
+            min_samples_leaf=self.min_samples_leaf,
+            leaf_labels=self.leaf_labels,
+            n_trees=self.n_trees,
+            abreast=abreast,
+            n_jobs=n_jobs,
+        )
 
     def _adopt_trees(self, trees: Sequence[FrozenTree]) -> None:
         self.split_records_: list[list[SplitRecord]] = [tree.splits for tree in trees]

@@ -1,4 +1,4 @@
-"""MultiGBDTRegressor and MultiGBDTClassifier: one tree for all outputs, dense losses (GBDT-MO)."""
+"""What the boosted trees with dense losses share (GBDT-MO): training, and what can be asked of a model."""
 
 from __future__ import annotations
 
@@ -8,47 +8,25 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-import scipy.sparse as sp
-from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.metrics import accuracy_score
 from sklearn.utils import check_array
 
 from sparseleaf import memory
 from sparseleaf._arrays import effective_n_jobs
-from sparseleaf.binning import MAX_BINS
-from sparseleaf.boosting.dense_losses import (
-    CLASSIFICATION_LOSSES,
-    REGRESSION_LOSSES,
-    TargetForm,
-    dense_loss,
-)
-from sparseleaf.boosting.frontier import FRONTIERS
-from sparseleaf.boosting.reducers import REDUCERS
+from sparseleaf.boosting.dense_losses import TargetForm
 from sparseleaf.callbacks import Callback, EarlyStopping
 from sparseleaf.checkpoint import EVERY, Checkpoint
 from sparseleaf.data.categories import encode_categories, find_categories, join_categories
-from sparseleaf.data.targets import decode
 from sparseleaf.engine.part import agree_on_rows
 from sparseleaf.engine.shards import check_layout, make_engine
-from sparseleaf.estimators.base import CUSTOM, ONE_CLASS_A_ROW, ModelEstimator, encode_known, saved
-from sparseleaf.estimators.evaluation import CLASSIFICATION_METRICS, REGRESSION_METRICS, make_metric
+from sparseleaf.estimators.base import CUSTOM, ModelEstimator, saved
+from sparseleaf.estimators.evaluation import make_metric
 from sparseleaf.estimators.multi_part import DensePart, agree_on_base, count_queries
-from sparseleaf.estimators.multi_targets import (
-    KnownTargets,
-    encode_labels,
-    encode_numbers,
-    in_order,
-    join_known,
-    weighted,
-)
+from sparseleaf.estimators.multi_targets import KnownTargets, join_known, weighted
 from sparseleaf.estimators.multi_training import MultiTraining, Problem, SearchPlan, Watched
-from sparseleaf.estimators.parameters import Parameter, check_parameters, documented
-from sparseleaf.estimators.reranking import RerankMixin
+from sparseleaf.estimators.parameters import check_parameters
 from sparseleaf.estimators.resuming import describe_problem
 from sparseleaf.estimators.training import no_metric
-from sparseleaf.metrics import precision_at_k
 from sparseleaf.model import Model, concatenate_trees, join_trees, with_float_values
-from sparseleaf.model.explain import MEMORY_MB
 from sparseleaf.progress import say, training_progress
 
 if TYPE_CHECKING:
@@ -57,106 +35,6 @@ if TYPE_CHECKING:
     from sparseleaf.boosting.ranking_losses import Queries
     from sparseleaf.engine.shards import Shards
     from sparseleaf.estimators.multi_part import DenseInfo
-
-SPLITS = ("auto", "full", "topk", "topk-shared", "reduced")
-REDUCERS_OF_MANY = tuple(name for name in REDUCERS if name != "none")
-
-COMMON: dict[str, Parameter] = {
-    "n_trees": Parameter("int", "Number of trees; rounds with tree_per_output.", low=1, symbol="t"),
-    "learning_rate": Parameter("float", "Every leaf is multiplied by it.", low=0, high=1, low_open=True),
-    "loss": Parameter("name", "", symbol="l"),
-    "leaf_outputs": Parameter(
-        "int",
-        "Outputs a leaf keeps, those of largest G²/(H + l2); None keeps all.",
-        low=1,
-        none=True,
-        symbol="k",
-    ),
-    "leaf_min_gain": Parameter(
-        "float", "Keep a leaf's entry only if it lowers the loss by this: G²/(H + l2).", low=0
-    ),
-    "max_depth": Parameter(
-        "int", "Levels of a tree below its root; None for no limit.", low=1, none=True, symbol="h"
-    ),
-    "max_leaves": Parameter("int", "Leaves of a tree; None for no limit.", low=2, none=True),
-    "growth": Parameter(
-        "name", "The node of highest gain next, or a level at a time.", choices=tuple(FRONTIERS)
-    ),
-    "min_samples_leaf": Parameter("int", "Rows a leaf must have.", low=1),
-    "min_curvature_leaf": Parameter(
-        "float", "Σ of the curvatures H, over rows and outputs, that a leaf must have.", low=0
-    ),
-    "l2": Parameter("float", "Leaf value is -G/(H + l2).", low=0, symbol="λ"),
-    "min_gain": Parameter(
-        "float", "A cut must raise Σ G²/(H + l2), over all outputs, by more than this.", low=0, symbol="γ"
-    ),
-    "max_bins": Parameter("int", "Bins of a feature.", low=2, high=MAX_BINS, symbol="b"),
-    "hessian": Parameter(
-        "name",
-        "Curvatures of each output alone (eq. 15), or their full matrix (eq. 13; softmax of up to 32 classes).",
-        choices=("diagonal", "exact"),
-    ),
-    "split": Parameter(
-        "name",
-        "Search cuts on all outputs (Algorithm 2), on the leaf_outputs best of each side (3) or of both (4), or on "
-        'reduced gradients; "auto": reduced for more than 32 outputs, else topk-shared with leaf_outputs, else full.',
-        choices=SPLITS,
-    ),
-    "reducer": Parameter(
-        "name", 'How split="reduced" makes few columns of many outputs.', choices=REDUCERS_OF_MANY
-    ),
-    "sketch_dim": Parameter("int", "Columns of the reduced gradients.", low=1, high=4096),
-    "tree_per_output": Parameter("flag", "A tree for each output in every round (GBDT-SO)."),
-    "categorical_features": Parameter(
-        "list",
-        'Columns without order: names, numbers or a mask; "auto": those of a DataFrame that have no numbers. At most '
-        "255 categories each; unknown ones are treated as missing.",
-    ),
-    "monotone_constraints": Parameter(
-        "list",
-        "Per feature (and output) 1 to rise only, -1 to fall only, 0 for any; or by feature name or number.",
-    ),
-    "subsample": Parameter(
-        "float", "Share of the rows that a tree is grown on.", low=0, high=1, low_open=True
-    ),
-    "colsample_bytree": Parameter(
-        "float", "Share of the features a tree may use.", low=0, high=1, low_open=True
-    ),
-    "colsample_bynode": Parameter(
-        "float", "Share of the tree's features a node may use.", low=0, high=1, low_open=True
-    ),
-    "early_stopping_rounds": Parameter(
-        "int", "Stop when eval_metric on eval_set has not become better for so many trees.", low=1, none=True
-    ),
-    "eval_metric": Parameter("name", ""),
-    "warm_start": Parameter("flag", "Go on from the trees of the last fit, up to n_trees of them."),
-    "histogram_mb": Parameter("int", "Memory for histograms, in MiB; past it they are rebuilt.", low=1),
-    "n_jobs": Parameter(
-        "int", "Threads; None or -1 for all cores. The model does not depend on it.", none=True
-    ),
-    "random_state": Parameter("seed", "Seed of all random draws."),
-    "verbose": Parameter("int", "0 silent, 1 a progress bar on a terminal, 2 a line a tree.", low=0),
-}
-
-
-def _parameters(losses: tuple[str, ...], about: str, metrics: tuple[str, ...]) -> dict[str, Parameter]:
-    return COMMON | {
-        "loss": Parameter(
-            "name",
-            f"What is lowered: {about}; or a function of targets and scores that answers gradient and curvature.",
-            choices=losses,
-            with_number=("huber", "quantile"),
-            function=True,
-            symbol="l",
-        ),
-        "eval_metric": Parameter(
-            "name",
-            "What is measured on eval_set after every tree: a name, or a function of targets and predictions that "
-            "answers (name, value, whether higher is better).",
-            choices=metrics,
-            function=True,
-        ),
-    }
 
 
 class MultiGBDT(ModelEstimator):
@@ -637,262 +515,6 @@ class MultiGBDT(ModelEstimator):
         by_rows = max(1, n_rows // self.min_samples_leaf)
         by_depth = 2 ** min(self.max_depth, 40) if self.max_depth is not None else by_rows
         return min(by_rows, by_depth, self.max_leaves or by_rows)
-
-
-@documented
-class MultiGBDTRegressor(RegressorMixin, MultiGBDT):  # type: ignore[misc]
-    """Gradient boosted trees for several numbers at once: one tree, whose leaves hold a value for every output.
-
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    model_ : Model
-    output_names_ : array of str or None
-        Columns of the DataFrame that y was.
-    history_ : dict of str to list of float
-        ``eval_metric`` after every tree, where there was a validation set.
-    best_iteration_ : int
-        Trees in the model (rounds with ``tree_per_output``).
-    n_features_in_, n_outputs_ : int
-    """
-
-    method: ClassVar[str] = "gbdt-mo"
-    parameter_table: ClassVar[dict[str, Parameter]] = _parameters(
-        ("auto", *REGRESSION_LOSSES),
-        '"auto" is "mse"; "huber:2" and "quantile:0.9" say where Huber\'s loss turns linear, and which share is to lie '
-        "below",
-        REGRESSION_METRICS,
-    )
-
-    def predict(self, X: Any) -> Array:
-        """Numbers of every row: (n_rows,) where y was one column, else (n_rows, n_outputs)."""
-        return self._shaped(self._scores(X))
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Mean R² of the outputs; columns of a DataFrame are matched by name."""
-        y = in_order(y, self._model().label_names)
-        return float(super().score(X, y, sample_weight=sample_weight))
-
-    def staged_predict(self, X: Any, *, every: int = 1) -> Iterator[Array]:
-        """:meth:`predict` after ``every``, 2 · ``every``, … trees."""
-        for scores in self._stages(X, every):
-            yield self._shaped(scores)
-
-    def shap_values(
-        self, X: Any, *, outputs: Sequence[Any] | Array | None = None, memory_mb: int = MEMORY_MB
-    ) -> tuple[Array, Array]:
-        """What every feature adds to every output of a row: exact Shapley values (path-dependent TreeSHAP).
-
-        With ``loss="poisson"`` these explain the logarithm of what :meth:`predict` answers.
-
-        Parameters
-        ----------
-        X : array-like, DataFrame or sparse matrix, shape (n_rows, n_features)
-        outputs : sequence, optional
-            Only these outputs: names where y was a DataFrame, else numbers.
-        memory_mb : int, default=4096
-            The answer may take so many MiB; more is refused.
-
-        Returns
-        -------
-        values : float64 array, shape (n_rows, n_features, n_outputs)
-        expected : float64 array, shape (n_outputs,)
-            Outputs of a row of which nothing is known: ``values.sum(axis=1) + expected`` are those of the row.
-        """
-        return self._explain(X, outputs, memory_mb, "outputs")
-
-    def _shaped(self, scores: Array) -> Array:
-        name = self.model_.parameters["loss"]
-        values = scores if name == CUSTOM else self._named_loss(name).predict(scores)
-        return values[:, 0] if self.model_.target_kind == "regression-column" else values
-
-    def _adopt(self, model: Model) -> None:
-        super()._adopt(model)
-        self.output_names_ = model.label_names
-
-    def _dense_loss(self, kind: str) -> Loss:
-        return dense_loss(self.loss) if callable(self.loss) else self._named_loss(self.loss)
-
-    @staticmethod
-    def _named_loss(name: str) -> Loss:
-        return dense_loss("mse" if name == "auto" else name)
-
-    def _encode(self, y: Any, n_rows: int, known: KnownTargets | None) -> tuple[KnownTargets, DenseTargets]:
-        return encode_numbers(y, n_rows, known)
-
-
-@documented
-class MultiGBDTClassifier(RerankMixin, ClassifierMixin, MultiGBDT):  # type: ignore[misc]
-    """Gradient boosted trees for classes or labels: one tree, whose leaves hold a value for every one of them.
-
-    One class a row is fitted with the softmax cross-entropy, several labels a row with the logistic loss of each.
-
-    Parameters
-    ----------
-    {parameters}
-
-    Attributes
-    ----------
-    model_ : Model
-    classes_ : array, shape (n_classes,)
-        Classes, label names, or 0, 1, ….
-    history_ : dict of str to list of float
-        ``eval_metric`` after every tree, where there was a validation set.
-    best_iteration_ : int
-        Trees in the model (rounds with ``tree_per_output``).
-    n_features_in_, n_outputs_ : int
-    """
-
-    method: ClassVar[str] = "gbdt-mo"
-    parameter_table: ClassVar[dict[str, Parameter]] = _parameters(
-        ("auto", *CLASSIFICATION_LOSSES),
-        '"softmax" for one class a row, "logistic" for several labels; "auto" chooses from y',
-        CLASSIFICATION_METRICS,
-    )
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = True
-        return tags
-
-    def predict_proba(self, X: Any) -> Array:
-        """Probability of every class or label, float32 (n_rows, n_classes)."""
-        return self._probabilities(self._scores(X))
-
-    def decision_function(self, X: Any) -> Array:
-        """Scores: (n_rows, n_classes), or (n_rows,) for two classes."""
-        return self._margins(self._scores(X))
-
-    def predict(self, X: Any) -> Any:
-        """Class of every row, or its labels (probability of at least one half) in the form of the targets.
-
-        Returns
-        -------
-        array, CSR matrix or list of lists
-        """
-        return self._answers(self._scores(X))
-
-    def predict_topk(self, X: Any, k: int = 5, *, n_trees: int | None = None) -> tuple[Array, Array]:
-        """The k best classes or labels of every row, best first, and their scores.
-
-        Returns
-        -------
-        labels : array, shape (n_rows, k)
-            Names where the targets had names (objects, None for no label); else ids (int32, -1 for no label).
-        scores : float32 array, shape (n_rows, k)
-            -inf where there is no label.
-        """
-        ids, scores = self._topk_ids(X, k, n_trees)
-        return decode(ids, self.model_.label_names), scores
-
-    def staged_predict_proba(self, X: Any, *, every: int = 1) -> Iterator[Array]:
-        """:meth:`predict_proba` after ``every``, 2 · ``every``, … trees."""
-        for scores in self._stages(X, every):
-            yield self._probabilities(scores)
-
-    def staged_predict(self, X: Any, *, every: int = 1) -> Iterator[Any]:
-        """:meth:`predict` after ``every``, 2 · ``every``, … trees."""
-        for scores in self._stages(X, every):
-            yield self._answers(scores)
-
-    def shap_values(
-        self, X: Any, *, labels: Sequence[Any] | Array | None = None, memory_mb: int = MEMORY_MB
-    ) -> tuple[Array, Array]:
-        """What every feature adds to every score of a row: exact Shapley values (path-dependent TreeSHAP).
-
-        Scores are what probabilities are made of; two classes have two of them.
-
-        Parameters
-        ----------
-        X : array-like, DataFrame or sparse matrix, shape (n_rows, n_features)
-        labels : sequence, optional
-            Only these classes or labels, of ``classes_``.
-        memory_mb : int, default=4096
-            The answer may take so many MiB; more is refused.
-
-        Returns
-        -------
-        values : float64 array, shape (n_rows, n_features, n_labels)
-        expected : float64 array, shape (n_labels,)
-            Scores of a row of which nothing is known: ``values.sum(axis=1) + expected`` are those of the row.
-        """
-        return self._explain(X, labels, memory_mb, "labels")
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy, or precision at 1 where rows have several labels."""
-        model = self._model()
-        if model.target_kind in ONE_CLASS_A_ROW:
-            return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
-        if sample_weight is not None:
-            raise ValueError("sample_weight: not supported for multi-label targets; wanted None.")
-        best = self._scores(X).argmax(axis=1)[:, None].astype(np.int32)
-        return precision_at_k(encode_known(y, len(best), model.known_labels), best, 1)
-
-    # --- inside
-
-    def _adopt(self, model: Model) -> None:
-        super()._adopt(model)
-        self.classes_ = np.arange(model.n_labels) if model.label_names is None else model.label_names
-
-    def _topk_ids(self, X: Any, k: int, n_trees: int | None) -> tuple[Array, Array]:
-        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-            raise ValueError(f"k: found {k!r}; wanted an int of at least 1.")
-        model = self._model()
-        return model.topk(self._features(X), int(k), n_trees, effective_n_jobs(self.n_jobs))
-
-    @property
-    def _one_class(self) -> bool:
-        return self.model_.target_kind in ONE_CLASS_A_ROW
-
-    def _loss_name(self) -> str:
-        name = str(self.model_.parameters.get("loss"))
-        return ("softmax" if self._one_class else "logistic") if name == "auto" else name
-
-    def _probabilities(self, scores: Array) -> Array:
-        name = self._loss_name()
-        if name == CUSTOM:
-            name = "softmax" if self._one_class else "logistic"
-        values = dense_loss(name).predict(scores)
-        if name == "logistic" and self._one_class:
-            total = values.sum(axis=1, keepdims=True)
-            return values / np.where(total > 0, total, 1)
-        return values
-
-    def _margins(self, scores: Array) -> Array:
-        if self._one_class and scores.shape[1] == 2:
-            return scores[:, 1] - scores[:, 0]
-        return scores
-
-    def _answers(self, scores: Array) -> Any:
-        kind, names = self.model_.target_kind, self.model_.label_names
-        if self._one_class:
-            return self.classes_[scores.argmax(axis=1)]
-        chosen = scores >= 0
-        if kind == "label-lists":
-            assert names is not None
-            return [
-                names[np.flatnonzero(own)[np.argsort(-row[own], kind="stable")]].tolist()
-                for row, own in zip(scores, chosen, strict=True)
-            ]
-        indicator = chosen.astype(np.int64)
-        return indicator if kind == "multilabel-indicator" else sp.csr_matrix(indicator)
-
-    def _dense_loss(self, kind: str) -> Loss:
-        name = self.loss
-        if isinstance(name, str) and name == "auto":
-            name = "softmax" if kind in ONE_CLASS_A_ROW else "logistic"
-        if isinstance(name, str) and name == "softmax" and kind not in ONE_CLASS_A_ROW:
-            raise ValueError(
-                "loss='softmax' wants one class a row; found several labels a row: take 'logistic'."
-            )
-        return dense_loss(name)
-
-    def _encode(self, y: Any, n_rows: int, known: KnownTargets | None) -> tuple[KnownTargets, DenseTargets]:
-        by_class = callable(self.loss) or self.loss in ("auto", "softmax")
-        return encode_labels(y, n_rows, known, by_class=by_class)
 
 
 def _as_numbers(constraints: Any) -> Array:

@@ -15,7 +15,8 @@ from sparseleaf.callbacks import Callback
 from sparseleaf.checkpoint import EVERY
 from sparseleaf.engine.shards import check_layout, make_engine
 from sparseleaf.estimators.evaluation import Metric
-from sparseleaf.estimators.multi import COMMON, MultiGBDT
+from sparseleaf.estimators.multi import MultiGBDT
+from sparseleaf.estimators.multi_parameters import COMMON
 from sparseleaf.estimators.multi_targets import KnownTargets
 from sparseleaf.estimators.multi_training import Problem, Watched
 from sparseleaf.estimators.parameters import Parameter, documented

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 
+from sparseleaf import memory
 from sparseleaf._arrays import effective_n_jobs
 from sparseleaf.callbacks import Callback, TrainingState
 from sparseleaf.checkpoint import EVERY, Checkpoint
@@ -28,6 +29,7 @@ from sparseleaf.model import Model, RoutedModel
 from sparseleaf.progress import say, training_progress
 from sparseleaf.rerank.fit import Reranking, all_but
 from sparseleaf.routed.ensemble import FrozenTree, join_trees, with_more_rows
+from sparseleaf.routed.growth import trees_abreast
 from sparseleaf.routed.packing import pack_routed, unpack_routed
 
 if TYPE_CHECKING:
@@ -115,6 +117,10 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
         if y is None:  # in scikit-learn's words
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         targets = encode_targets(y, X.shape[0])
+        estimated = self._estimate(X, targets.matrix, workers.abreast(self.n_trees, n_jobs), n_jobs)
+        memory.require(
+            estimated, "Fewer rows, features or n_jobs need less, and sparse rows less than dense ones."
+        )
         watched = None if eval_set is None else self._eval_rows(eval_set, targets)
         prints = partial(describe_targets, X, targets)
         keeper = workers.once(
@@ -124,7 +130,8 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
             keeper = keeper.without_file()
         seed = keeper.seed
         told = self.verbose * workers.leads
-        say(f"{X.shape[0]:,} rows, {X.shape[1]:,} features, {targets.n_labels:,} labels", told)
+        sizes = f"{X.shape[0]:,} rows, {X.shape[1]:,} features, {targets.n_labels:,} labels"
+        say(f"{sizes}; {estimated}", told)
 
         reranking = Reranking.plan(self, X, targets.matrix, seed, watched)
         held = reranking.held
@@ -155,6 +162,14 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
         self._finish(X, targets.matrix, seen)
         return self
 
+    def estimate_memory(self, X: Any, y: Any) -> memory.RoutedEstimate:
+        """Bytes that :meth:`fit` would take beyond X and y, without what re-ranking takes; nothing is trained."""
+        check_parameters(type(self).__name__, self.get_params(deep=False), self.parameter_table)
+        X = type(self)()._validate_features(X, reset=True)
+        n_jobs = effective_n_jobs(self.n_jobs)
+        targets = encode_targets(y, X.shape[0]).matrix
+        return self._estimate(X, targets, trees_abreast(self.n_trees, n_jobs), n_jobs)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = False
@@ -175,6 +190,10 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
         checked = super()._validate_features(X, reset=reset)
         refuse_nan(checked)
         return checked
+
+    @abstractmethod
+    def _estimate(self, X: Features, Y: sp.csr_matrix, abreast: int, n_jobs: int) -> memory.RoutedEstimate:
+        """What growing the trees takes, so many at a time."""
 
     @abstractmethod
     def _trees(

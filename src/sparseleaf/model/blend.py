@@ -10,15 +10,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparseleaf.model.model import Model
-from sparseleaf.rerank.learned import topk_of
+from sparseleaf.rerank.listed import BLOCK_ROWS, PLACES, topk_of
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
-
-PLACES = 100
-"""Best labels of every member that are candidates; more where more are asked for."""
-
-BLOCK_ROWS = 4096
 
 
 @dataclass(frozen=True)
@@ -71,8 +66,9 @@ class BlendModel(Model):
     def opinions(self, X: Features, k: int, n_jobs: int) -> Iterator[tuple[slice, Array, Array, Array]]:
         """Block by block of rows: (rows, starts, labels, what each member says of each candidate).
 
-        A member says its score by the highest score that it has for the row, so that members with other units can
-        be mixed; 0 of a label that is not among its best.
+        Candidates are the ``PLACES`` best labels of every member, or k if that is more. A member says its score by the
+        highest score that it has for the row, so that members with other units can be mixed; 0 of a label that is
+        not among its best.
         """
         for begin in range(0, X.shape[0], BLOCK_ROWS):
             block = slice(begin, begin + BLOCK_ROWS)

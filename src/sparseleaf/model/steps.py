@@ -68,7 +68,7 @@ def quantise(values: Array, indptr: Array, largest: int) -> tuple[Array, Array]:
     integers = np.empty(values.shape, np.int8 if largest < 2**7 else np.int16)
     scale = np.ones(len(indptr) - 1, np.float32)
     smallest = np.finfo(np.float32).smallest_subnormal
-    for first, end in _blocks(indptr):
+    for first, end in _blocks(indptr, values[:1].size or 1):
         rows = values[indptr[first] : indptr[end]]
         sizes = np.diff(indptr[first : end + 1])
         magnitude = np.abs(rows) if rows.ndim == 1 else np.abs(rows).max(axis=1, initial=0)
@@ -94,9 +94,9 @@ def restored(integers: Array, scale: Array, sizes: Array) -> Array:
     return values
 
 
-def _blocks(indptr: Array) -> Iterator[tuple[int, int]]:
-    """(first, end) of groups that have together about BLOCK_ENTRIES, and all groups that have any."""
-    at = np.arange(0, indptr[-1], BLOCK_ENTRIES)
+def _blocks(indptr: Array, columns: int = 1) -> Iterator[tuple[int, int]]:
+    """(first, end) of groups that have together about BLOCK_ENTRIES numbers, and all groups that have any."""
+    at = np.arange(0, indptr[-1], max(1, BLOCK_ENTRIES // columns))
     return itertools.pairwise(
         np.unique([*np.searchsorted(indptr, at, "right") - 1, len(indptr) - 1]).tolist()
     )

@@ -20,12 +20,10 @@ from sklearn.linear_model import LogisticRegression
 
 from sparseleaf import _kernels
 from sparseleaf._arrays import csr_parts
-from sparseleaf.rerank.learned import BLOCK_ROWS, PLACES, topk_of
+from sparseleaf.rerank.listed import ListedRerank
 from sparseleaf.rerank.weighing import Ranked, true_candidates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from sparseleaf._arrays import Array, Features
 
 BAYES = "bayes"
@@ -90,7 +88,7 @@ class TellingFeatures:
 
 
 @dataclass(frozen=True)
-class BayesRerank:
+class BayesRerank(ListedRerank):
     """The stage.
 
     Attributes
@@ -133,19 +131,14 @@ class BayesRerank:
         )
 
     @property
+    def n_labels(self) -> int:
+        """See :class:`ListedRerank`."""
+        return len(self.absent)
+
+    @property
     def mix(self) -> str:
         """Its name among the stages."""
         return BAYES
-
-    @property
-    def scale(self) -> None:
-        """Evidence has its own scale."""
-        return
-
-    @property
-    def places(self) -> int:
-        """Labels of the trees that it looks at."""
-        return PLACES
 
     def candidates(
         self, X: Features, labels: Array, scores: Array, n_jobs: int
@@ -164,40 +157,23 @@ class BayesRerank:
         return starts, joined, np.log(relative + np.float32(FLOOR)), told
 
     def margins(self, trees: Array, evidence: Array) -> Array:
-        """Both weighed."""
+        """The margins of candidates."""
         mixed: Array = np.float32(self.weight) * trees + np.float32(1 - self.weight) * evidence
         return mixed
 
-    def topk(self, X: Features, labels: Array, scores: Array, k: int, n_jobs: int) -> tuple[Array, Array]:
-        """The k best of each row's candidates, the trees' being (labels, scores), by their new scores."""
-        best = np.full((labels.shape[0], k), -1, np.int32)
-        margins = np.full((labels.shape[0], k), -np.inf, np.float32)
-        for block, starts, joined, found in self._blocks(X, labels, scores, n_jobs):
-            best[block], margins[block] = topk_of(starts, joined, found, k)
-        return best, np.where(best < 0, np.float32(-np.inf), self._scores_of(margins))
+    def ranked_candidates(
+        self, X: Features, labels: Array, scores: Array, n_jobs: int
+    ) -> tuple[Array, Array, Array]:
+        """See :class:`ListedRerank`."""
+        starts, joined, trees, evidence = self.candidates(X, labels, scores, n_jobs)
+        return starts, joined, self.margins(trees, evidence)
 
-    def scores(self, X: Features, labels: Array, scores: Array, n_jobs: int) -> sp.csr_matrix:
-        """Scores of all candidates as a CSR matrix."""
-        parts = [sp.csr_matrix((0, len(self.absent)), dtype=np.float32)]
-        for _, starts, joined, margins in self._blocks(X, labels, scores, n_jobs):
-            shape = (len(starts) - 1, len(self.absent))
-            parts.append(sp.csr_matrix((self._scores_of(margins), joined, starts), shape=shape))
-        return sp.vstack(parts, "csr")
-
-    def _scores_of(self, margins: Array) -> Array:
+    def scores_of(self, margins: Array) -> Array:
+        """See :class:`ListedRerank`."""
         a, b = self.sureness
         # never quite 0, which is the score of all other labels
         scores: Array = np.maximum(expit(np.float32(a) * margins + np.float32(b)), np.float32(1e-30))
         return scores
-
-    def _blocks(
-        self, X: Features, labels: Array, scores: Array, n_jobs: int
-    ) -> Iterator[tuple[slice, Array, Array, Array]]:
-        for begin in range(0, labels.shape[0], BLOCK_ROWS):
-            block = slice(begin, begin + BLOCK_ROWS)
-            rows = X if labels.shape[0] <= BLOCK_ROWS else X[block]
-            starts, joined, trees, evidence = self.candidates(rows, labels[block], scores[block], n_jobs)
-            yield block, starts, joined, self.margins(trees, evidence)
 
 
 def fit_telling(X: Features, Y: sp.csr_matrix, n_jobs: int, most: int = max(FEATURES)) -> TellingFeatures:

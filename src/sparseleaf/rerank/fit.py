@@ -13,8 +13,9 @@ from sparseleaf.metrics import precision_at_k
 from sparseleaf.rerank import BAYES, KINDS, LEARNED, BayesRerank, CentroidRerank, LearnedRerank
 from sparseleaf.rerank.bayes import DEFAULTS, TellingFeatures, choose_bayes, fit_telling
 from sparseleaf.rerank.centroids import fit_centroids
-from sparseleaf.rerank.learned import BLOCK_ROWS, OPINIONS, PLACES, Candidates, Evidence
+from sparseleaf.rerank.learned import OPINIONS, Candidates, Evidence
 from sparseleaf.rerank.linear import fit_linear
+from sparseleaf.rerank.listed import BLOCK_ROWS, PLACES
 from sparseleaf.rerank.neighbours import fit_neighbours
 from sparseleaf.rerank.weighing import choose_shares, fit_booster, true_candidates
 

@@ -18,11 +18,10 @@ from sklearn.preprocessing import normalize
 from sparseleaf import _kernels
 from sparseleaf._arrays import sparse_parts
 from sparseleaf.rerank.centroids import weighted
+from sparseleaf.rerank.listed import ListedRerank
 from sparseleaf.rerank.neighbours import NEIGHBOURS, ROW_FEATURES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from sparseleaf._arrays import Array, Features
     from sparseleaf.model.model import Model
     from sparseleaf.rerank.centroids import CentroidRerank
@@ -42,11 +41,6 @@ OPINIONS = ("trees", "cosine", "margin", "votes")
 
 STEEPNESS = 3.0
 """A margin m counts as 1 / (1 + exp(-3 m))."""
-
-PLACES = 100
-"""Labels of the trees that are candidates."""
-
-BLOCK_ROWS = 4096
 
 NO_LISTS = np.zeros(1, np.int64), np.empty(0, np.int32)
 """Labels of neighbours where there are none."""
@@ -143,7 +137,7 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class LearnedRerank:
+class LearnedRerank(ListedRerank):
     """The stage: evidence, and how it is weighed.
 
     Attributes
@@ -187,19 +181,14 @@ class LearnedRerank:
         )
 
     @property
+    def n_labels(self) -> int:
+        """See :class:`ListedRerank`."""
+        return len(self.evidence.label_counts)
+
+    @property
     def weight(self) -> float | None:
         """Share of the trees, where there is such a number."""
         return float(self.shares[0]) if self.mix == "linear" else None
-
-    @property
-    def scale(self) -> None:
-        """Closeness has its own scale here."""
-        return
-
-    @property
-    def places(self) -> int:
-        """Labels of the trees that it looks at."""
-        return PLACES
 
     def weigh(self, candidates: Candidates, n_jobs: int) -> Array:
         """Scores from 0 to 1."""
@@ -211,46 +200,18 @@ class LearnedRerank:
         scores: Array = np.maximum(expit(self.booster.dense(candidates.table, None, threads)[:, 0]), 1e-30)
         return scores
 
-    def topk(self, X: Features, labels: Array, scores: Array, k: int, n_jobs: int) -> tuple[Array, Array]:
-        """The k best of each row's candidates, the trees' being (labels, scores), by their new scores."""
-        best, ranked = np.empty((labels.shape[0], k), np.int32), np.empty((labels.shape[0], k), np.float32)
-        if self.booster is None:
-            found = np.ascontiguousarray(labels, np.int32), np.ascontiguousarray(scores, np.float32)
-            self.ranker.topk(*sparse_parts(X), *found, best, ranked, n_jobs)
-            return best, ranked
-        for block, candidates in self._blocks(X, labels, scores, n_jobs):
-            best[block], ranked[block] = topk_of(
-                candidates.starts, candidates.labels, self.weigh(candidates, n_jobs), k
-            )
-        return best, ranked
-
-    def scores(self, X: Features, labels: Array, scores: Array, n_jobs: int) -> sp.csr_matrix:
-        """Scores of all candidates as a CSR matrix."""
-        n_labels = len(self.evidence.label_counts)
-        parts = [sp.csr_matrix((0, n_labels), dtype=np.float32)]
-        for _, candidates in self._blocks(X, labels, scores, n_jobs):
-            new = self.weigh(candidates, n_jobs).astype(np.float32)
-            shape = (len(candidates.starts) - 1, n_labels)
-            parts.append(sp.csr_matrix((new, candidates.labels, candidates.starts), shape=shape))
-        return sp.vstack(parts, "csr")
-
-    def _blocks(
+    def ranked_candidates(
         self, X: Features, labels: Array, scores: Array, n_jobs: int
-    ) -> Iterator[tuple[slice, Candidates]]:
-        for begin in range(0, labels.shape[0], BLOCK_ROWS):
-            block = slice(begin, begin + BLOCK_ROWS)
-            rows = X if labels.shape[0] <= BLOCK_ROWS else X[block]
-            yield block, self.evidence.candidates(rows, labels[block], scores[block], n_jobs)
+    ) -> tuple[Array, Array, Array]:
+        """See :class:`ListedRerank`; they are scores already."""
+        candidates = self.evidence.candidates(X, labels, scores, n_jobs)
+        return candidates.starts, candidates.labels, self.weigh(candidates, n_jobs).astype(np.float32)
 
-
-def topk_of(starts: Array, labels: Array, scores: Array, k: int) -> tuple[Array, Array]:
-    """The k best of lists that rise by label, as arrays (n_lists, k); equal scores go to the lower label."""
-    sizes = np.diff(starts)
-    width = max(k, int(sizes.max(initial=0)))
-    held = np.arange(width) < sizes[:, None]
-    padded = np.full(held.shape, -np.inf, np.float32)
-    padded[held] = scores
-    order = np.argsort(-padded, axis=1, kind="stable")[:, :k]
-    names = np.full(held.shape, -1, np.int32)
-    names[held] = labels
-    return np.take_along_axis(names, order, 1), np.take_along_axis(padded, order, 1)
+    def topk(self, X: Features, labels: Array, scores: Array, k: int, n_jobs: int) -> tuple[Array, Array]:
+        """See :class:`ListedRerank`; a linear mix is compiled as a whole."""
+        if self.booster is not None:
+            return super().topk(X, labels, scores, k, n_jobs)
+        best, ranked = np.empty((labels.shape[0], k), np.int32), np.empty((labels.shape[0], k), np.float32)
+        found = np.ascontiguousarray(labels, np.int32), np.ascontiguousarray(scores, np.float32)
+        self.ranker.topk(*sparse_parts(X), *found, best, ranked, n_jobs)
+        return best, ranked

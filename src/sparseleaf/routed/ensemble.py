@@ -78,7 +78,7 @@ def freeze_tree(tree: GrowingTree, n_labels: int) -> FrozenTree:
             order.extend(range(first, first + tree.arity))
     nodes = [tree.nodes[number] for number in order]
     splits = [(node, node.split) for node in nodes if node.split is not None]
-    leaves = [node.histogram for node in nodes if node.split is None]
+    leaves = [node.histogram for node in nodes if node.histogram is not None]
     return FrozenTree(
         inner=np.array([node.split is not None for node in nodes]),
         sizes=np.array([len(split.features) for _, split in splits], np.int64),
@@ -113,7 +113,9 @@ def join_trees(
     unit_rows: bool = False,
 ) -> RoutedTrees:
     """All trees of a model; leaves hold the ``leaf_labels`` largest shares or rates of the labels."""
-    leaves = _shares(all_leaf_counts(trees), all_leaf_rows(trees), leaf_labels)
+    # tree by tree: what is made on the way takes a multiple of the counts
+    shares = [_shares(tree.leaf_counts, tree.leaf_rows, leaf_labels) for tree in trees]
+    leaves = sp.vstack(shares, "csr")
     return RoutedTrees.from_shape(
         n_nodes=np.array([len(tree.inner) for tree in trees], np.int64),
         inner=_joined([tree.inner for tree in trees], np.bool_),
@@ -124,7 +126,7 @@ def join_trees(
         threshold=threshold,
         leaf_sizes=np.diff(leaves.indptr),
         leaf_labels=_narrow_labels(leaves),
-        leaf_values=leaves.data.astype(np.float32),
+        leaf_values=leaves.data,
         router_scale=_joined([tree.scale for tree in trees], np.float32),
         feature_weights=feature_weights,
         unit_rows=unit_rows,
@@ -159,7 +161,7 @@ def with_more_rows(
         trees,
         leaf_indptr=shares.indptr.astype(np.int64),
         leaf_labels=_narrow_labels(shares),
-        leaf_values=shares.data.astype(np.float32),
+        leaf_values=shares.data,
     )
 
 
@@ -173,7 +175,7 @@ def _shares(counts: sp.csr_matrix, rows: Array | None, most: int | None) -> sp.c
     totals = np.asarray(counts.sum(axis=1)).ravel() if rows is None else rows
     shares = sp.csr_matrix(sp.diags(1 / np.maximum(1, totals)) @ counts)
     shares.sort_indices()
-    return shares if most is None else largest_entries(shares, most)
+    return (shares if most is None else largest_entries(shares, most)).astype(np.float32)
 
 
 def _joined(parts: list[Array], dtype: type[np.generic]) -> Array:

@@ -18,6 +18,7 @@ from sparseleaf import _kernels
 from sparseleaf._arrays import csr_parts, derive_key, hash_numbers, mix64
 from sparseleaf.rerank.centroids import rarity
 from sparseleaf.routed.ensemble import FrozenTree
+from sparseleaf.routed.growth import trees_abreast
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
@@ -116,8 +117,7 @@ class SketchForest:
         self, roots: Callable[[int], Array], n_trees: int, seed: int, first: int = 0
     ) -> Iterator[FrozenTree]:
         """Trees in order, from number ``first``; ``roots(tree)`` are a tree's rows."""
-        # so many at a time that all threads have work even at the roots, and no more: a tree's rows take memory
-        abreast = max(1, min(n_trees, 2 * self._n_jobs))
+        abreast = trees_abreast(n_trees, self._n_jobs)
         for begin in range(first, n_trees, abreast):
             numbers = range(begin, min(n_trees, begin + abreast))
             yield from self._grow(

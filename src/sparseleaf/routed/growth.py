@@ -80,9 +80,9 @@ class Splitter(Protocol):
 
 @dataclass
 class Node:
-    """A node of a growing tree."""
+    """A node of a growing tree; once it is split its histogram is of no use."""
 
-    histogram: Histogram
+    histogram: Histogram | None
     depth: int
     rows: Array | None
     n_rows: int
@@ -104,8 +104,8 @@ class GrowingTree:
     @classmethod
     def rooted(cls, key: int, arity: int, max_nodes: int, rows: Array, histogram: Histogram) -> GrowingTree:
         """A tree of one node."""
-        tree = cls(key, arity, max_nodes, [Node(histogram, 0, rows, len(rows))])
-        tree._wait(0)
+        tree = cls(key, arity, max_nodes, [])
+        tree._wait(Node(histogram, 0, rows, len(rows)))
         tree.advance()
         return tree
 
@@ -129,22 +129,28 @@ class GrowingTree:
             node = self.nodes[number]
             node.rows = None
             if split is not None:
-                node.split = split
+                node.split, node.histogram = split, None
                 node.first_child = len(self.nodes)
                 for rows, histogram in zip(split.rows, split.histograms, strict=True):
-                    self.nodes.append(Node(histogram, node.depth + 1, rows, len(rows)))
-                    self._wait(len(self.nodes) - 1)
+                    self._wait(Node(histogram, node.depth + 1, rows, len(rows)))
                 split.rows.clear()
+                split.histograms.clear()
         if self.done:
             self.waiting.clear()
             self.tried.clear()
             for node in self.nodes:
                 node.rows = None
 
-    def _wait(self, number: int) -> None:
-        priority = self.nodes[number].histogram.priority
-        if priority > 0:
-            heapq.heappush(self.waiting, (-priority, number))
+    def _wait(self, node: Node) -> None:
+        assert node.histogram is not None
+        if node.histogram.priority > 0:
+            heapq.heappush(self.waiting, (-node.histogram.priority, len(self.nodes)))
+        self.nodes.append(node)
+
+
+def trees_abreast(n_trees: int, n_jobs: int) -> int:
+    """So many trees at a time that all threads have work even at the roots, and no more: a tree's rows take memory."""
+    return max(1, min(n_trees, 2 * n_jobs))
 
 
 def grow_trees(
@@ -160,8 +166,7 @@ def grow_trees(
 
     ``roots(tree)`` are a tree's rows, in the order in which nodes see them, and their histogram.
     """
-    # so many trees at a time that all threads have work, and no more: a tree's rows take memory
-    abreast = max(1, min(n_trees, 2 * n_jobs))
+    abreast = trees_abreast(n_trees, n_jobs)
     growing: dict[int, GrowingTree] = {}
     started = finished = first
     while finished < n_trees:

@@ -135,7 +135,7 @@ def test_blocks_threads_pickling_and_the_file_do_not_matter(monkeypatch, tmp_pat
     scores = clf.decision_function(X[800:])
     clf.save(tmp_path / "exact.safetensors", compact=False)
     clf.save(tmp_path / "compact.safetensors")
-    monkeypatch.setattr(module, "BLOCK_ROWS", 37)
+    monkeypatch.setattr("sparseleaf.rerank.listed.BLOCK_ROWS", 37)
     for other in (pickle.loads(pickle.dumps(clf)), sparseleaf.load(tmp_path / "exact.safetensors")):
         cut = other.set_params(n_jobs=3).predict_topk(X[800:], 7)
         assert all(np.array_equal(a, b) for a, b in zip(whole, cut, strict=True))

@@ -10,10 +10,10 @@ import scipy.sparse as sp
 import naive_rerank as naive
 from sparseleaf import LdSMClassifier, SparseGBDTClassifier
 from sparseleaf.metrics import precision_at_k
-from sparseleaf.rerank import learned as module
 from sparseleaf.rerank import neighbours as index_module
 from sparseleaf.rerank.fit import Judges, equal_shares, fit_evidence
-from sparseleaf.rerank.learned import COLUMNS, OPINIONS, LearnedRerank, topk_of
+from sparseleaf.rerank.learned import COLUMNS, OPINIONS, LearnedRerank
+from sparseleaf.rerank.listed import topk_of
 from sparseleaf.rerank.neighbours import NEIGHBOURS, fit_neighbours
 from sparseleaf.rerank.weighing import choose_shares, true_candidates
 
@@ -116,7 +116,7 @@ def test_blocks_threads_and_pickling_do_not_matter(trees, evidence, mix, monkeyp
     model = replace(trees, rerank=stage)
     whole = model.topk(X[700:], 7, None, 1)
     scores = model.scores(X[700:], None, 1)
-    monkeypatch.setattr(module, "BLOCK_ROWS", 37)
+    monkeypatch.setattr("sparseleaf.rerank.listed.BLOCK_ROWS", 37)
     cut = pickle.loads(pickle.dumps(model)).topk(X[700:], 7, None, 3)
     assert all(np.array_equal(a, b) for a, b in zip(whole, cut, strict=True))
     assert (model.scores(X[700:], None, 2) != scores).nnz == 0

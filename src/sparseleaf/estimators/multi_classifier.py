@@ -1,0 +1,200 @@
+"""MultiGBDTClassifier: classes or labels, one tree for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import ClassifierMixin
+from sklearn.metrics import accuracy_score
+
+from sparseleaf._arrays import effective_n_jobs
+from sparseleaf.boosting.dense_losses import CLASSIFICATION_LOSSES, dense_loss
+from sparseleaf.data.targets import decode
+from sparseleaf.estimators.base import CUSTOM, ONE_CLASS_A_ROW, encode_known
+from sparseleaf.estimators.evaluation import CLASSIFICATION_METRICS
+from sparseleaf.estimators.multi import MultiGBDT
+from sparseleaf.estimators.multi_parameters import multi_parameters
+from sparseleaf.estimators.multi_targets import KnownTargets, encode_labels
+from sparseleaf.estimators.parameters import Parameter, documented
+from sparseleaf.estimators.reranking import RerankMixin
+from sparseleaf.metrics import precision_at_k
+from sparseleaf.model import Model
+from sparseleaf.model.explain import MEMORY_MB
+
+if TYPE_CHECKING:
+    from sparseleaf._arrays import Array
+    from sparseleaf.boosting.dense_losses import DenseTargets, Loss
+
+
+@documented
+class MultiGBDTClassifier(RerankMixin, ClassifierMixin, MultiGBDT):  # type: ignore[misc]
+    """Gradient boosted trees for classes or labels: one tree, whose leaves hold a value for every one of them.
+
+    One class a row is fitted with the softmax cross-entropy, several labels a row with the logistic loss of each.
+
+    Parameters
+    ----------
+    {parameters}
+
+    Attributes
+    ----------
+    model_ : Model
+    classes_ : array, shape (n_classes,)
+        Classes, label names, or 0, 1, ….
+    history_ : dict of str to list of float
+        ``eval_metric`` after every tree, where there was a validation set.
+    best_iteration_ : int
+        Trees in the model (rounds with ``tree_per_output``).
+    n_features_in_, n_outputs_ : int
+    """
+
+    method: ClassVar[str] = "gbdt-mo"
+    parameter_table: ClassVar[dict[str, Parameter]] = multi_parameters(
+        ("auto", *CLASSIFICATION_LOSSES),
+        '"softmax" for one class a row, "logistic" for several labels; "auto" chooses from y',
+        CLASSIFICATION_METRICS,
+    )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probability of every class or label, float32 (n_rows, n_classes)."""
+        return self._probabilities(self._scores(X))
+
+    def decision_function(self, X: Any) -> Array:
+        """Scores: (n_rows, n_classes), or (n_rows,) for two classes."""
+        return self._margins(self._scores(X))
+
+    def predict(self, X: Any) -> Any:
+        """Class of every row, or its labels (probability of at least one half) in the form of the targets.
+
+        Returns
+        -------
+        array, CSR matrix or list of lists
+        """
+        return self._answers(self._scores(X))
+
+    def predict_topk(self, X: Any, k: int = 5, *, n_trees: int | None = None) -> tuple[Array, Array]:
+        """The k best classes or labels of every row, best first, and their scores.
+
+        Returns
+        -------
+        labels : array, shape (n_rows, k)
+            Names where the targets had names (objects, None for no label); else ids (int32, -1 for no label).
+        scores : float32 array, shape (n_rows, k)
+            -inf where there is no label.
+        """
+        ids, scores = self._topk_ids(X, k, n_trees)
+        return decode(ids, self.model_.label_names), scores
+
+    def staged_predict_proba(self, X: Any, *, every: int = 1) -> Iterator[Array]:
+        """:meth:`predict_proba` after ``every``, 2 · ``every``, … trees."""
+        for scores in self._stages(X, every):
+            yield self._probabilities(scores)
+
+    def staged_predict(self, X: Any, *, every: int = 1) -> Iterator[Any]:
+        """:meth:`predict` after ``every``, 2 · ``every``, … trees."""
+        for scores in self._stages(X, every):
+            yield self._answers(scores)
+
+    def shap_values(
+        self, X: Any, *, labels: Sequence[Any] | Array | None = None, memory_mb: int = MEMORY_MB
+    ) -> tuple[Array, Array]:
+        """What every feature adds to every score of a row: exact Shapley values (path-dependent TreeSHAP).
+
+        Scores are what probabilities are made of; two classes have two of them.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix, shape (n_rows, n_features)
+        labels : sequence, optional
+            Only these classes or labels, of ``classes_``.
+        memory_mb : int, default=4096
+            The answer may take so many MiB; more is refused.
+
+        Returns
+        -------
+        values : float64 array, shape (n_rows, n_features, n_labels)
+        expected : float64 array, shape (n_labels,)
+            Scores of a row of which nothing is known: ``values.sum(axis=1) + expected`` are those of the row.
+        """
+        return self._explain(X, labels, memory_mb, "labels")
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy, or precision at 1 where rows have several labels."""
+        model = self._model()
+        if model.target_kind in ONE_CLASS_A_ROW:
+            return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
+        if sample_weight is not None:
+            raise ValueError("sample_weight: not supported for multi-label targets; wanted None.")
+        best = self._scores(X).argmax(axis=1)[:, None].astype(np.int32)
+        return precision_at_k(encode_known(y, len(best), model.known_labels), best, 1)
+
+    # --- inside
+
+    def _adopt(self, model: Model) -> None:
+        super()._adopt(model)
+        self.classes_ = np.arange(model.n_labels) if model.label_names is None else model.label_names
+
+    def _topk_ids(self, X: Any, k: int, n_trees: int | None) -> tuple[Array, Array]:
+        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+            raise ValueError(f"k: found {k!r}; wanted an int of at least 1.")
+        model = self._model()
+        return model.topk(self._features(X), int(k), n_trees, effective_n_jobs(self.n_jobs))
+
+    @property
+    def _one_class(self) -> bool:
+        return self.model_.target_kind in ONE_CLASS_A_ROW
+
+    def _loss_name(self) -> str:
+        name = str(self.model_.parameters.get("loss"))
+        return ("softmax" if self._one_class else "logistic") if name == "auto" else name
+
+    def _probabilities(self, scores: Array) -> Array:
+        name = self._loss_name()
+        if name == CUSTOM:
+            name = "softmax" if self._one_class else "logistic"
+        values = dense_loss(name).predict(scores)
+        if name == "logistic" and self._one_class:
+            total = values.sum(axis=1, keepdims=True)
+            return values / np.where(total > 0, total, 1)
+        return values
+
+    def _margins(self, scores: Array) -> Array:
+        if self._one_class and scores.shape[1] == 2:
+            return scores[:, 1] - scores[:, 0]
+        return scores
+
+    def _answers(self, scores: Array) -> Any:
+        kind, names = self.model_.target_kind, self.model_.label_names
+        if self._one_class:
+            return self.classes_[scores.argmax(axis=1)]
+        chosen = scores >= 0
+        if kind == "label-lists":
+            assert names is not None
+            return [
+                names[np.flatnonzero(own)[np.argsort(-row[own], kind="stable")]].tolist()
+                for row, own in zip(scores, chosen, strict=True)
+            ]
+        indicator = chosen.astype(np.int64)
+        return indicator if kind == "multilabel-indicator" else sp.csr_matrix(indicator)
+
+    def _dense_loss(self, kind: str) -> Loss:
+        name = self.loss
+        if isinstance(name, str) and name == "auto":
+            name = "softmax" if kind in ONE_CLASS_A_ROW else "logistic"
+        if isinstance(name, str) and name == "softmax" and kind not in ONE_CLASS_A_ROW:
+            raise ValueError(
+                "loss='softmax' wants one class a row; found several labels a row: take 'logistic'."
+            )
+        return dense_loss(name)
+
+    def _encode(self, y: Any, n_rows: int, known: KnownTargets | None) -> tuple[KnownTargets, DenseTargets]:
+        by_class = callable(self.loss) or self.loss in ("auto", "softmax")
+        return encode_labels(y, n_rows, known, by_class=by_class)

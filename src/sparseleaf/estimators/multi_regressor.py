@@ -1,0 +1,107 @@
+"""MultiGBDTRegressor: several numbers at once, one tree for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from sklearn.base import RegressorMixin
+
+from sparseleaf.boosting.dense_losses import REGRESSION_LOSSES, dense_loss
+from sparseleaf.estimators.base import CUSTOM
+from sparseleaf.estimators.evaluation import REGRESSION_METRICS
+from sparseleaf.estimators.multi import MultiGBDT
+from sparseleaf.estimators.multi_parameters import multi_parameters
+from sparseleaf.estimators.multi_targets import KnownTargets, encode_numbers, in_order
+from sparseleaf.estimators.parameters import Parameter, documented
+from sparseleaf.model import Model
+from sparseleaf.model.explain import MEMORY_MB
+
+if TYPE_CHECKING:
+    from sparseleaf._arrays import Array
+    from sparseleaf.boosting.dense_losses import DenseTargets, Loss
+
+
+@documented
+class MultiGBDTRegressor(RegressorMixin, MultiGBDT):  # type: ignore[misc]
+    """Gradient boosted trees for several numbers at once: one tree, whose leaves hold a value for every output.
+
+    Parameters
+    ----------
+    {parameters}
+
+    Attributes
+    ----------
+    model_ : Model
+    output_names_ : array of str or None
+        Columns of the DataFrame that y was.
+    history_ : dict of str to list of float
+        ``eval_metric`` after every tree, where there was a validation set.
+    best_iteration_ : int
+        Trees in the model (rounds with ``tree_per_output``).
+    n_features_in_, n_outputs_ : int
+    """
+
+    method: ClassVar[str] = "gbdt-mo"
+    parameter_table: ClassVar[dict[str, Parameter]] = multi_parameters(
+        ("auto", *REGRESSION_LOSSES),
+        '"auto" is "mse"; "huber:2" and "quantile:0.9" say where Huber\'s loss turns linear, and which share is to lie '
+        "below",
+        REGRESSION_METRICS,
+    )
+
+    def predict(self, X: Any) -> Array:
+        """Numbers of every row: (n_rows,) where y was one column, else (n_rows, n_outputs)."""
+        return self._shaped(self._scores(X))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Mean R² of the outputs; columns of a DataFrame are matched by name."""
+        y = in_order(y, self._model().label_names)
+        return float(super().score(X, y, sample_weight=sample_weight))
+
+    def staged_predict(self, X: Any, *, every: int = 1) -> Iterator[Array]:
+        """:meth:`predict` after ``every``, 2 · ``every``, … trees."""
+        for scores in self._stages(X, every):
+            yield self._shaped(scores)
+
+    def shap_values(
+        self, X: Any, *, outputs: Sequence[Any] | Array | None = None, memory_mb: int = MEMORY_MB
+    ) -> tuple[Array, Array]:
+        """What every feature adds to every output of a row: exact Shapley values (path-dependent TreeSHAP).
+
+        With ``loss="poisson"`` these explain the logarithm of what :meth:`predict` answers.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix, shape (n_rows, n_features)
+        outputs : sequence, optional
+            Only these outputs: names where y was a DataFrame, else numbers.
+        memory_mb : int, default=4096
+            The answer may take so many MiB; more is refused.
+
+        Returns
+        -------
+        values : float64 array, shape (n_rows, n_features, n_outputs)
+        expected : float64 array, shape (n_outputs,)
+            Outputs of a row of which nothing is known: ``values.sum(axis=1) + expected`` are those of the row.
+        """
+        return self._explain(X, outputs, memory_mb, "outputs")
+
+    def _shaped(self, scores: Array) -> Array:
+        name = self.model_.parameters["loss"]
+        values = scores if name == CUSTOM else self._named_loss(name).predict(scores)
+        return values[:, 0] if self.model_.target_kind == "regression-column" else values
+
+    def _adopt(self, model: Model) -> None:
+        super()._adopt(model)
+        self.output_names_ = model.label_names
+
+    def _dense_loss(self, kind: str) -> Loss:
+        return dense_loss(self.loss) if callable(self.loss) else self._named_loss(self.loss)
+
+    @staticmethod
+    def _named_loss(name: str) -> Loss:
+        return dense_loss("mse" if name == "auto" else name)
+
+    def _encode(self, y: Any, n_rows: int, known: KnownTargets | None) -> tuple[KnownTargets, DenseTargets]:
+        return encode_numbers(y, n_rows, known)

@@ -1,0 +1,154 @@
+"""What MultiGBDT refuses, and sets in which there is little to learn."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from multi_models import classes_of, clf, make, reg, same_trees
+
+# --- what is refused
+
+REFUSED = [
+    (reg(n_trees=0), "n_trees=0 is not allowed in MultiGBDTRegressor; wanted an int >= 1"),
+    (reg(loss="softmax"), "loss='softmax' is not allowed"),
+    (reg(loss="huber:0"), "loss='huber:0'"),
+    (reg(loss="quantile:1"), "loss='quantile:1'"),
+    (reg(loss="quantile:nan"), "loss"),
+    (reg(loss="mse:2"), "loss"),
+    (reg(split="exact"), "split"),
+    (reg(reducer="none"), "reducer"),
+    (reg(hessian="full"), "hessian"),
+    (reg(hessian="exact"), "loss 'mse' has no curvature across outputs"),
+    (reg(eval_metric="accuracy"), "eval_metric"),
+    (reg(tree_per_output=2), "tree_per_output"),
+    (reg(max_bins=256), "max_bins"),
+    (reg(n_jobs=0), "n_jobs"),
+    (reg(split="topk"), "wanted leaf_outputs=k"),
+    (reg(split="topk-shared"), "wanted leaf_outputs=k"),
+    (reg(tree_per_output=True, split="topk", leaf_outputs=1), "one output at a time wants 'full'"),
+    (reg(monotone_constraints=[1, 0, 0, 0], leaf_outputs=1), "leaves that keep all outputs"),
+    (reg(monotone_constraints=[1, 0, 0, 0], leaf_min_gain=1.0), "leaves that keep all outputs"),
+    (reg(monotone_constraints=[1, 0, 0, 0], split="reduced", sketch_dim=2), "leaves that keep all outputs"),
+    (reg(monotone_constraints=[1, 0, 0, 0], loss="absolute"), "not with loss='absolute'"),
+    (reg(early_stopping_rounds=3), "needs rows to measure on; wanted eval_set"),
+    (reg(categorical_features="all"), "categorical_features"),
+    (reg(categorical_features=[9]), "categorical_features: found 9"),
+    (reg(loss="poisson"), "y: found a negative number"),
+]
+
+
+@pytest.mark.parametrize(("estimator", "match"), REFUSED)
+def test_parameters_that_are_refused(estimator, match):
+    X, Y = make()
+    with pytest.raises(ValueError, match=match):
+        clone(estimator).fit(X, Y)
+
+
+@pytest.mark.parametrize(("estimator", "match"), [
+    (clf(hessian="exact", leaf_outputs=1), "wanted split='full'"),
+    (clf(hessian="exact", tree_per_output=True), "wanted split='full'"),
+    (clf(hessian="exact", monotone_constraints=[1, 0, 0, 0]), "wanted split='full'"),
+    (clf(hessian="exact", loss="logistic"), "no curvature across outputs"),
+    (clf(loss="mse"), "loss='mse' is not allowed"),
+])  # fmt: skip
+def test_parameters_that_classifiers_refuse(estimator, match):
+    X, Y = make()
+    with pytest.raises(ValueError, match=match):
+        clone(estimator).fit(X, classes_of(Y))
+
+
+def test_exact_curvatures_have_limits():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(330, 2))
+    with pytest.raises(ValueError, match="found 33 outputs; wanted at most 32"):
+        clf(hessian="exact", split="full").fit(X, np.arange(330) % 33)
+    X, Y = make()
+    with pytest.raises(ValueError, match="found a sample_weight per output; wanted one a row"):
+        clf(hessian="exact").fit(X, classes_of(Y), sample_weight=np.ones((160, 3)))
+    with pytest.raises(ValueError, match="wants one class a row"):
+        clf(loss="softmax").fit(X, (Y > 0).astype(int))
+
+
+def test_numbers_beyond_float32_are_refused_by_name():
+    X, Y = make()
+    with pytest.raises(ValueError, match="pass float32"):
+        reg().fit(X, Y, sample_weight=np.full(160, 3e38))
+
+
+@pytest.mark.parametrize("scale", [1e-33, 1e-20, 1e30])
+def test_tiny_and_huge_targets(scale):
+    X, Y = make()
+    usual = reg(l2=0.0).fit(X, Y).predict(X)
+    np.testing.assert_allclose(reg(l2=0.0).fit(X, Y * scale).predict(X) / scale, usual, rtol=1e-2, atol=1e-2)
+
+
+# --- ordinary days
+
+
+def test_one_row_one_feature_and_nothing_to_learn():
+    assert reg().fit([[1.0]], [2.0]).predict([[5.0], [np.nan]]).tolist() == [2, 2]
+    X, Y = make()
+    constant = reg().fit(np.ones((160, 1)), Y)
+    np.testing.assert_allclose(constant.predict([[1.0]])[0], Y.mean(axis=0), rtol=1e-4, atol=1e-6)
+    assert constant.model_.trees.n_trees == 6
+    flat = reg().fit(X, np.full((160, 2), 3.5))
+    assert (flat.predict(X) == 3.5).all()
+    one = clf().fit(X, np.full(160, "only"))
+    assert set(one.predict(X)) == {"only"}
+    assert one.predict_proba(X).tolist() == [[1.0]] * 160
+
+
+def test_tiny_samples_of_rows():
+    X, Y = make()
+    est = reg(subsample=1e-12, l2=0.0).fit(X, Y)
+    np.testing.assert_array_equal(est.predict(X), np.repeat(est.model_.base_score[None], 160, axis=0))
+
+
+@pytest.mark.parametrize("reducer", ["random-projection", "count-sketch", "top-outputs", "sampling"])
+def test_reduced_gradients_learn(reducer):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 5)).astype(np.float32)
+    Y = np.tanh(X @ rng.normal(size=(5, 60)))
+    est = reg(reducer=reducer, sketch_dim=8, n_trees=40).fit(X, Y, sample_weight=np.ones(600))
+    assert est.score(X, Y) > 0.5
+    same = reg(reducer=reducer, sketch_dim=8, n_trees=40).fit(X, Y, sample_weight=np.ones(600))
+    same_trees(est, same)
+
+
+def test_a_sketch_as_wide_as_the_outputs_is_the_full_search():
+    X, Y = make()
+    same_trees(reg(split="reduced", sketch_dim=3).fit(X, Y), reg(split="full").fit(X, Y))
+
+
+def test_leaf_min_gain_drops_entries():
+    X, Y = make()
+    all_kept, few = reg().fit(X, Y).model_.trees, reg(leaf_min_gain=2.0).fit(X, Y).model_.trees
+    assert 0 < len(few.leaf_values) < len(all_kept.leaf_values)
+    assert len(few.leaf_labels) == len(few.leaf_values)
+
+
+def test_callbacks_and_interrupts():
+    X, Y = make()
+    seen = []
+    est = reg(n_trees=50).fit(X, Y, callbacks=[lambda state: seen.append(state.tree) or state.tree == 4])
+    assert seen == [1, 2, 3, 4]
+    assert est.best_iteration_ == 4
+
+    def interrupt(state):
+        if state.tree == 3:
+            raise KeyboardInterrupt
+
+    with pytest.warns(UserWarning, match="interrupted: the model has the 3 rounds"):
+        est = reg(n_trees=50, tree_per_output=True).fit(X, Y, callbacks=[interrupt])
+    assert est.model_.n_trees == 9
+
+
+def test_memory_is_estimated_and_refused_before_it_is_taken(monkeypatch):
+    X, Y = make()
+    found = reg().estimate_memory(X, Y)
+    assert found.bins == 160 * 4
+    assert found.scores == 8 * 160 * 3
+    assert found.residuals == 160 * (4 * 3 + 2 * 4)
+    monkeypatch.setattr("sparseleaf.memory.available_memory", lambda: 100)
+    with pytest.raises(MemoryError, match="Fewer rows or outputs"):
+        reg().fit(X, Y)
