@@ -1,7 +1,7 @@
 """The benchmark page: every system on every suite, each in a process of its own with its own limits.
 
     python -m benchmarks --data DIR [--out results/] [--suite NAME ...] [--only SYSTEM ...]
-    python -m benchmarks --redraw          draw the page from the records there are
+    python -m benchmarks --redraw          draw the page, and the tables of others, from what there is
     python -m benchmarks --quick           three minutes: has anything become slower than it was?
 
 Records go to --out, a file for every process; started again, it goes on where it stopped. Then the page
@@ -44,7 +44,9 @@ def parse(given: list[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--minutes", type=float, metavar="M", help="start no process after so many")
     parser.add_argument("--again", action="store_true", help="run also what is done")
-    parser.add_argument("--redraw", action="store_true", help="run nothing, draw the page")
+    parser.add_argument(
+        "--redraw", action="store_true", help="run nothing, draw the page and the tables of others"
+    )
     parser.add_argument("--no-page", action="store_true", help="run, and leave the page as it is")
     parser.add_argument("--list", action="store_true", help="say what would be run, and run nothing")
     parser.add_argument("--quick", action="store_true", help="compare speed with the committed baseline")

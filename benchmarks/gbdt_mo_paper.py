@@ -23,9 +23,7 @@ again unless --again. Times are comparable within a part only.
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
-import sys
 import time
 from pathlib import Path
 
@@ -34,20 +32,20 @@ import numpy as np
 from benchmarks._common import in_child, machine, measured, write_results
 from benchmarks._peers import (
     THREADS,
-    best_round,
-    exhausted,
     lightgbm_parameters,
     watch,
     xgboost_parameters,
 )
-
-PATIENCE = 25
-"""The paper's: training ends so many rounds after the best one on the test rows."""
-
-HELD_OUT_PATIENCE = 50
-"""Fewer rows are watched, so the best round is harder to see."""
-
-MOST_ROUNDS = 2000
+from benchmarks.dense_sets import friedman1, inpainting, mnist, random_projection, student_por, yeast
+from benchmarks.protocol import (
+    fifth_held_out,
+    held_out_done,
+    judged,
+    run_searched,
+    run_small,
+    search,
+    watched_once,
+)
 
 
 def sized(depth, rate, **others):
@@ -63,230 +61,6 @@ def sized(depth, rate, **others):
 MNIST = sized(8, 0.1, max_bins=8, min_samples_leaf=16)
 INPAINTING = {"max_bins": 16, "min_samples_leaf": 4}
 SAMPLED = {"subsample": 0.7, "colsample_bynode": 0.5}
-
-# ---------------------------------------------------------------------------------------------------- the sets
-
-
-def need(path):
-    if not path.is_file():
-        sys.exit(f"{path} does not exist. Say where the sets are with --data.")
-    return path
-
-
-def mnist(data):
-    """Training images and digits (60,000), test images and digits (10,000)."""
-    read = {}
-    for part, prefix in (("train", "train"), ("test", "t10k")):
-        for kind, offset in (("images-idx3", 16), ("labels-idx1", 8)):
-            with gzip.open(need(Path(data) / "mnist" / f"{prefix}-{kind}-ubyte.gz")) as file:
-                read[part, kind] = np.frombuffer(file.read(), np.uint8, offset=offset)
-    images = [read[part, "images-idx3"].reshape(-1, 784).astype(np.float32) for part in ("train", "test")]
-    digits = [read[part, "labels-idx1"].astype(np.int64) for part in ("train", "test")]
-    return images[0], digits[0], images[1], digits[1]
-
-
-def inpainting(data):
-    """The upper half of the central 20 x 20 pixels, and the 4 x 6 pixels below its middle, from 0 to 1."""
-    made = []
-    for images in mnist(data)[::2]:
-        centre = images.reshape(-1, 28, 28)[:, 4:24, 4:24] / 255
-        made += [centre[:, :10].reshape(-1, 200), centre[:, 10:14, 7:13].reshape(-1, 24)]
-    return made
-
-
-def yeast(data):
-    rows = [line.split() for line in need(Path(data) / "yeast" / "yeast.data").read_text().splitlines()]
-    X = np.array([row[1:9] for row in rows], np.float32)
-    return X, np.unique([row[9] for row in rows], return_inverse=True)[1]
-
-
-def student_por(data):
-    """Categories one-hot; the three grades, 0 to 20, as -1 to 1."""
-    import pandas
-
-    table = pandas.read_csv(need(Path(data) / "student-por" / "student-por.csv"), sep=None, engine="python")
-    grades = ["G1", "G2", "G3"]
-    X = pandas.get_dummies(table.drop(columns=grades)).to_numpy(np.float32)
-    return X, (table[grades].to_numpy(np.float32) - 10) / 10
-
-
-def friedman1(seed):
-    random = np.random.default_rng(seed)
-    x = random.uniform(-1, 1, (20_000, 10))
-    f = np.sin(np.pi * x[:, 0] * x[:, 1]) + 2 * (x[:, 2] - 0.5) ** 2 + x[:, 3] + 0.5 * x[:, 4]
-    return x.astype(np.float32), f[:, None] + 0.1 * random.normal(size=(20_000, 5))
-
-
-def random_projection(seed):
-    random = np.random.default_rng(seed)
-    x = random.uniform(-1, 1, (20_000, 4))
-    return x.astype(np.float32), x @ random.uniform(-1, 1, (4, 8))
-
-
-# ---------------------------------------------------------------------------------------------------- watching
-
-
-def held_out_done(curves):
-    """The loss on the held-out rows, the first part, gets no better."""
-    return exhausted(curves.loss[0], HELD_OUT_PATIENCE)
-
-
-def paper_done(curves):
-    """The error on the test rows, the last part, gets no better."""
-    return exhausted(curves.error[-1], PATIENCE)
-
-
-def held_out_rounds(groups):
-    return [best_round(curves.loss[0], HELD_OUT_PATIENCE) for curves in groups]
-
-
-def paper_rounds(groups):
-    return [best_round(curves.error[-1], PATIENCE) for curves in groups]
-
-
-def figure(groups, part, rounds, n_classes):
-    """Accuracy in per cent, or RMSE, with the given rounds of each group of outputs."""
-    errors = [curves.error[part][stop - 1] for curves, stop in zip(groups, rounds, strict=True)]
-    error = float(np.mean(errors))
-    return 100 * (1 - error) if n_classes else error**0.5
-
-
-class Trial:
-    """Settings, and the curves they gave on the held-out part of each draw."""
-
-    def __init__(self, method, n_classes, settings):
-        self.method, self.n_classes, self.settings, self.runs = method, n_classes, settings, []
-
-    def on(self, draws):
-        """Run on the draws that are new to it."""
-        for X, y, held_out in draws[len(self.runs) :]:
-            self.runs.append(
-                watch(
-                    self.method,
-                    self.n_classes,
-                    self.settings,
-                    X,
-                    y,
-                    [held_out],
-                    MOST_ROUNDS,
-                    lambda curves: held_out_done(curves) and paper_done(curves),
-                )
-            )
-        return self
-
-    @property
-    def rounds(self):
-        return [held_out_rounds(groups) for groups in self.runs]
-
-    @property
-    def loss(self):
-        """Mean held-out loss, after the rounds where it is least."""
-        return self._loss_at(self.rounds)
-
-    @property
-    def loss_as_paper(self):
-        """Mean held-out loss where the paper's rule stops; the error itself tells less, of so few rows."""
-        return self._loss_at([paper_rounds(groups) for groups in self.runs])
-
-    def _loss_at(self, rounds):
-        return float(
-            np.mean(
-                [
-                    curves.loss[0][stop - 1]
-                    for groups, stops in zip(self.runs, rounds, strict=True)
-                    for curves, stop in zip(groups, stops, strict=True)
-                ]
-            )
-        )
-
-
-FIRST_DRAWS, KEPT = 3, 4
-
-
-def search(method, n_classes, grid, draws):
-    """The trials of least held-out loss, stopped where it is least and stopped as the paper does.
-
-    A long grid is tried on the first draws, and the best of it, by either rule, on all.
-    """
-    trials = [Trial(method, n_classes, settings).on(draws[:FIRST_DRAWS]) for settings in grid]
-    by_loss = sorted(trials, key=lambda trial: trial.loss)[:KEPT]
-    by_rule = sorted(trials, key=lambda trial: trial.loss_as_paper)[:KEPT]
-    for trial in by_loss + by_rule:
-        trial.on(draws)
-    return (
-        min(by_loss, key=lambda trial: trial.loss),
-        min(by_rule, key=lambda trial: trial.loss_as_paper),
-    )
-
-
-def judged(trial, paper_trial, splits):
-    """Train on all training rows of every split; the test figure both ways."""
-    as_paper, held_out = [], []
-    method, n_classes = trial.method, trial.n_classes
-    for (X, y, X_test, y_test), rounds in zip(splits, trial.rounds, strict=True):
-
-        def watched(settings, least, X=X, y=y, X_test=X_test, y_test=y_test):
-            def done(curves):
-                return len(curves) >= least and paper_done(curves)
-
-            return watch(method, n_classes, settings, X, y, [(X_test, y_test)], MOST_ROUNDS, done)
-
-        groups = watched(trial.settings, max(rounds))  # rows held out are back: the number of rounds stays
-        held_out.append(figure(groups, 0, rounds, n_classes))
-        if paper_trial.settings != trial.settings:
-            groups = watched(paper_trial.settings, 0)
-        as_paper.append(figure(groups, 0, paper_rounds(groups), n_classes))
-    return {
-        "as the paper": as_paper,
-        "held out": held_out,
-        "rounds": [float(np.mean(rounds)) for rounds in trial.rounds],
-        "settings": trial.settings,
-        "settings as the paper": paper_trial.settings,
-    }
-
-
-def seventy_thirty(X, y, seed):
-    """As the scripts that the paper's authors published: numpy's old generator, seeds from 0, shuffles the rows."""
-    order = np.random.RandomState(seed).permutation(len(X))
-    train, test = np.split(order, [int(0.7 * len(X))])
-    return X[train], y[train], X[test], y[test]
-
-
-def fifth_held_out(X, y):
-    cut = int(0.8 * len(X))
-    return X[:cut], y[:cut], (X[cut:], y[cut:])
-
-
-# ---------------------------------------------------------------------------------------------------- the parts
-
-
-def run_small(data, method, load, n_classes, grid):
-    X, y = load(data)
-    splits = [seventy_thirty(X, y, seed) for seed in range(10)]
-    draws = [fifth_held_out(*split[:2]) for split in splits]
-    (trial, paper_trial), seconds = measured(lambda: search(method, n_classes, grid, draws))
-    return judged(trial, paper_trial, splits) | {
-        "held-out loss": trial.loss,
-        "held-out loss as the paper": paper_trial.loss_as_paper,
-        "trials": len(grid),
-        "search_seconds": seconds,
-    }
-
-
-def run_searched(data, method, load, n_classes, grid):
-    """Rounds and settings by the test rows, as a search has them whose author watches these alone."""
-    splits = [seventy_thirty(*load(data), seed) for seed in range(10)]
-
-    def figures(settings):
-        found = []
-        for X, y, X_test, y_test in splits:
-            groups = watch(method, n_classes, settings, X, y, [(X_test, y_test)], MOST_ROUNDS, paper_done)
-            found.append(figure(groups, 0, paper_rounds(groups), n_classes))
-        return found
-
-    tried = [(figures(settings), settings) for settings in grid]
-    best, settings = (max if n_classes else min)(tried, key=lambda trial: np.mean(trial[0]))
-    return {"searched": best, "settings": settings, "trials": len(grid)}
 
 
 def drawn_grid(max_bins, rates, n_trials=24):
@@ -315,7 +89,14 @@ def part_yeast(data, run):
 
 
 def part_yeast_searched(data, run):
-    grid = drawn_grid(255, (0.05, 0.1, 0.25, 0.5))
+    """Around what the paper found for all of its methods (Tables XI and XII; its authors' script has leaves of 4)."""
+    grid = [
+        sized(depth, rate, max_bins=32, min_samples_leaf=rows, subsample=1.0, colsample_bynode=share)
+        for depth in (4, 5)
+        for rate in (0.05, 0.1, 0.25)
+        for rows in (4, 16)
+        for share in (0.2, 0.5, 1.0)
+    ]
     for method in PEERS:
         run(method, lambda method=method: run_searched(data, method, yeast, 10, grid))
 
@@ -369,29 +150,6 @@ def part_synthetic_long(data, run):
             return {"rmse": errors, "seconds": times, "settings": settings}
 
         run(f"random projection / {title}", train)
-
-
-def watched_once(method, n_classes, settings, X, y, X_test, y_test, most_rounds):
-    """Train on the first 50,000 rows, watch the other 10,000 and the test rows."""
-    parts = [(X[50_000:], y[50_000:]), (X_test, y_test)]
-
-    def done(curves):
-        return held_out_done(curves) and paper_done(curves)
-
-    groups, seconds = measured(
-        lambda: watch(method, n_classes, settings, X[:50_000], y[:50_000], parts, most_rounds, done)
-    )
-    rounds = held_out_rounds(groups)
-    return {
-        "as the paper": figure(groups, 1, paper_rounds(groups), n_classes),
-        "held out": figure(groups, 1, rounds, n_classes),
-        "validation": figure(groups, 0, rounds, n_classes),
-        "held-out loss": float(np.mean([c.loss[0][r - 1] for c, r in zip(groups, rounds, strict=True)])),
-        "rounds": float(np.mean(rounds)),
-        "rounds as the paper": float(np.mean(paper_rounds(groups))),
-        "seconds": seconds,
-        "settings": settings,
-    }
 
 
 MNIST_RUNS = {

@@ -30,8 +30,8 @@ from benchmarks.numbers import (
 from benchmarks.pictures import figure_points, picture_name, picture_name_of, pictures
 from benchmarks.suites import SOFT_SHARE, SUITES, Job, Suite
 from benchmarks.systems import SYSTEMS
+from benchmarks.tables.common import DOCS, table
 
-DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "benchmarks.md"
 README = DOCS.parent / "README.md"
 BEGIN, END = "<!-- made by python -m benchmarks -->\n", "<!-- end of what is made -->\n"
@@ -78,11 +78,6 @@ def duration(seconds: float) -> str:
 
 def named(key: str) -> str:
     return f"**{SYSTEMS[key].name}**" if SYSTEMS[key].ours else SYSTEMS[key].name
-
-
-def table(heads: list[str], rows: list[list[str]]) -> str:
-    lines = [heads, ["---", *["---:"] * (len(heads) - 1)], *rows]
-    return "\n".join(f"| {' | '.join(row)} |" for row in lines)
 
 
 # --- the page

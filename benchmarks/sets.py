@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import gbdt_mo_paper, ranking
+from benchmarks import dense_sets, ranking
 from benchmarks._common import load_set
 
 
@@ -43,11 +43,11 @@ def xc(name: str) -> Callable[[str], Iterator[Split]]:
 
 def mnist(data: str) -> Iterator[Split]:
     """All 60,000 training rows."""
-    yield Split(*gbdt_mo_paper.mnist(data))
+    yield Split(*dense_sets.mnist(data))
 
 
 def inpainting(data: str) -> Iterator[Split]:
-    yield Split(*gbdt_mo_paper.inpainting(data))
+    yield Split(*dense_sets.inpainting(data))
 
 
 def _drawn(X: Any, y: Any, n_splits: int) -> Iterator[Split]:
@@ -59,11 +59,11 @@ def _drawn(X: Any, y: Any, n_splits: int) -> Iterator[Split]:
 
 
 def yeast(data: str) -> Iterator[Split]:
-    yield from _drawn(*gbdt_mo_paper.yeast(data), 10)
+    yield from _drawn(*dense_sets.yeast(data), 10)
 
 
 def student_por(data: str) -> Iterator[Split]:
-    yield from _drawn(*gbdt_mo_paper.student_por(data), 10)
+    yield from _drawn(*dense_sets.student_por(data), 10)
 
 
 OUTPUTS = {"atp1d": 6, "enb": 2, "oes97": 16, "scpf": 3, "wq": 14}
@@ -72,7 +72,7 @@ OUTPUTS = {"atp1d": 6, "enb": 2, "oes97": 16, "scpf": 3, "wq": 14}
 
 def multitarget(name: str) -> Callable[[str], Iterator[Split]]:
     def load(data: str) -> Iterator[Split]:
-        table = read_arff(gbdt_mo_paper.need(Path(data) / "multitarget" / f"{name}.arff.gz"))
+        table = read_arff(dense_sets.need(Path(data) / "multitarget" / f"{name}.arff.gz"))
         n = OUTPUTS[name]
         yield from _drawn(table[:, :-n].astype(np.float32), table[:, -n:], 5)
 

@@ -1,7 +1,7 @@
 """``docs/results.md`` and the tables of other pages of the documentation.
 
 All come from the results in ``docs/results/``, which are what the scripts of ``benchmarks/`` wrote; no number of ours is
-typed by hand. ``python -m benchmarks --redraw`` writes them.
+typed by hand. ``python -m benchmarks.tables`` writes them, and so does ``python -m benchmarks --redraw``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def results_page() -> str:
         distributed.summary,
     )
     return (
-        "# Results\n\nMade by `python -m benchmarks --redraw` from what the scripts of `benchmarks/` wrote.\n\n"
+        "# Results\n\nMade by `python -m benchmarks.tables` from what the scripts of `benchmarks/` wrote.\n\n"
         + "\n".join(part() for part in parts)
     )
 

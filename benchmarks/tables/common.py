@@ -9,7 +9,7 @@ from statistics import mean, stdev
 
 DOCS = Path(__file__).parents[2] / "docs"
 RESULTS = DOCS / "results"
-TABLES, END = "<!-- tables: made by python -m benchmarks --redraw -->\n", "<!-- end of tables -->\n"
+TABLES, END = "<!-- tables: made by python -m benchmarks.tables -->\n", "<!-- end of tables -->\n"
 
 
 def read(name: str) -> dict:

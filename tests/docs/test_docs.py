@@ -68,7 +68,7 @@ def test_the_page_of_parameters_is_up_to_date():
 
 @pytest.mark.parametrize("page", tables.PAGES, ids=lambda page: page.name)
 def test_pages_made_of_results_are_up_to_date(page):
-    assert page.read_text() == tables.PAGES[page](), "run python -m benchmarks --redraw"
+    assert page.read_text() == tables.PAGES[page](), "run python -m benchmarks.tables"
 
 
 @pytest.mark.parametrize("compact", [True, False])
