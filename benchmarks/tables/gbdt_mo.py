@@ -63,6 +63,14 @@ def summary() -> str:
                 spread(run["held out"], digits),
             ]
         ]
+    rows += [
+        [
+            "Yeast, settings, too, by the test rows",
+            f"{PAPER['yeast']['ours']:.2f}",
+            spread(results_of("yeast-searched")["runs"]["ours"]["searched"], 2),
+            "",
+        ]
+    ]
     return f"""## GBDT-MO
 
 RMSE where nothing else is said; "as the paper" stops on the test rows, "held out" does not look at them. The tables, with
@@ -104,20 +112,25 @@ def table_3() -> str:
                 used(run["settings"]),
             ]
         ]
+    long = results_of("synthetic-long")["runs"]
+    for title, run in long.items():
+        n_rounds = run["settings"]["n_trees"]
+        trees = n_rounds * (OUTPUTS["random projection"] if run["settings"].get("tree_per_output") else 1)
+        cells = [title, "", "", spread(run["rmse"], 5), str(n_rounds), str(trees), used(run["settings"])]
+        rows += [cells]
     heads = ["set / method", "paper", "as the paper", "held out", "rounds", "trees", "settings"]
-    long, each = results_of("synthetic-long")["runs"].values()
     return f"""### Table III: made-up sets, RMSE
 
 Five seeds, 10,000 rows to train and to test, 255 bins, leaves of at least 4 rows, 2,000 rounds at most; depth chosen
 with the first seed, the paper's from 4 up. "A tree per output" is the paper's GBDT-SO, which has five and eight times as
-many trees in as many rounds.
+many trees in as many rounds. Random projection has no noise, and 2,000 rounds are too few for it: the last rows have as
+many as the authors' scripts allow, are never stopped, and choose between the depths and rates of the others and trees of
+one level at a rate of 1.
 
 {table(heads, rows)}
 
-Random projection has no noise, and 2,000 rounds are too few for it. With {long["settings"]["n_trees"]:,} rounds, where the authors' scripts
-end, one tree for all outputs has an RMSE of {spread(long["rmse"], 4)}, with half as many trees as a tree per output has above; a
-tree per output, with eight times as many, has {spread(each["rmse"], 4)}. So the paper's finding, that one tree for all is
-better round by round, holds for friedman1 and not for this set; tree by tree it holds for both.
+So on the set with noise one tree for all is better round by round. On that without it is as good in the end, with an
+eighth of the trees, and far better than as many trees for one output each.
 """
 
 
@@ -145,10 +158,9 @@ def table_5() -> str:
             rows += [cells]
         heads = ["method", "paper", "as the paper", "held out", "rounds", *settings_heads]
         parts += [f"**{title}** ({about_set})\n\n{table(heads, rows)}\n"]
+        if part == "yeast":
+            parts += [searched_table()]
     trials = results_of("yeast")["runs"]["ours"]["trials"]
-    searched = ", ".join(
-        f"{name} {spread(run['searched'], 2)}" for name, run in results_of("yeast-searched")["runs"].items()
-    )
     return f"""### Table V: real sets
 
 The paper stops on the test rows, 25 rounds after the best one, and reports the best; "as the paper" does so too. "Held
@@ -157,13 +169,35 @@ held-out part of the training rows, by the same rule of stopping. Yeast and Stud
 drawn at random, for every method. Their splits are those of the scripts that the paper's authors published: rows shuffled
 by `numpy.random.RandomState(seed)` for seeds 0 to 9, the first 70 % to train (for Student-por, of which they published no
 script, the same). MNIST-inpainting: four settings, depth 6 or 8 with or without sampling 70 % of the rows and half of the
-features of a node. ± is the standard error over seeds. For Yeast two
+features of a node; CatBoost, a round of which takes seconds, had 250 rounds at most. ± is the standard error over seeds. For Yeast two
 other ways to choose had been tried before, and their test results seen: by held-out accuracy from rates of 0.03 to 0.2
-(ours 61.50 as the paper) and by held-out loss from rates of 0.05 to 0.2 (ours 61.05, LightGBM 61.82). No method comes
-to its figure in the paper on these splits, and the methods differ by less than the splits do. Were the settings, too, chosen by
-what they give on the test rows, as a search does whose author watches nothing else: {searched}.
+(ours 61.50 as the paper) and by held-out loss from rates of 0.05 to 0.2 (ours 61.05, LightGBM 61.82). Chosen
+so, no method comes to its figure in the paper on these splits, and the methods differ by less than the splits do.
 
 {chr(10).join(parts)}"""
+
+
+def searched_table() -> str:
+    runs = results_of("yeast-searched")["runs"]
+    rows = []
+    for name, run in runs.items():
+        paper = PAPER["yeast"].get(name)
+        rows += [
+            [
+                name,
+                f"{paper:.2f}" if paper else "",
+                spread(run["searched"], 2),
+                f"{drawn(run['settings'])}, {run['settings']['max_bins']} bins",
+            ]
+        ]
+    return f"""The paper names no rows that its settings were chosen on. With settings, too, chosen by the test rows, of
+{runs["ours"]["trials"]}, the same for every method: those above, and 36 around what the paper found for its methods
+(depth 4 or 5, rates of 0.05 to 0.25, 32 bins, leaves of at least 4 or 16 rows, and, which it did not have, a fifth, a half or all
+of the features a node). These figures are too good by what such a search finds by chance, ours a little more: some hundred
+other settings of ours had been tried on the test rows before these were settled on. They compare with the paper's.
+
+{table(["method", "paper", "accuracy in %, all by the test rows", "settings"], rows)}
+"""
 
 
 def speed_table() -> str:
