@@ -16,8 +16,8 @@ many-outputs   1,000 outputs, beside XGBoost's vector leaves: time, memory, erro
 The paper stops its training on the test rows, 25 rounds after the best one, and reports the best: "as the paper" here.
 "held out" takes the number of rounds from a part of the training rows and looks at the test rows once; then all
 training rows are trained on (not for MNIST, where the part is the last 10,000 of 60,000). Depth, learning rate and
-sampling are always chosen on such a part. Each part writes ``gbdt_mo_<part>.json``; a run that is there is not done
-again unless --again. Times are comparable within a part only.
+sampling are chosen on such a part, but for yeast-searched. Each part writes ``gbdt_mo_<part>.json``; a run that is
+there is not done again unless --again. Times are comparable within a part only.
 """
 
 from __future__ import annotations
