@@ -113,6 +113,12 @@ class ModelEstimator(BaseEstimator):  # type: ignore[misc]
             check_is_fitted(self, "model_")
         return self.model_
 
+    def _topk_ids(self, X: Any, k: int, n_trees: int | None) -> tuple[Array, Array]:
+        model = self._model()
+        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
+            raise ValueError(f"k: found {k!r}; wanted an int of at least 1.")
+        return model.topk(self._features(X), int(k), n_trees, effective_n_jobs(self.n_jobs))
+
     def _features(self, X: Any) -> Features:
         """Checked features of rows to predict: float32, dense or CSR."""
         if self._plain(X):
@@ -329,12 +335,6 @@ class ModelClassifier(ClassifierMixin, ModelEstimator):  # type: ignore[misc]
         self.rerank_weight_ = None if model.rerank is None else model.rerank.weight
         names = model.label_names
         self.classes_ = np.arange(model.n_labels) if names is None else names
-
-    def _topk_ids(self, X: Any, k: int, n_trees: int | None) -> tuple[Array, Array]:
-        model = self._model()
-        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-            raise ValueError(f"k: found {k!r}; wanted an int of at least 1.")
-        return model.topk(self._features(X), int(k), n_trees, effective_n_jobs(self.n_jobs))
 
     def _predict_class(self, X: Any) -> Array:
         model = self.model_

@@ -10,7 +10,6 @@ import scipy.sparse as sp
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 
-from sparseleaf._arrays import effective_n_jobs
 from sparseleaf.boosting.dense_losses import CLASSIFICATION_LOSSES, dense_loss
 from sparseleaf.data.targets import decode
 from sparseleaf.estimators.base import CUSTOM, ONE_CLASS_A_ROW, encode_known
@@ -141,12 +140,6 @@ class MultiGBDTClassifier(RerankMixin, ClassifierMixin, MultiGBDT):  # type: ign
     def _adopt(self, model: Model) -> None:
         super()._adopt(model)
         self.classes_ = np.arange(model.n_labels) if model.label_names is None else model.label_names
-
-    def _topk_ids(self, X: Any, k: int, n_trees: int | None) -> tuple[Array, Array]:
-        if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-            raise ValueError(f"k: found {k!r}; wanted an int of at least 1.")
-        model = self._model()
-        return model.topk(self._features(X), int(k), n_trees, effective_n_jobs(self.n_jobs))
 
     @property
     def _one_class(self) -> bool:

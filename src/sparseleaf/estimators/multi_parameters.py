@@ -5,7 +5,7 @@ from __future__ import annotations
 from sparseleaf.binning import MAX_BINS
 from sparseleaf.boosting.frontier import FRONTIERS
 from sparseleaf.boosting.reducers import REDUCERS
-from sparseleaf.estimators.parameters import Parameter
+from sparseleaf.estimators.parameters import SAMPLING_PARAMETERS, Parameter
 
 SPLITS = ("auto", "full", "topk", "topk-shared", "reduced")
 REDUCERS_OF_MANY = tuple(name for name in REDUCERS if name != "none")
@@ -65,15 +65,7 @@ COMMON: dict[str, Parameter] = {
         "list",
         "Per feature (and output) 1 to rise only, -1 to fall only, 0 for any; or by feature name or number.",
     ),
-    "subsample": Parameter(
-        "float", "Share of the rows that a tree is grown on.", low=0, high=1, low_open=True
-    ),
-    "colsample_bytree": Parameter(
-        "float", "Share of the features a tree may use.", low=0, high=1, low_open=True
-    ),
-    "colsample_bynode": Parameter(
-        "float", "Share of the tree's features a node may use.", low=0, high=1, low_open=True
-    ),
+    **SAMPLING_PARAMETERS,
     "early_stopping_rounds": Parameter(
         "int", "Stop when eval_metric on eval_set has not become better for so many trees.", low=1, none=True
     ),

@@ -141,6 +141,20 @@ class Parameter:
         return text
 
 
+SAMPLING_PARAMETERS: dict[str, Parameter] = {
+    "subsample": Parameter(
+        "float", "Share of the rows that a tree is grown on.", low=0, high=1, low_open=True
+    ),
+    "colsample_bytree": Parameter(
+        "float", "Share of the features a tree may use.", low=0, high=1, low_open=True
+    ),
+    "colsample_bynode": Parameter(
+        "float", "Share of the tree's features a node may use.", low=0, high=1, low_open=True
+    ),
+}
+"""What boosted trees are grown on."""
+
+
 def _is_listing(value: Any) -> bool:
     return value is None or isinstance(value, Sequence | Mapping | np.ndarray)
 

@@ -29,7 +29,7 @@ from sparseleaf.engine.part import SparsePart, agree_on_cuts, agree_on_rows
 from sparseleaf.engine.shards import check_layout, make_engine
 from sparseleaf.engine.sparse import SparseShard
 from sparseleaf.estimators.base import ModelClassifier, refuse_nan
-from sparseleaf.estimators.parameters import Parameter, check_parameters
+from sparseleaf.estimators.parameters import SAMPLING_PARAMETERS, Parameter, check_parameters
 from sparseleaf.estimators.reranking import RERANK_PARAMETERS, RerankMixin
 from sparseleaf.estimators.resuming import describe_names_of, describe_watched, kept_projection
 from sparseleaf.estimators.training import TrainingRun, no_metric
@@ -87,15 +87,7 @@ PARAMETERS: dict[str, Parameter] = {
         "name", 'How split="reduced" makes few columns of many labels.', choices=tuple(REDUCERS)
     ),
     "sketch_dim": Parameter("int", "Columns of the reduced residuals.", low=1, high=4096),
-    "subsample": Parameter(
-        "float", "Share of the rows that a tree is grown on.", low=0, high=1, low_open=True
-    ),
-    "colsample_bytree": Parameter(
-        "float", "Share of the features a tree may use.", low=0, high=1, low_open=True
-    ),
-    "colsample_bynode": Parameter(
-        "float", "Share of the tree's features a node may use.", low=0, high=1, low_open=True
-    ),
+    **SAMPLING_PARAMETERS,
     "projection": Parameter(
         "name",
         'Make few dense features of many sparse ones; "auto": LEML where X is sparse and wider than projection_dim.',

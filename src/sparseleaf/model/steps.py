@@ -68,7 +68,7 @@ def quantise(values: Array, indptr: Array, largest: int) -> tuple[Array, Array]:
     integers = np.empty(values.shape, np.int8 if largest < 2**7 else np.int16)
     scale = np.ones(len(indptr) - 1, np.float32)
     smallest = np.finfo(np.float32).smallest_subnormal
-    for first, end in _blocks(indptr, values[:1].size or 1):
+    for first, end in _blocks(indptr, values.shape[1] if values.ndim > 1 else 1):
         rows = values[indptr[first] : indptr[end]]
         sizes = np.diff(indptr[first : end + 1])
         magnitude = np.abs(rows) if rows.ndim == 1 else np.abs(rows).max(axis=1, initial=0)
