@@ -1,34 +1,42 @@
-// A whole tree in one call: for sets so small that asking for a node takes longer than the work on it.
+// A whole tree in one call.
 //
 // The tree is, to the bit, that of the growing loop in Python, which asks the kernels for histograms, cuts
-// and partitions one after the other; the pieces of those kernels do the work here too. One split takes one
-// round of tasks: each makes the histogram of the smaller child for some of the features, takes it away from
-// the parent's, and looks for the cuts of both children among these features while they are in its cache.
+// and partitions one after the other; the pieces of those kernels do the work here too. Of the children of a
+// node each task makes the histogram of the smaller one for some of the features, takes it away from the
+// parent's, and looks for the cuts of both among these features while they are in its cache.
 //
 //     parent's slot   [ ........ ]  becomes the larger child's
 //     another slot    [ ........ ]  the smaller child's, from its rows
 //
 // A feature that cannot part a node's rows into two sides of min_samples cannot part those of its children
-// either, and is left out there, unless its bins have no order.
+// either, and is left out there, unless its bins have no order. A node whose children cannot be split gives
+// its slot back as soon as its cut is known: about half of all nodes, so that the slots in use stay in cache.
+#include <chrono>
 #include <deque>
 
+#include "frontier.hpp"
 #include "histogram.hpp"
+#include "partition.hpp"
 #include "split.hpp"
 
 namespace sparseleaf {
 namespace {
 
+// Of best-first growth: as many nodes are split at once as there are threads, if they are small.
+constexpr int64_t kMostAtOnce = 8, kRowsAtOnce = 8192;
 constexpr int64_t kEffortOfABin = 5;  // to fill, take away and look at, in numbers added: as measured
 
 struct Node {
+    Node(int64_t start, int64_t end, int32_t depth) : start(start), end(end), depth(depth) {}
+
     int64_t start, end;  // its rows
     int32_t depth;
     int32_t slot = -1;   // its histogram
     int32_t child = -1;  // the left one; the right one is the next
     Cut cut;
     uint8_t set[kSetBytes] = {};
-    std::vector<int32_t> total;  // Σ residuals, and zeros that a vector may read
-    std::vector<uint8_t> live;   // which features may part it
+    std::vector<int32_t> total, left;  // Σ residuals, of the rows that go left; and zeros a vector may read
+    std::vector<uint8_t> live;         // which features may part it
 
     int64_t count() const { return end - start; }
 };
@@ -42,6 +50,8 @@ struct Rows {
     int64_t columns, count_column;
     int32_t* rows;
     Entries<Place> entries;
+    const PlacesOfATree* places;
+    const int32_t* groups;     // features where the entries' groups begin, and the end of the last
     const int64_t* n_entries;  // of every feature
     int64_t n_rows;            // of the set
     const int32_t *first, *common, *features, *missing_bin;
@@ -50,6 +60,21 @@ struct Rows {
 struct Limits {
     int64_t max_depth;  // -1 for none
     double min_gain;
+};
+
+// Lets Ctrl-C end a long tree, without asking for it at every node.
+class Interrupts {
+  public:
+    void look() {
+        const auto now = std::chrono::steady_clock::now();
+        if (now - last_ < std::chrono::milliseconds(200)) return;
+        last_ = now;
+        nb::gil_scoped_acquire acquire;
+        if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    }
+
+  private:
+    std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
 template <typename Place>
@@ -67,62 +92,81 @@ class Tree {
           n_threads_(n_threads),
           add_rows_(add_rows_of(data.columns)),
           add_entries_(add_entries_of<Place>(data.columns)),
-          works_(static_cast<size_t>(n_threads), Work(scoring)),
-          effort_(static_cast<size_t>(active.n) + 1, 0) {
+          works_(static_cast<size_t>(n_threads), Work(scoring)) {
         for (auto slot = static_cast<int32_t>(hist.shape(0)); slot-- > 0;) free_.push_back(slot);
         for (int64_t f = 0; f < active.n; ++f)
             (data.common[data.features[f]] >= 0 ? sparse_ : dense_).push_back(static_cast<int32_t>(f));
+        if (sparse_.empty()) {
+            for (int32_t f = 0; f <= active.n; ++f) borders_.push_back(f);
+        } else {
+            int32_t f = 0;
+            for (int64_t g = 0; g <= data.entries.n_groups; ++g) {
+                while (f < active.n && data.features[f] < data.groups[g]) ++f;
+                borders_.push_back(f);
+            }
+        }
     }
 
-    void grow(int64_t n_rows, int64_t max_splits, bool best_first) {
-        nodes.push_back({0, n_rows, 0});
+    void grow(int64_t n_rows, Frontier frontier) {
+        nodes.emplace_back(0, n_rows, 0);
+        nodes[0].total = total_of(n_rows);
         nodes[0].live.assign(static_cast<size_t>(active_.n), 1);
-        old_.resize(static_cast<size_t>(n_rows));
-        int64_t left = max_splits;
-        if (left > 0 && may_split(nodes[0])) {
-            nodes[0].slot = take_slot();
-            search(nodes[0], nullptr);
-            settle(0);
+        if (!may_split(nodes[0]) || frontier.over()) return;
+        Interrupts interrupts;
+        nodes[0].slot = take_slot();
+        std::vector<Search> searches;
+        searches.push_back(search_of(nodes[0], nullptr));
+        run(searches);
+        settle(0, -1, frontier);
+        for (std::vector<int32_t> batch; !(batch = frontier.pop()).empty();) {
+            interrupts.look();
+            part(batch);
+            searches.clear();
+            if (frontier.more())
+                for (const int32_t v : batch) look_into(nodes[v], searches);
+            run(searches);
+            for (const int32_t v : batch) {
+                for (const int32_t child : {nodes[v].child, nodes[v].child + 1}) settle(child, v, frontier);
+                give_back(nodes[v]);
+            }
         }
-        while (left > 0 && !waiting_.empty()) {
-            const std::vector<int32_t> batch = best_first ? pop_best() : pop_level(left);
-            left -= static_cast<int64_t>(batch.size());
-            for (const int32_t v : batch) split(v, left > 0);
-        }
+        for (const int32_t v : frontier.early()) nodes[v].child = -1;  // a leaf: its rows are still its own
     }
 
     std::deque<Node> nodes;  // in the order they were made
 
   private:
-    // Higher gain, then lower node.
-    bool before(int32_t a, int32_t b) const {
-        const double of_a = nodes[a].cut.gain, of_b = nodes[b].cut.gain;
-        return of_a != of_b ? of_a > of_b : a < b;
+    // Cuts to find of a node whose histogram is made from its rows, and of its sibling (may be null), whose
+    // slot has the parent's.
+    struct Search {
+        Node *built, *sibling;
+        Node* searched[2];  // the two, null where no cut is wanted
+        double worth[2];
+        std::vector<int32_t> dense, numbers, first_bin;  // the dense features that are live
+        std::vector<int64_t> effort;  // what every feature and those before it take, in numbers added
+        int64_t n_live_bins;
+        std::vector<int32_t> parts;  // where they begin, in borders_, and the last ends
+        std::vector<Cut> best;       // of every part, of either node
+        std::vector<uint8_t> live[2];
+    };
+
+    std::vector<int32_t> total_of(int64_t n_rows) const {
+        constexpr int64_t kChunk = 8192;
+        const int64_t n_chunks = (n_rows + kChunk - 1) / kChunk, room = works_[0].room;
+        std::vector<int32_t> sums(static_cast<size_t>((n_chunks + 1) * room), 0);
+        parallel_tasks(n_chunks, n_threads_, [&](int64_t chunk, int) {
+            add_up(data_.residuals, data_.columns, data_.rows + chunk * kChunk,
+                   std::min(kChunk, n_rows - chunk * kChunk), sums.data() + (chunk + 1) * room);
+        });
+        for (int64_t i = room; i < (n_chunks + 1) * room; ++i) sums[i % room] += sums[i];
+        sums.resize(static_cast<size_t>(room));
+        return sums;
     }
 
-    std::vector<int32_t> pop_best() {
-        const auto best = std::min_element(waiting_.begin(), waiting_.end(),
-                                           [&](int32_t a, int32_t b) { return before(a, b); });
-        const int32_t v = *best;
-        waiting_.erase(best);
-        return {v};
+    bool may_split(int64_t count, int64_t depth) const {
+        return count >= 2 * scoring_.min_samples && (limits_.max_depth < 0 || depth < limits_.max_depth);
     }
-
-    std::vector<int32_t> pop_level(int64_t most) {
-        std::vector<int32_t> level = std::move(waiting_);
-        waiting_.clear();
-        if (static_cast<int64_t>(level.size()) > most) {
-            std::sort(level.begin(), level.end(), [&](int32_t a, int32_t b) { return before(a, b); });
-            level.resize(static_cast<size_t>(most));
-            std::sort(level.begin(), level.end());
-        }
-        return level;
-    }
-
-    bool may_split(const Node& node) const {
-        return node.count() >= 2 * scoring_.min_samples &&
-               (limits_.max_depth < 0 || node.depth < limits_.max_depth);
-    }
+    bool may_split(const Node& node) const { return may_split(node.count(), node.depth); }
 
     int32_t take_slot() {
         require(!free_.empty(), "hist: too few slots");
@@ -134,57 +178,50 @@ class Tree {
     void give_back(Node& node) {
         if (node.slot >= 0) free_.push_back(node.slot);
         node.slot = -1;
+        node.total = node.left = {};
+        node.live = {};
     }
 
-    void split(int32_t v, bool search_children) {
-        Node& parent = nodes[v];
-        const int64_t middle = part_rows(parent);
-        parent.child = static_cast<int32_t>(nodes.size());
-        nodes.push_back({parent.start, middle, parent.depth + 1});
-        nodes.push_back({middle, parent.end, parent.depth + 1});
+    // Makes the children of nodes.
+    void part(const std::vector<int32_t>& batch) {
+        std::vector<RowsToPart> rows;
+        for (const int32_t v : batch) {
+            const Node& node = nodes[v];
+            const int32_t f = node.cut.feature;
+            rows.push_back({node.start, node.end, 0, data_.features[f], node.cut.bin, data_.missing_bin[f],
+                            node.cut.missing_left, active_.categorical[f] ? node.set : nullptr});
+        }
+        part_rows(data_.bins, data_.n_features, data_.rows, rows, n_threads_);
+        for (size_t i = 0; i < batch.size(); ++i) {
+            Node& node = nodes[batch[i]];
+            node.child = static_cast<int32_t>(nodes.size());
+            nodes.emplace_back(node.start, rows[i].middle, node.depth + 1);
+            nodes.emplace_back(rows[i].middle, node.end, node.depth + 1);
+        }
+    }
+
+    // Adds the search for cuts of a node's children, if they may have any.
+    void look_into(Node& parent, std::vector<Search>& searches) {
         Node &left = nodes[parent.child], &right = nodes[parent.child + 1];
-        if (search_children && (may_split(left) || may_split(right))) {
-            Node& small = left.count() <= right.count() ? left : right;
-            Node& large = &small == &left ? right : left;
-            large.slot = std::exchange(parent.slot, -1);
-            small.slot = take_slot();
-            large.total = std::move(parent.total);
-            small.live = large.live = std::move(parent.live);
-            search(small, &large);
-            settle(parent.child);
-            settle(parent.child + 1);
-        }
-        give_back(parent);
-        parent.total.clear();
-        parent.live.clear();
+        if (!may_split(left) && !may_split(right)) return;
+        Node& small = left.count() <= right.count() ? left : right;
+        Node& large = &small == &left ? right : left;
+        left.total = std::move(parent.left);
+        right.total = std::move(parent.total);
+        for (size_t c = 0; c < right.total.size(); ++c) right.total[c] -= left.total[c];
+        large.slot = std::exchange(parent.slot, -1);
+        small.slot = take_slot();
+        small.live = large.live = std::move(parent.live);
+        searches.push_back(search_of(small, &large));
     }
 
-    // A node that was looked into waits, or is a leaf.
-    void settle(int32_t v) {
+    // A node that was looked into waits, or is a leaf. The children of one with fewer rows than three leaves
+    // have are leaves.
+    void settle(int32_t v, int32_t parent, Frontier& frontier) {
         Node& node = nodes[v];
-        if (node.cut.feature >= 0 && node.cut.gain > limits_.min_gain)
-            waiting_.push_back(v);
-        else
-            give_back(node);
-    }
-
-    // Stable: where the right rows begin.
-    int64_t part_rows(const Node& node) {
-        const int64_t f = data_.features[node.cut.feature];
-        const int32_t missing = data_.missing_bin[node.cut.feature];
-        const uint8_t* set = active_.categorical[node.cut.feature] ? node.set : nullptr;
-        int64_t left = node.start, n_right = 0;
-        for (int64_t i = node.start; i < node.end; ++i) {
-            const int32_t row = data_.rows[i];
-            const bool goes = goes_left(data_.bins[row * data_.n_features + f], node.cut.bin, missing,
-                                        node.cut.missing_left, set);
-            data_.rows[left] = row;
-            old_[n_right] = row;
-            left += goes;
-            n_right += !goes;
-        }
-        std::copy_n(old_.begin(), n_right, data_.rows + left);
-        return left;
+        const bool waits = node.cut.feature >= 0 && node.cut.gain > limits_.min_gain;
+        if (waits) frontier.push(v, node.cut.gain, node.count(), parent);
+        if (!waits || !may_split(node.count() - scoring_.min_samples, node.depth + 1)) give_back(node);
     }
 
     int32_t* hist_of(const Node& node) const { return hist_ + node.slot * n_bins_ * data_.columns; }
@@ -194,142 +231,148 @@ class Tree {
     }
     int64_t count_step() const { return counted_apart() ? 1 : data_.columns; }
     int64_t bins_of(int32_t f) const { return active_.offsets[f + 1] - active_.offsets[f]; }
-
-    // What a task has to do: features that follow each other, the dense ones of them that are live, the
-    // sparse ones.
-    struct Part {
-        const std::vector<int32_t>&numbers, &first_bin;
-        int32_t begin, end;
-        int64_t dense_begin, dense_end, sparse_begin, sparse_end;
-    };
-
-    // What every feature and those before it take, in numbers added. Sparse features are walked over even
-    // where they are not live.
-    void estimate_effort(const Node& node) {
-        const double share = static_cast<double>(node.count()) / static_cast<double>(data_.n_rows);
-        for (int32_t f = 0; f < active_.n; ++f) {
-            const int32_t number = data_.features[f];
-            const bool live = node.live[f] != 0;
-            int64_t adds = live ? node.count() : 0;
-            if (data_.common[number] >= 0)
-                adds = static_cast<int64_t>(share * static_cast<double>(data_.n_entries[number]));
-            effort_[f + 1] = effort_[f] + adds + (live ? kEffortOfABin * bins_of(f) : 0);
-        }
+    NodeSums sums_of(const Node& node) const {
+        return {hist_of(node), counts_of(node), count_step(), node.total.data(), node.count()};
     }
 
-    // Where parts of about the same effort begin, and the last one's end.
-    std::vector<int32_t> part_features(int64_t parts) const {
-        std::vector<int32_t> borders;
-        for (int64_t p = 0; p < parts; ++p)
-            borders.push_back(static_cast<int32_t>(
-                std::lower_bound(effort_.begin(), effort_.end(), effort_.back() * p / parts) -
-                effort_.begin()));
-        borders.push_back(static_cast<int32_t>(active_.n));
-        return borders;
-    }
-
-    // Cuts of a node whose histogram is made from its rows, and of its sibling, whose slot has the parent's.
-    void search(Node& built, Node* sibling) {
-        const int64_t m = data_.columns;
-        built.total.assign(static_cast<size_t>(works_[0].room), 0);
-        add_up(data_.residuals, m, data_.rows + built.start, built.count(), built.total.data());
-        Node* nodes_of[2] = {&built, sibling};
-        double worth[2] = {};
+    Search search_of(Node& built, Node* sibling) {
+        Search search{&built, sibling, {&built, sibling}, {}, {}, {}, {}, {}, 0, {}, {}, {}};
         for (int which = 0; which < 2; ++which) {
-            Node* node = nodes_of[which];
-            if (node == nullptr) continue;
-            if (node == sibling)
-                for (int64_t c = 0; c < m; ++c) sibling->total[c] -= built.total[c];
-            if (may_split(*node))
-                worth[which] = worth_whole(scoring_, {}, node->total.data(), node->count(), works_[0]);
-            else
-                nodes_of[which] = nullptr;
+            Node*& node = search.searched[which];
+            if (node == nullptr || !may_split(*node)) {
+                node = nullptr;
+                continue;
+            }
+            search.worth[which] = worth_whole(scoring_, {}, node->total.data(), node->count(), works_[0]);
+            search.live[which].assign(static_cast<size_t>(active_.n), 0);
         }
-
-        std::vector<int32_t> dense, numbers, first_bin;
-        int64_t n_live_bins = 0;
         for (const int32_t f : dense_)
             if (built.live[f]) {
-                dense.push_back(f);
-                numbers.push_back(data_.features[f]);
-                first_bin.push_back(active_.offsets[f]);
-                n_live_bins += bins_of(f);
+                search.dense.push_back(f);
+                search.numbers.push_back(data_.features[f]);
+                search.first_bin.push_back(active_.offsets[f]);
             }
-        for (const int32_t f : sparse_) n_live_bins += built.live[f] ? bins_of(f) : 0;
-        estimate_effort(built);
-        const int64_t by_threads = worth_threads(effort_.back(), n_threads_);
-        const int64_t by_cache = n_live_bins * m * 4 / kCacheBytes + 1;
-        const int64_t parts = (by_cache + by_threads - 1) / by_threads * by_threads;
+        // sparse features are walked over even where they are not live
+        const double share = static_cast<double>(built.count()) / static_cast<double>(data_.n_rows);
+        search.effort.push_back(0);
+        for (int32_t f = 0; f < active_.n; ++f) {
+            const int32_t number = data_.features[f];
+            const int64_t live_bins = built.live[f] ? bins_of(f) : 0;
+            const int64_t adds =
+                data_.common[number] >= 0
+                    ? static_cast<int64_t>(share * static_cast<double>(data_.n_entries[number]))
+                    : (built.live[f] ? built.count() : 0);
+            search.effort.push_back(search.effort.back() + adds + kEffortOfABin * live_bins);
+            search.n_live_bins += live_bins;
+        }
+        return search;
+    }
 
-        const std::vector<int32_t> borders = part_features(parts);
-        const auto place = [](const std::vector<int32_t>& among, int32_t f) {
-            return std::lower_bound(among.begin(), among.end(), f) - among.begin();
+    // Parts of about the same effort: two for every thread in all, unless they would be too small to wake a
+    // thread for, or less than a line of a row's bins, which every part reads from memory; and as many as
+    // caches ask for.
+    void part_features(Search& search, int64_t whole_effort) const {
+        constexpr int64_t kLine = 64;
+        const int64_t effort = search.effort.back(), n_dense = static_cast<int64_t>(search.dense.size());
+        const int64_t a_thread = n_dense == 0 || n_dense >= 2 * n_threads_ * kLine ? 2 : 1;
+        const int64_t least = std::max(whole_effort / (a_thread * n_threads_), kWorthAThread);
+        const int64_t by_threads = n_threads_ > 1 ? (effort + least - 1) / least : 1;
+        const int64_t by_cache = search.n_live_bins * data_.columns * 4 / kCacheBytes + 1;
+        const int64_t parts = std::max(by_threads, by_cache);
+        search.parts.push_back(0);
+        for (int64_t p = 1; p <= parts; ++p) {
+            const auto border = std::partition_point(
+                borders_.begin(), borders_.end() - 1,
+                [&](int32_t feature) { return search.effort[feature] < effort * p / parts; });
+            const auto at = static_cast<int32_t>(border - borders_.begin());
+            if (at > search.parts.back()) search.parts.push_back(at);
+        }
+        search.best.resize(2 * search.parts.size());
+    }
+
+    void run(std::vector<Search>& searches) {
+        int64_t effort = 0;
+        for (const Search& search : searches) effort += search.effort.back();
+        struct Task {
+            Search* search;
+            int32_t part;
+            int64_t effort;
         };
+        std::vector<Task> tasks;
+        for (Search& search : searches) {
+            part_features(search, effort);
+            const auto before = [&](int32_t p) { return search.effort[borders_[search.parts[p]]]; };
+            for (int32_t p = 0; p + 1 < static_cast<int32_t>(search.parts.size()); ++p)
+                tasks.push_back({&search, p, before(p + 1) - before(p)});
+        }
+        std::stable_sort(tasks.begin(), tasks.end(),
+                         [](const Task& a, const Task& b) { return a.effort > b.effort; });
+        parallel_tasks(
+            static_cast<int64_t>(tasks.size()), worth_threads(effort, n_threads_),
+            [&](int64_t t, int thread) { find_cuts(*tasks[t].search, tasks[t].part, works_[thread]); });
+        for (Search& search : searches) finish(search);
+    }
 
-        std::vector<Cut> best(static_cast<size_t>(2 * parts));
-        std::vector<uint8_t> live[2];
-        for (auto& of_node : live) of_node.assign(static_cast<size_t>(active_.n), 0);
-        parallel_tasks(parts, n_threads_, [&](int64_t p, int thread) {
-            const int32_t begin = borders[p], end = borders[p + 1];
-            const Part part{numbers,
-                            first_bin,
-                            begin,
-                            end,
-                            place(dense, begin),
-                            place(dense, end),
-                            place(sparse_, begin),
-                            place(sparse_, end)};
-            build(built, part);
-            const auto each_feature = [&](auto&& use) {
-                for (int32_t f = begin; f < end; ++f)
-                    if (built.live[f]) use(f);
-            };
-            if (sibling) each_feature([&](int32_t f) { subtract(*sibling, built, f); });
-            for (int which = 0; which < 2; ++which) {
-                const Node* node = nodes_of[which];
-                if (node == nullptr) continue;
-                const NodeSums sums{hist_of(*node), counts_of(*node), count_step(), node->total.data(),
-                                    node->count()};
-                each_feature([&](int32_t f) {
-                    live[which][f] = search_feature(scoring_, {}, active_, sums, f, worth[which],
-                                                    works_[thread], &best[2 * p + which]) ||
-                                     active_.categorical[f];
-                });
-            }
-        });
+    // Cuts of both nodes among the features of a part.
+    void find_cuts(Search& search, int32_t part, Work& work) {
+        const int32_t begin = borders_[search.parts[part]], end = borders_[search.parts[part + 1]];
+        build(search, part);
+        const Node &built = *search.built, *sibling = search.sibling;
+        const auto each_feature = [&](auto&& use) {
+            for (int32_t f = begin; f < end; ++f)
+                if (built.live[f]) use(f);
+        };
+        if (sibling) each_feature([&](int32_t f) { subtract(*sibling, built, f); });
         for (int which = 0; which < 2; ++which) {
-            Node* node = nodes_of[which];
+            const Node* node = search.searched[which];
             if (node == nullptr) continue;
-            for (int64_t p = 0; p < parts; ++p)
-                if (better(best[2 * p + which], node->cut)) node->cut = best[2 * p + which];
-            node->live = std::move(live[which]);
-            if (node->cut.feature < 0 || !active_.categorical[node->cut.feature]) continue;
-            const NodeSums sums{hist_of(*node), counts_of(*node), count_step(), node->total.data(),
-                                node->count()};
-            left_side(scoring_, active_, sums, node->cut, works_[0], works_[0].sums.data() + works_[0].room,
-                      node->set);
+            const NodeSums sums = sums_of(*node);
+            each_feature([&](int32_t f) {
+                search.live[which][f] = search_feature(scoring_, {}, active_, sums, f, search.worth[which],
+                                                       work, &search.best[2 * part + which]) ||
+                                        active_.categorical[f];
+            });
         }
     }
 
-    void build(const Node& node, const Part& part) const {
+    // The best cut of all parts.
+    void finish(Search& search) {
+        for (int which = 0; which < 2; ++which) {
+            Node* node = search.searched[which];
+            if (node == nullptr) continue;
+            for (size_t p = which; p < search.best.size(); p += 2)
+                if (better(search.best[p], node->cut)) node->cut = search.best[p];
+            node->live = std::move(search.live[which]);
+            if (node->cut.feature < 0) continue;
+            node->left.assign(static_cast<size_t>(works_[0].room), 0);
+            left_side(scoring_, active_, sums_of(*node), node->cut, works_[0], node->left.data(), node->set);
+        }
+    }
+
+    void build(const Search& search, int32_t part) const {
+        const int32_t from = search.parts[part], to = search.parts[part + 1];
+        const int32_t begin = borders_[from], end = borders_[to];
+        const Node& node = *search.built;
         const int64_t m = data_.columns;
         const int32_t* rows = data_.rows + node.start;
         int32_t *hist = hist_of(node), *counts = counts_of(node), *apart = counted_apart() ? counts : nullptr;
-        const int64_t first = active_.offsets[part.begin], last = active_.offsets[part.end];
+        const int64_t first = active_.offsets[begin], last = active_.offsets[end];
         std::fill(hist + first * m, hist + last * m, 0);
         if (apart) std::fill(apart + first, apart + last, 0);
-        if (part.dense_begin < part.dense_end)
+        const auto place = [](const std::vector<int32_t>& among, int32_t f) {
+            return std::lower_bound(among.begin(), among.end(), f) - among.begin();
+        };
+        const int64_t dense_begin = place(search.dense, begin), dense_end = place(search.dense, end);
+        if (dense_begin < dense_end)
             add_rows_(data_.bins, data_.n_features, data_.residuals, m, rows, node.count(),
-                      part.numbers.data(), part.first_bin.data(), part.dense_begin, part.dense_end, hist,
-                      apart);
-        if (part.sparse_begin == part.sparse_end) return;
-        const int32_t begin =
-            part.sparse_begin == 0 ? 0 : data_.first[data_.features[sparse_[part.sparse_begin]]];
-        const bool last_part = part.sparse_end == static_cast<int64_t>(sparse_.size());
-        const int32_t end =
-            last_part ? kToTheEnd : data_.first[data_.features[sparse_[part.sparse_end - 1]] + 1];
-        add_entries_(data_.entries, data_.residuals, m, rows, node.count(), begin, end, hist, apart);
-        for (int64_t i = part.sparse_begin; i < part.sparse_end; ++i) {
+                      search.numbers.data(), search.first_bin.data(), dense_begin, dense_end, hist, apart);
+        const int64_t sparse_begin = place(sparse_, begin), sparse_end = place(sparse_, end);
+        if (sparse_begin == sparse_end) return;
+        data_.places->each_run(from, to, [&](int64_t group, int64_t last_group) {
+            add_entries_(data_.entries, data_.residuals, m, rows, node.count(), group, last_group, hist,
+                         apart);
+        });
+        for (int64_t i = sparse_begin; i < sparse_end; ++i) {
             const int32_t f = sparse_[i];
             if (node.live[f])
                 fill_common(hist, counts, count_step(), m, active_.offsets[f], active_.offsets[f + 1],
@@ -357,8 +400,8 @@ class Tree {
     AddRows add_rows_;
     AddEntries<Place> add_entries_;
     std::vector<Work> works_;
-    std::vector<int64_t> effort_;
-    std::vector<int32_t> free_, waiting_, dense_, sparse_, old_;
+    std::vector<int32_t> free_, dense_, sparse_;
+    std::vector<int32_t> borders_;  // where threads can share a node: groups of entries, or any feature
 };
 
 template <typename T>
@@ -375,8 +418,8 @@ struct Column {
 // a leaf's number), rows, 32 bytes of bins that go left; and where the rows of every leaf begin and end.
 template <typename Place>
 nb::tuple grow_tree(In2<uint8_t> bins, In2<int16_t> residuals, int64_t count_column, Out1<int32_t> rows,
-                    In1<int64_t> indptr, In1<Place> place, In1<int64_t> n_entries, In1<int32_t> first,
-                    In1<int32_t> common, In1<int32_t> features, In1<int32_t> offsets,
+                    In1<int64_t> indptr, In1<Place> place, In1<int32_t> groups, In1<int64_t> n_entries,
+                    In1<int32_t> first, In1<int32_t> common, In1<int32_t> features, In1<int32_t> offsets,
                     In1<uint8_t> has_missing, In1<uint8_t> categorical, In1<int32_t> missing_bin,
                     int curvature, In1<double> weight, In1<double> lambda, In1<double> step, double l2,
                     int64_t top, bool shared, int64_t min_samples, double min_curvature, double min_gain,
@@ -394,41 +437,42 @@ nb::tuple grow_tree(In2<uint8_t> bins, In2<int16_t> residuals, int64_t count_col
     require(count_column < m, "count_column: beyond the columns");
     require(n_threads >= 1, "n_threads: at least 1");
     require_indptr(indptr, place.size());
-    require(static_cast<int64_t>(indptr.size()) == n + 1, "indptr: one more than the rows");
-    require(static_cast<int64_t>(common.size()) == n_features && first.size() == common.size() + 1 &&
-                n_entries.size() == common.size(),
-            "common, n_entries, first: one number a feature, and one more");
+    require(static_cast<int64_t>(common.size()) == n_features && n_entries.size() == common.size(),
+            "common, n_entries: one number a feature");
     require(static_cast<int64_t>(features.size()) == active.n && missing_bin.size() == features.size(),
             "features, missing_bin: one number an active feature");
     for (size_t f = 0; f < n_entries.size(); ++f)
         require(n_entries.data()[f] >= 0 && n_entries.data()[f] <= n, "n_entries: from 0 to the rows");
-    for (int64_t f = 0; f < active.n; ++f)
-        require(features.data()[f] >= 0 && features.data()[f] < n_features, "features: beyond bins");
     for (size_t i = 0; i < rows.size(); ++i)
         require(rows.data()[i] >= 0 && rows.data()[i] < n, "rows: no such row");
+    const PlacesOfATree places(groups, first, common, features, offsets);
+    const auto n_groups = static_cast<int64_t>(places.walked.size());
+    require(static_cast<int64_t>(indptr.size()) == (has_sparse(common) ? n * n_groups : 0) + 1,
+            "indptr: a number for every row and group, and one more");
 
-    const auto bin_at =
-        bins_at_places(first.data(), common.data(), n_features, features.data(), active.n, offsets.data());
-    require(!bin_at.empty() || first.data()[n_features] == n_bins, "first, offsets: other numbers of bins");
     size_t n_nodes = 0, n_leaves = 0;
     std::vector<const Node*> order;
-    const Rows<Place> data{bins.data(),
-                           n_features,
-                           residuals.data(),
-                           m,
-                           count_column,
-                           rows.data(),
-                           {indptr.data(), place.data(), bin_at.empty() ? nullptr : bin_at.data()},
-                           n_entries.data(),
-                           std::max<int64_t>(n, 1),
-                           first.data(),
-                           common.data(),
-                           features.data(),
-                           missing_bin.data()};
+    const Rows<Place> data{
+        bins.data(),
+        n_features,
+        residuals.data(),
+        m,
+        count_column,
+        rows.data(),
+        {indptr.data(), place.data(), n_groups, places.bin_at.empty() ? nullptr : places.bin_at.data()},
+        &places,
+        groups.data(),
+        n_entries.data(),
+        std::max<int64_t>(n, 1),
+        first.data(),
+        common.data(),
+        features.data(),
+        missing_bin.data()};
     Tree<Place> tree(data, scoring, active, {max_depth, min_gain}, hist, counts, n_threads);
     {
         nb::gil_scoped_release release;
-        tree.grow(static_cast<int64_t>(rows.size()), max_splits, best_first);
+        tree.grow(static_cast<int64_t>(rows.size()),
+                  Frontier(max_splits, best_first, std::min<int64_t>(n_threads, kMostAtOnce), kRowsAtOnce));
         order.push_back(&tree.nodes[0]);
         for (size_t i = 0; i < order.size(); ++i) {
             if (order[i]->child < 0) continue;
@@ -469,8 +513,8 @@ nb::tuple grow_tree(In2<uint8_t> bins, In2<int16_t> residuals, int64_t count_col
 template <typename Place>
 void bind_for(nb::module_& m) {
     m.def("grow_tree", &grow_tree<Place>, nb::arg("bins"), nb::arg("residuals"), nb::arg("count_column"),
-          nb::arg("rows").noconvert(), nb::arg("indptr"), nb::arg("place").noconvert(), nb::arg("n_entries"),
-          nb::arg("first"), nb::arg("common"), nb::arg("features"), nb::arg("offsets"),
+          nb::arg("rows").noconvert(), nb::arg("indptr"), nb::arg("place").noconvert(), nb::arg("groups"),
+          nb::arg("n_entries"), nb::arg("first"), nb::arg("common"), nb::arg("features"), nb::arg("offsets"),
           nb::arg("has_missing"), nb::arg("categorical"), nb::arg("missing_bin"), nb::arg("curvature"),
           nb::arg("weight"), nb::arg("lambda_"), nb::arg("step"), nb::arg("l2"), nb::arg("top"),
           nb::arg("shared"), nb::arg("min_samples"), nb::arg("min_curvature"), nb::arg("min_gain"),

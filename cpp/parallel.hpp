@@ -17,9 +17,10 @@ namespace sparseleaf {
 // those under way. The threads also survive a fork: a child makes its own.
 void parallel_tasks(int64_t n_tasks, int n_threads, const std::function<void(int64_t, int)>& task);
 
-// Threads to add up so many numbers with: fewer than these are added before a thread is awake.
+constexpr int64_t kWorthAThread = 8192;  // fewer numbers are added up before a thread is awake
+
+// Threads to add up so many numbers with.
 inline int worth_threads(int64_t n_numbers, int n_threads) {
-    constexpr int64_t kWorthAThread = 8192;
     return static_cast<int>(std::min<int64_t>(n_threads, n_numbers / kWorthAThread + 1));
 }
 

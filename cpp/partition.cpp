@@ -1,13 +1,78 @@
 // Sending rows down: the partition of a node's rows by its cut, and the way of any row through a grown tree.
-#include "cut.hpp"
+#include "partition.hpp"
+
+#include <limits>
 
 namespace sparseleaf {
-namespace {
 
-// Stable, in parts of a node so that a lone root keeps all threads busy:
+// In parts of a node, so that a lone root keeps all threads busy:
 //     rows      = [c e f | a b d g h i]      (one node, "left" rows marked in `left`)
 //     count     the left rows of every part, add up, and every part knows where to write
 //     rows      = [lefts in old order | rights in old order]
+template <typename Bin>
+void part_rows(const Bin* bins, int64_t n_features, int32_t* rows, std::vector<RowsToPart>& nodes,
+               int n_threads) {
+    constexpr int64_t kPart = 2048;  // every row is a look into memory: worth a thread
+    struct Part {
+        RowsToPart* node;
+        int64_t begin, end, lefts, left_to, right_to;
+    };
+    std::vector<Part> parts;
+    int64_t low = std::numeric_limits<int64_t>::max(), high = 0, n_rows = 0;
+    for (RowsToPart& node : nodes) {
+        node.middle = node.start;
+        for (int64_t begin = node.start; begin < node.end; begin += kPart)
+            parts.push_back({&node, begin, std::min(begin + kPart, node.end), 0, 0, 0});
+        low = std::min(low, node.start);
+        high = std::max(high, node.end);
+        n_rows += node.end - node.start;
+    }
+    if (parts.empty()) return;
+    // only as much room as the nodes' rows need, and none of it written twice: most calls are for small nodes
+    const std::unique_ptr<uint8_t[]> left_room(new uint8_t[static_cast<size_t>(high - low)]);
+    const std::unique_ptr<int32_t[]> old_room(new int32_t[static_cast<size_t>(high - low)]);
+    uint8_t* left = left_room.get() - low;
+    int32_t* old = old_room.get() - low;
+    const auto n_parts = static_cast<int64_t>(parts.size());
+    n_threads = static_cast<int>(std::min<int64_t>(n_threads, n_rows / kPart + 1));
+    parallel_tasks(n_parts, n_threads, [&](int64_t p, int) {
+        Part& part = parts[p];
+        const RowsToPart& node = *part.node;
+        for (int64_t i = part.begin; i < part.end; ++i) {
+            if (i + 16 < part.end)
+                __builtin_prefetch(bins + static_cast<int64_t>(rows[i + 16]) * n_features + node.feature);
+            const int32_t row = rows[i];
+            old[i] = row;
+            left[i] = goes_left(bins[static_cast<int64_t>(row) * n_features + node.feature], node.cut,
+                                node.missing_bin, node.missing_left, node.set);
+            part.lefts += left[i];
+        }
+    });
+    for (const Part& part : parts) part.node->middle += part.lefts;
+    int64_t left_to = 0, right_to = 0;
+    for (Part& part : parts) {
+        if (part.begin == part.node->start) left_to = part.begin, right_to = part.node->middle;
+        part.left_to = left_to;
+        part.right_to = right_to;
+        left_to += part.lefts;
+        right_to += part.end - part.begin - part.lefts;
+    }
+    parallel_tasks(n_parts, n_threads, [&](int64_t p, int) {
+        const Part& part = parts[p];
+        int64_t to_left = part.left_to, to_right = part.right_to;
+        for (int64_t i = part.begin; i < part.end; ++i) {
+            // no branch: where rows go is not to be foreseen
+            rows[to_right + left[i] * (to_left - to_right)] = old[i];
+            to_left += left[i];
+            to_right += 1 - left[i];
+        }
+    });
+}
+template void part_rows(const uint8_t*, int64_t, int32_t*, std::vector<RowsToPart>&, int);
+template void part_rows(const uint32_t*, int64_t, int32_t*, std::vector<RowsToPart>&, int);
+
+namespace {
+
 template <typename Bin>
 void partition(In2<Bin> bins, Out1<int32_t> rows, In1<int64_t> starts, In1<int64_t> ends,
                In1<int32_t> feature, In1<int32_t> cut, In1<int32_t> missing_bin, In1<uint8_t> missing_left,
@@ -19,68 +84,15 @@ void partition(In2<Bin> bins, Out1<int32_t> rows, In1<int64_t> starts, In1<int64
         require(size == starts.size(), "one number a node is wanted of every array");
     require_sets(set_of, sets, starts.size());
     require_ranges(starts, ends, rows.size());
+    std::vector<RowsToPart> nodes;
     for (int64_t k = 0; k < n_nodes; ++k) {
         require(feature.data()[k] >= 0 && feature.data()[k] < n_features, "feature: beyond bins");
+        nodes.push_back({starts.data()[k], ends.data()[k], 0, feature.data()[k], cut.data()[k],
+                         missing_bin.data()[k], missing_left.data()[k] != 0, set_at(set_of, sets, k)});
     }
     nb::gil_scoped_release release;
-
-    constexpr int64_t kPart = 8192;
-    struct Part {
-        int64_t node, begin, end, lefts, left_to, right_to;
-    };
-    std::vector<Part> parts;
-    for (int64_t k = 0; k < n_nodes; ++k)
-        for (int64_t begin = starts.data()[k]; begin < ends.data()[k]; begin += kPart)
-            parts.push_back({k, begin, std::min(begin + kPart, ends.data()[k]), 0, 0, 0});
-    // only as much room as the nodes' rows need, and none of it written twice: most calls are for small nodes
-    const int64_t low = n_nodes ? *std::min_element(starts.data(), starts.data() + n_nodes) : 0;
-    const int64_t high = n_nodes ? *std::max_element(ends.data(), ends.data() + n_nodes) : 0;
-    const std::unique_ptr<uint8_t[]> left_room(new uint8_t[static_cast<size_t>(high - low)]);
-    const std::unique_ptr<int32_t[]> old_room(new int32_t[static_cast<size_t>(high - low)]);
-    uint8_t* left = left_room.get() - low;
-    int32_t* old = old_room.get() - low;
-    const auto n_parts = static_cast<int64_t>(parts.size());
-    parallel_tasks(n_parts, n_threads, [&](int64_t p, int) {
-        Part& part = parts[p];
-        const int64_t k = part.node, f = feature.data()[k], at = cut.data()[k],
-                      missing = missing_bin.data()[k];
-        const bool missing_goes = missing_left.data()[k] != 0;
-        const uint8_t* set = set_at(set_of, sets, k);
-        for (int64_t i = part.begin; i < part.end; ++i) {
-            if (i + 16 < part.end)
-                __builtin_prefetch(bins.data() + static_cast<int64_t>(rows.data()[i + 16]) * n_features + f);
-            const int32_t row = rows.data()[i];
-            old[i] = row;
-            left[i] = goes_left(bins.data()[static_cast<int64_t>(row) * n_features + f], at, missing,
-                                missing_goes, set);
-            part.lefts += left[i];
-        }
-    });
-    for (int64_t p = 0; p < n_parts;) {
-        const int64_t k = parts[p].node;
-        int64_t lefts = 0, end = p;
-        for (; end < n_parts && parts[end].node == k; ++end) lefts += parts[end].lefts;
-        int64_t left_to = starts.data()[k], right_to = starts.data()[k] + lefts;
-        for (; p < end; ++p) {
-            parts[p].left_to = left_to;
-            parts[p].right_to = right_to;
-            left_to += parts[p].lefts;
-            right_to += parts[p].end - parts[p].begin - parts[p].lefts;
-        }
-        middles.data()[k] = starts.data()[k] + lefts;
-    }
-    for (int64_t k = 0; k < n_nodes; ++k)
-        if (starts.data()[k] == ends.data()[k]) middles.data()[k] = starts.data()[k];
-    parallel_tasks(n_parts, n_threads, [&](int64_t p, int) {
-        const Part& part = parts[p];
-        int64_t left_to = part.left_to, right_to = part.right_to;
-        for (int64_t i = part.begin; i < part.end; ++i) {
-            // no branch: where rows go is not to be foreseen
-            rows.data()[right_to + left[i] * (left_to - right_to)] = old[i];
-            left_to += left[i];
-            right_to += 1 - left[i];
-        }
-    });
+    part_rows(bins.data(), n_features, rows.data(), nodes, n_threads);
+    for (int64_t k = 0; k < n_nodes; ++k) middles.data()[k] = nodes[k].middle;
 }
 
 // Leaf of the given rows in a tree with nodes in arrays: feature < 0 marks a leaf, children are child, child

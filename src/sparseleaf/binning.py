@@ -27,6 +27,9 @@ EXACT_BINS = 2**31 - 2
 COMMON_SHARE = 0.3
 """A feature whose most frequent bin has this share of the rows is kept sparse: see :func:`common_bins`."""
 
+FEW_DENSE = 0.02
+"""So small a share of dense features is kept sparse too: to look for their bins alone would take longer."""
+
 COMMON_SAMPLE = 4_096
 
 SAMPLE_ROWS = 200_000
@@ -123,4 +126,8 @@ def common_bins(bins: Array, n_jobs: int) -> Array:
     """
     if bins.dtype != np.uint8:
         return np.full(bins.shape[1], -1, np.int32)
-    return _kernels.common_bins(bins, max(1, len(bins) // COMMON_SAMPLE), COMMON_SHARE, n_jobs)
+    step = max(1, len(bins) // COMMON_SAMPLE)
+    common = _kernels.common_bins(bins, step, COMMON_SHARE, n_jobs)
+    if 0 < np.count_nonzero(common < 0) <= FEW_DENSE * len(common):
+        common = _kernels.common_bins(bins, step, 0.0, n_jobs)
+    return common

@@ -82,9 +82,6 @@ MIN_SLOTS = 4
 MORE_SLOTS = 2 * MOST_AT_ONCE
 """For the children of nodes that are split ahead of their turn."""
 
-FEW_ROWS = 16_384
-"""A tree of so many rows is grown in one call: a question about a node would take longer than its answer."""
-
 
 @dataclass(frozen=True)
 class CutRules:
@@ -326,15 +323,14 @@ class HistogramSearch:
     ) -> GrownNodes | None:
         """See :class:`~sparseleaf.boosting.splits.SplitSearch`.
 
-        One shard can, for few rows, unless nodes have features or bounds of their own, or histograms no room.
+        One shard can, unless nodes have features or bounds of their own, or histograms no room.
         """
         rules = self._rules
         if (
             shards.n_shards > 1
-            or n_rows > FEW_ROWS
             or rules.directions is not None
             or not node_features.all
-            or self._n_slots < self._max_nodes
+            or self._n_slots < self._max_nodes + MORE_SLOTS
         ):
             return None
         most = n_rows if max_leaves is None else min(max_leaves - 1, n_rows)

@@ -81,7 +81,7 @@ class Shard:
         self.n_rows: int = bins.shape[0]
         # features with one common bin are also kept as the rows that have another, once histograms are wanted
         self._common = common_bins(bins, self._n_jobs)
-        self._uncommon: tuple[Array, Array] | None = None
+        self._uncommon: tuple[Array, Array, Array] | None = None
         self._n_uncommon: Array | None = None
         self._sparse: tuple[Array, Array] = np.empty(0, np.int32), np.empty(0, np.uint8)
 
@@ -235,7 +235,7 @@ class Shard:
         self._rows = _RowsByNode(self._rows.rows, found[-2].tolist(), found[-1].tolist())
         return found[:-2]
 
-    def _uncommon_bins(self, pool: HistogramPool) -> tuple[Array, Array]:
+    def _uncommon_bins(self, pool: HistogramPool) -> tuple[Array, Array, Array]:
         if self._uncommon is None:
             self._uncommon = _kernels.uncommon_bins(self.bins, self._common, pool.first, self._n_jobs)
         return self._uncommon

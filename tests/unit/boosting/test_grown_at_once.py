@@ -7,29 +7,29 @@ from hypothesis import strategies as st
 
 from smalldata import make_set, saved_bytes
 from sparseleaf import GBDTRanker, MultiGBDTClassifier, MultiGBDTRegressor, SparseGBDTClassifier, _kernels
-from sparseleaf.boosting import histograms
+from sparseleaf.boosting.histograms import HistogramSearch
 
 
 @pytest.fixture
-def at_once(monkeypatch):
-    """Rows up to which trees are grown in one call can be set; how many were is counted."""
+def fitted(monkeypatch):
+    """The bytes of a model that is made by the loop, or not, and how many trees were grown in one call."""
     calls = []
-    plain = _kernels.grow_tree
+    plain, at_once = _kernels.grow_tree, HistogramSearch.grow
     monkeypatch.setattr(_kernels, "grow_tree", lambda *args: calls.append(1) or plain(*args))
 
-    def fit(make, few_rows, path):
+    def fit(make, path, loop=False):
         calls.clear()
-        monkeypatch.setattr(histograms, "FEW_ROWS", few_rows)
+        monkeypatch.setattr(HistogramSearch, "grow", (lambda *args, **kwargs: None) if loop else at_once)
         return saved_bytes(make(), path), len(calls)
 
     return fit
 
 
-def check_same(at_once, make, path, n_trees):
-    loop, none = at_once(lambda: make(1), 0, path)
+def check_same(fitted, make, path, n_trees):
+    loop, none = fitted(lambda: make(1), path, loop=True)
     assert none == 0
     for n_jobs in (1, 3):
-        found, n_calls = at_once(lambda n_jobs=n_jobs: make(n_jobs), 10**6, path)
+        found, n_calls = fitted(lambda n_jobs=n_jobs: make(n_jobs), path)
         assert n_calls == n_trees, "the case must be one that is grown in one call"
         assert found == loop
 
@@ -77,7 +77,7 @@ KINDS = st.fixed_dictionaries({
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], database=None
 )
 @given(GROWTH, KINDS, st.integers(1, 300), st.integers(1, 8), st.integers(0, 2**16))
-def test_a_regression_is_that_of_the_loop(at_once, tmp_path_factory, growth, kind, n, n_features, seed):
+def test_a_regression_is_that_of_the_loop(fitted, tmp_path_factory, growth, kind, n, n_features, seed):
     rng = np.random.default_rng(seed)
     X = rows(rng, n, n_features)
     own, d = dict(kind["own"]), kind["outputs"]
@@ -98,11 +98,11 @@ def test_a_regression_is_that_of_the_loop(at_once, tmp_path_factory, growth, kin
         return model.fit(X, y if d > 1 else y[:, 0], sample_weight=weights)
 
     n_trees = 2 * d if own.get("tree_per_output") else 2
-    check_same(at_once, make, tmp_path_factory.mktemp("model"), n_trees)
+    check_same(fitted, make, tmp_path_factory.mktemp("model"), n_trees)
 
 
 @pytest.mark.parametrize("loss", ["lambdamart", "gbrank", "smoothdcg"])
-def test_a_ranking_is_that_of_the_loop(at_once, loss, tmp_path):
+def test_a_ranking_is_that_of_the_loop(fitted, loss, tmp_path):
     rng = np.random.default_rng(3)
     X = rows(rng, 600, 40)
     grades = np.clip(np.round(np.nan_to_num(X[:, :6]).sum(axis=1) + 1), 0, 4)
@@ -114,11 +114,11 @@ def test_a_ranking_is_that_of_the_loop(at_once, loss, tmp_path):
         )  # fmt: skip
         return model.fit(X, grades, group=np.full(30, 20))
 
-    check_same(at_once, make, tmp_path, 12)
+    check_same(fitted, make, tmp_path, 12)
 
 
 @pytest.mark.parametrize("own", [{}, {"hessian": "exact"}, {"growth": "best-first", "max_leaves": 12}])
-def test_a_classification_is_that_of_the_loop(at_once, own, tmp_path):
+def test_a_classification_is_that_of_the_loop(fitted, own, tmp_path):
     rng = np.random.default_rng(4)
     X = rows(rng, 500, 12)
     y = (np.nan_to_num(X[:, 0]) > 0) + 2 * (np.nan_to_num(X[:, 1:4]).sum(axis=1) > 1)
@@ -126,11 +126,11 @@ def test_a_classification_is_that_of_the_loop(at_once, own, tmp_path):
     def make(n_jobs):
         return MultiGBDTClassifier(n_trees=4, min_samples_leaf=3, n_jobs=n_jobs, **own).fit(X, y)
 
-    check_same(at_once, make, tmp_path, 4)
+    check_same(fitted, make, tmp_path, 4)
 
 
 @pytest.mark.parametrize("own", [{}, {"growth": "best-first", "max_leaves": 20}, {"split": "full"}])
-def test_sparse_labels_are_those_of_the_loop(at_once, own, tmp_path):
+def test_sparse_labels_are_those_of_the_loop(fitted, own, tmp_path):
     X, Y = make_set(700, 6, 10, seed=1, missing=0.1)
 
     def make(n_jobs):
@@ -139,19 +139,41 @@ def test_sparse_labels_are_those_of_the_loop(at_once, own, tmp_path):
         )
         return model.fit(X, Y)
 
-    check_same(at_once, make, tmp_path, 4)
+    check_same(fitted, make, tmp_path, 4)
 
 
 @pytest.mark.parametrize(
     "own",
     [{"colsample_bynode": 0.5}, {"monotone_constraints": [1, 0, 0]}, {"histogram_mb": 1, "max_bins": 255}],
 )
-def test_what_needs_the_loop_is_left_to_it(at_once, own, tmp_path):
+def test_what_needs_the_loop_is_left_to_it(fitted, own, tmp_path):
     rng = np.random.default_rng(5)
     n_features = 900 if "histogram_mb" in own else 3
     X, y = rng.normal(size=(400, n_features)), rng.normal(size=400)
     model = MultiGBDTRegressor(n_trees=2, min_samples_leaf=1, **own)
-    assert at_once(lambda: model.fit(X, y), 10**6, tmp_path)[1] == 0
-    assert at_once(lambda: MultiGBDTRegressor(n_trees=2).fit(X[:, :3], y), 399, tmp_path)[1] == 0, (
-        "too many rows"
-    )
+    assert fitted(lambda: model.fit(X, y), tmp_path)[1] == 0
+
+
+@pytest.mark.parametrize("own", [
+    {"growth": "best-first", "max_leaves": 40}, {"growth": "best-first", "max_leaves": 60, "max_depth": 5},
+    {"growth": "depth-wise", "max_leaves": 25}, {"growth": "depth-wise", "max_depth": 6, "colsample_bytree": 0.3},
+    {"growth": "best-first", "max_leaves": 9, "colsample_bytree": 0.1, "subsample": 0.5},
+])  # fmt: skip
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_tree_that_threads_share_is_that_of_the_loop(fitted, own, sparse, tmp_path):
+    """Large enough that rows are parted by several threads, and features by groups of their entries."""
+    rng = np.random.default_rng(6)
+    X = rows(rng, 9000, 60)
+    if sparse:
+        X[rng.random(X.shape) < 0.6] = 0.0
+    X[:, 3] = rng.integers(0, 30, len(X))
+    y = np.nan_to_num(X[:, :5]) + 0.1 * rng.normal(size=(len(X), 5))
+
+    def make(n_jobs):
+        model = MultiGBDTRegressor(
+            n_trees=2, min_samples_leaf=4, categorical_features=[3], max_bins=32, n_jobs=n_jobs,
+            random_state=1, **own,
+        )  # fmt: skip
+        return model.fit(X, y)
+
+    check_same(fitted, make, tmp_path, 2)

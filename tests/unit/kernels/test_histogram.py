@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -99,45 +101,74 @@ def test_arguments_that_do_not_fit_are_refused(change, match):
         _kernels.build_histograms(**{**arguments, **change})
 
 
+def make_sparse(columns, stride):
+    """Features of both kinds, one of which no row has another bin of."""
+    rng = np.random.default_rng(5)
+    bins, residuals, rows = make(n_features=48, columns=columns)
+    common = np.tile(np.array([-1, 3, -1, 0, 8, -1, 5, 2], np.int32), 6)
+    for f in np.flatnonzero(common >= 0):
+        bins[rng.random(len(bins)) < 0.6, f] = common[f]
+    bins[:, 7] = 2
+    return bins, residuals, rows, common, (np.arange(49) * stride).astype(np.int32)
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize("stride", [9, 9000])  # the second needs 32 bits
+def test_uncommon_bins_are_parted_by_groups_of_features(n_threads, stride):
+    bins, _, _, common, first = make_sparse(4, stride)
+    indptr, place, groups = _kernels.uncommon_bins(bins, common, first, n_threads)
+    assert place.dtype == (np.uint16 if stride == 9 else np.int32)
+    assert (groups[0], groups[-1]) == (0, 48)
+    assert (np.diff(groups) > 0).all()
+    assert len(groups) > 3
+    assert len(indptr) == 300 * (len(groups) - 1) + 1
+    assert indptr[-1] == sum((bins[:, f] != common[f]).sum() for f in np.flatnonzero(common >= 0))
+    for i in (0, 17, 299):
+        for g, (begin, end) in enumerate(pairwise(groups.tolist())):
+            at = i * (len(groups) - 1) + g
+            wanted = [
+                stride * f + int(bins[i, f])
+                for f in range(begin, end)
+                if common[f] >= 0 and bins[i, f] != common[f]
+            ]
+            assert place[indptr[at] : indptr[at + 1]].tolist() == wanted
+
+
+def test_dense_features_have_no_uncommon_bins():
+    bins, _, _, common, first = make_sparse(4, 9)
+    indptr, place, groups = _kernels.uncommon_bins(bins, np.full_like(common, -1), first, 2)
+    assert (indptr.tolist(), len(place), groups[[0, -1]].tolist()) == ([0], 0, [0, 48])
+
+
 @pytest.mark.parametrize("columns", [4, 16, 24, 48])
 @pytest.mark.parametrize("n_threads", [1, 3])
 @pytest.mark.parametrize("counted", [False, True])
 @pytest.mark.parametrize(
-    ("whole", "stride"), [(False, 9), (True, 9), (False, 9000)]
-)  # the last needs 32 bits
-def test_sparse_features_have_the_same_histograms(columns, n_threads, counted, whole, stride):
+    ("active", "stride"), [("all", 9), ("some", 9), ("some", 9000), ("of one group", 9), ("dense", 9)]
+)
+def test_sparse_features_have_the_same_histograms(columns, n_threads, counted, active, stride):
     """Features with a common bin come from the rows that have another, whatever the mixture."""
-    rng = np.random.default_rng(5)
-    bins, residuals, rows = make(n_features=8, columns=columns)
+    bins, residuals, rows, common, first = make_sparse(columns, stride)
     count = columns - 1 if counted else -1
     if counted:
         residuals[:, -1] = 1
-    common = np.array([-1, 3, -1, 0, 8, -1, 5, 2], np.int32)
-    for f in np.flatnonzero(common >= 0):
-        bins[rng.random(len(bins)) < 0.9, f] = common[f]
-    bins[:, 7] = 2  # no row has another
-    first = (np.arange(9) * stride).astype(np.int32)
-    indptr, place = _kernels.uncommon_bins(bins, common, first, n_threads)
-    assert place.dtype == (np.uint16 if stride == 9 else np.int32)
-    assert indptr[-1] == sum((bins[:, f] != common[f]).sum() for f in np.flatnonzero(common >= 0))
-    for i in (0, 17, 299):
-        own = slice(indptr[i], indptr[i + 1])
-        wanted = [
-            stride * f + int(bins[i, f]) for f in range(8) if common[f] >= 0 and bins[i, f] != common[f]
-        ]
-        assert place[own].tolist() == wanted
-
-    # all features, or some of both kinds
-    features = np.arange(8, dtype=np.int32) if whole else np.array([0, 1, 3, 5, 6, 7], np.int32)
+    features = {
+        "all": np.arange(48),
+        "some": np.flatnonzero(np.arange(48) % 5 > 1),
+        "of one group": np.array([0, 45, 46]),
+        "dense": np.array([2, 8]),
+    }[active].astype(np.int32)
     offsets = (np.arange(len(features) + 1) * 9).astype(np.int32)
     starts, ends, slots = np.array([0, 100, 100]), np.array([100, 100, 300]), np.array([2, 0, 3], np.int32)
     hist, counts = pool(4, 9 * len(features), columns)
     sparse = (common[features] >= 0).astype(np.uint8)
     where = rows, starts, ends, slots, features, offsets
     _kernels.build_histograms(bins, residuals, *where, sparse, count, hist, counts, n_threads)
-    assert (counts[2, 9:18] == -77).all(), "sparse features are left to the other kernel"
+    untouched = np.repeat(sparse > 0, 9)
+    assert (counts[2, untouched] == -77).all(), "sparse features are left to the other kernel"
+    uncommon = _kernels.uncommon_bins(bins, common, first, n_threads)
     _kernels.build_sparse_histograms(
-        indptr, place, first, common, residuals, *where, count, hist, counts, n_threads
+        *uncommon, first, common, residuals, *where, count, hist, counts, n_threads
     )
     for start, end, slot in zip(starts, ends, slots, strict=True):
         for f, number in enumerate(features):
@@ -145,3 +176,25 @@ def test_sparse_features_have_the_same_histograms(columns, n_threads, counted, w
             wanted = naive.histogram(bins, residuals, rows[start:end], number, 9)
             assert counts[slot, own].tolist() == wanted[0]
             assert hist[slot, own].tolist() == wanted[1]
+
+
+@pytest.mark.parametrize(("change", "match"), [
+    ({"groups": np.array([0, 47], np.int32)}, "groups"), ({"groups": np.array([1, 48], np.int32)}, "groups"),
+    ({"groups": np.array([0, 30, 20, 48], np.int32)}, "groups"), ({"groups": np.array([48], np.int32)}, "groups"),
+    ({"indptr": np.zeros(300, np.int64)}, "indptr"), ({"indptr": np.ones(301, np.int64)}, "indptr"),
+    ({"first": np.zeros(48, np.int32)}, "first"), ({"features": np.array([0, 48], np.int32)}, "features"),
+    ({"features": np.array([3, 3], np.int32)}, "features"), ({"offsets": np.array([0, 9], np.int32)}, "offsets"),
+    ({"offsets": np.array([0, 9, 19], np.int32)}, "offsets"), ({"slots": np.array([4], np.int32)}, "slots"),
+    ({"common": np.full(48, 9, np.int32)}, "common"), ({"count_column": 4}, "count_column"),
+])  # fmt: skip
+def test_misuse_of_sparse_histograms_is_told(change, match):
+    _, residuals, rows, common, first = make_sparse(4, 9)
+    hist, counts = pool(4, 18, 4)
+    arguments = {
+        "indptr": np.zeros(301, np.int64), "place": np.empty(0, np.uint16), "groups": np.array([0, 48], np.int32),
+        "first": first, "common": common, "residuals": residuals, "rows": rows, "starts": np.array([0]),
+        "ends": np.array([100]), "slots": np.array([1], np.int32), "features": np.array([1, 3], np.int32),
+        "offsets": np.array([0, 9, 18], np.int32), "count_column": -1, "hist": hist, "counts": counts, "n_threads": 1,
+    }  # fmt: skip
+    with pytest.raises(ValueError, match=match):
+        _kernels.build_sparse_histograms(**{**arguments, **change})
