@@ -27,12 +27,11 @@ struct Candidate {
 
 class Frontier {
   public:
-    // most_at_once, rows_at_once: of best-first growth, nodes that are split together and the rows in them.
-    Frontier(int64_t max_splits, bool best_first, int64_t most_at_once, int64_t rows_at_once)
+    // Best-first growth looks at one node for every thread, and splits those at once that are not split yet.
+    Frontier(int64_t max_splits, bool best_first, int n_threads)
         : left_(max_splits),
           best_first_(best_first),
-          most_at_once_(most_at_once),
-          rows_at_once_(rows_at_once) {}
+          most_at_once_(std::min<int64_t>(n_threads, kMostAtOnce)) {}
 
     // parent: -1 for the root.
     void push(int32_t node, double gain, int64_t rows, int32_t parent) {
@@ -60,6 +59,12 @@ class Frontier {
     }
 
   private:
+    // larger nodes are worth a call of their own
+    static constexpr int64_t kMostAtOnce = 8, kRowsAtOnce = 8192;
+    // Whose children have histograms that growth one at a time would not have made: MORE_SLOTS in
+    // boosting/histograms.py is room for them.
+    static constexpr size_t kMostEarly = 16;
+
     std::vector<int32_t> pop_level() {
         std::vector<int32_t> level;
         for (const Candidate& candidate : waiting_) {
@@ -91,7 +96,7 @@ class Frontier {
             if (looked_at++ == std::min(left_, most_at_once_)) break;
             if (behind_.count(candidate.node)) continue;
             rows += candidate.rows;
-            if (!batch.empty() && rows > rows_at_once_) break;
+            if (!batch.empty() && (rows > kRowsAtOnce || behind_.size() >= kMostEarly)) break;
             batch.push_back(candidate.node);
             behind_[candidate.node];
         }
@@ -100,7 +105,7 @@ class Frontier {
 
     int64_t left_;
     bool best_first_;
-    int64_t most_at_once_, rows_at_once_;
+    int64_t most_at_once_;
     int64_t turn_ = 0;
     std::set<Candidate> waiting_;
     std::map<int32_t, std::vector<Candidate>> behind_;  // children of the nodes split ahead of their turn

@@ -22,8 +22,6 @@
 namespace sparseleaf {
 namespace {
 
-// Of best-first growth: as many nodes are split at once as there are threads, if they are small.
-constexpr int64_t kMostAtOnce = 8, kRowsAtOnce = 8192;
 constexpr int64_t kEffortOfABin = 5;  // to fill, take away and look at, in numbers added: as measured
 
 struct Node {
@@ -52,9 +50,9 @@ struct Rows {
     Entries<Place> entries;
     const PlacesOfATree* places;
     const int32_t* groups;     // features where the entries' groups begin, and the end of the last
-    const int64_t* n_entries;  // of every feature
+    const int64_t* n_entries;  // of every group
     int64_t n_rows;            // of the set
-    const int32_t *first, *common, *features, *missing_bin;
+    const int32_t *common, *features, *missing_bin;
 };
 
 struct Limits {
@@ -96,15 +94,11 @@ class Tree {
         for (auto slot = static_cast<int32_t>(hist.shape(0)); slot-- > 0;) free_.push_back(slot);
         for (int64_t f = 0; f < active.n; ++f)
             (data.common[data.features[f]] >= 0 ? sparse_ : dense_).push_back(static_cast<int32_t>(f));
-        if (sparse_.empty()) {
-            for (int32_t f = 0; f <= active.n; ++f) borders_.push_back(f);
-        } else {
-            int32_t f = 0;
-            for (int64_t g = 0; g <= data.entries.n_groups; ++g) {
-                while (f < active.n && data.features[f] < data.groups[g]) ++f;
-                borders_.push_back(f);
-            }
-        }
+        for (int64_t g = 0; g <= data.entries.n_groups; ++g)
+            group_begins_.push_back(static_cast<int32_t>(
+                std::partition_point(sparse_.begin(), sparse_.end(),
+                                     [&](int32_t f) { return data.features[f] < data.groups[g]; }) -
+                sparse_.begin()));
     }
 
     void grow(int64_t n_rows, Frontier frontier) {
@@ -136,18 +130,30 @@ class Tree {
     std::deque<Node> nodes;  // in the order they were made
 
   private:
+    // What a task does: some of the dense features, or some groups of sparse ones.
+    struct Part {
+        bool sparse;
+        int32_t begin, end;
+        int64_t effort;
+        Cut best[2];  // of either node
+    };
+
     // Cuts to find of a node whose histogram is made from its rows, and of its sibling (may be null), whose
     // slot has the parent's.
     struct Search {
+        Search(Node* built, Node* sibling) : built(built), sibling(sibling) {}
+
         Node *built, *sibling;
-        Node* searched[2];  // the two, null where no cut is wanted
-        double worth[2];
-        std::vector<int32_t> dense, numbers, first_bin;  // the dense features that are live
-        std::vector<int64_t> effort;  // what every feature and those before it take, in numbers added
-        int64_t n_live_bins;
-        std::vector<int32_t> parts;  // where they begin, in borders_, and the last ends
-        std::vector<Cut> best;       // of every part, of either node
+        Node* searched[2] = {};  // the two, null where no cut is wanted
+        double worth[2] = {};
         std::vector<uint8_t> live[2];
+        std::vector<int32_t> dense, numbers, first_bin;  // the dense features that are live
+        // what they and those before them take, in numbers added, and the same of the groups of sparse ones
+        std::vector<int64_t> dense_effort{0}, sparse_effort{0};
+        int64_t n_dense_bins = 0, n_sparse_bins = 0;  // live ones
+        std::vector<Part> parts;
+
+        int64_t effort() const { return dense_effort.back() + sparse_effort.back(); }
     };
 
     std::vector<int32_t> total_of(int64_t n_rows) const {
@@ -236,90 +242,101 @@ class Tree {
     }
 
     Search search_of(Node& built, Node* sibling) {
-        Search search{&built, sibling, {&built, sibling}, {}, {}, {}, {}, {}, 0, {}, {}, {}};
+        Search search(&built, sibling);
+        Node* both[2] = {&built, sibling};
         for (int which = 0; which < 2; ++which) {
-            Node*& node = search.searched[which];
-            if (node == nullptr || !may_split(*node)) {
-                node = nullptr;
-                continue;
-            }
+            const Node* node = both[which];
+            if (node == nullptr || !may_split(*node)) continue;
+            search.searched[which] = both[which];
             search.worth[which] = worth_whole(scoring_, {}, node->total.data(), node->count(), works_[0]);
             search.live[which].assign(static_cast<size_t>(active_.n), 0);
         }
-        for (const int32_t f : dense_)
-            if (built.live[f]) {
-                search.dense.push_back(f);
-                search.numbers.push_back(data_.features[f]);
-                search.first_bin.push_back(active_.offsets[f]);
-            }
+        for (const int32_t f : dense_) {
+            if (!built.live[f]) continue;
+            search.dense.push_back(f);
+            search.numbers.push_back(data_.features[f]);
+            search.first_bin.push_back(active_.offsets[f]);
+            search.dense_effort.push_back(search.dense_effort.back() + built.count() +
+                                          kEffortOfABin * bins_of(f));
+            search.n_dense_bins += bins_of(f);
+        }
         // sparse features are walked over even where they are not live
         const double share = static_cast<double>(built.count()) / static_cast<double>(data_.n_rows);
-        search.effort.push_back(0);
-        for (int32_t f = 0; f < active_.n; ++f) {
-            const int32_t number = data_.features[f];
-            const int64_t live_bins = built.live[f] ? bins_of(f) : 0;
-            const int64_t adds =
-                data_.common[number] >= 0
-                    ? static_cast<int64_t>(share * static_cast<double>(data_.n_entries[number]))
-                    : (built.live[f] ? built.count() : 0);
-            search.effort.push_back(search.effort.back() + adds + kEffortOfABin * live_bins);
-            search.n_live_bins += live_bins;
+        for (size_t g = 0; g + 1 < group_begins_.size(); ++g) {
+            int64_t n_bins = 0;
+            for (int32_t i = group_begins_[g]; i < group_begins_[g + 1]; ++i)
+                n_bins += built.live[sparse_[i]] ? bins_of(sparse_[i]) : 0;
+            const double adds = n_bins > 0 ? share * static_cast<double>(data_.n_entries[g]) : 0.0;
+            search.sparse_effort.push_back(search.sparse_effort.back() + static_cast<int64_t>(adds) +
+                                           kEffortOfABin * n_bins);
+            search.n_sparse_bins += n_bins;
         }
         return search;
     }
 
-    // Parts of about the same effort: two for every thread in all, unless they would be too small to wake a
-    // thread for, or less than a line of a row's bins, which every part reads from memory; and as many as
-    // caches ask for.
+    // Parts of about the same effort, of features of one kind: so many that none is much above `enough`, and
+    // as many as caches ask for.
+    void add_parts(Search& search, bool sparse, int64_t enough) const {
+        const std::vector<int64_t>& effort = sparse ? search.sparse_effort : search.dense_effort;
+        const int64_t n_bins = sparse ? search.n_sparse_bins : search.n_dense_bins;
+        const int64_t by_threads = n_threads_ > 1 ? (effort.back() + enough - 1) / enough : 1;
+        const int64_t parts = std::max(by_threads, n_bins * data_.columns * 4 / kCacheBytes + 1);
+        int32_t begin = 0;
+        for (int64_t p = 1; p <= parts; ++p) {
+            const auto end = static_cast<int32_t>(
+                std::lower_bound(effort.begin(), effort.end(), effort.back() * p / parts) - effort.begin());
+            if (begin < end) search.parts.push_back({sparse, begin, end, effort[end] - effort[begin], {}});
+            begin = std::max(begin, end);
+        }
+    }
+
+    // Two parts for every thread in all, unless they would be too small to wake a thread for, or less than a
+    // line of a row's bins, which every part of dense features reads from memory.
     void part_features(Search& search, int64_t whole_effort) const {
         constexpr int64_t kLine = 64;
-        const int64_t effort = search.effort.back(), n_dense = static_cast<int64_t>(search.dense.size());
-        const int64_t a_thread = n_dense == 0 || n_dense >= 2 * n_threads_ * kLine ? 2 : 1;
-        const int64_t least = std::max(whole_effort / (a_thread * n_threads_), kWorthAThread);
-        const int64_t by_threads = n_threads_ > 1 ? (effort + least - 1) / least : 1;
-        const int64_t by_cache = search.n_live_bins * data_.columns * 4 / kCacheBytes + 1;
-        const int64_t parts = std::max(by_threads, by_cache);
-        search.parts.push_back(0);
-        for (int64_t p = 1; p <= parts; ++p) {
-            const auto border = std::partition_point(
-                borders_.begin(), borders_.end() - 1,
-                [&](int32_t feature) { return search.effort[feature] < effort * p / parts; });
-            const auto at = static_cast<int32_t>(border - borders_.begin());
-            if (at > search.parts.back()) search.parts.push_back(at);
-        }
-        search.best.resize(2 * search.parts.size());
+        const bool long_rows = static_cast<int64_t>(search.dense.size()) >= 2 * n_threads_ * kLine;
+        const auto enough = [&](int64_t parts) { return std::max(whole_effort / parts, kWorthAThread); };
+        add_parts(search, false, enough(long_rows ? 2 * n_threads_ : n_threads_));
+        add_parts(search, true, enough(2 * n_threads_));
     }
 
     void run(std::vector<Search>& searches) {
         int64_t effort = 0;
-        for (const Search& search : searches) effort += search.effort.back();
+        for (const Search& search : searches) effort += search.effort();
         struct Task {
             Search* search;
-            int32_t part;
-            int64_t effort;
+            Part* part;
         };
         std::vector<Task> tasks;
         for (Search& search : searches) {
             part_features(search, effort);
-            const auto before = [&](int32_t p) { return search.effort[borders_[search.parts[p]]]; };
-            for (int32_t p = 0; p + 1 < static_cast<int32_t>(search.parts.size()); ++p)
-                tasks.push_back({&search, p, before(p + 1) - before(p)});
+            for (Part& part : search.parts) tasks.push_back({&search, &part});
         }
         std::stable_sort(tasks.begin(), tasks.end(),
-                         [](const Task& a, const Task& b) { return a.effort > b.effort; });
+                         [](const Task& a, const Task& b) { return a.part->effort > b.part->effort; });
         parallel_tasks(
             static_cast<int64_t>(tasks.size()), worth_threads(effort, n_threads_),
-            [&](int64_t t, int thread) { find_cuts(*tasks[t].search, tasks[t].part, works_[thread]); });
+            [&](int64_t t, int thread) { find_cuts(*tasks[t].search, *tasks[t].part, works_[thread]); });
         for (Search& search : searches) finish(search);
     }
 
+    // Active features of a part; those of groups also where they are not live.
+    struct Range {
+        const int32_t *first, *last;
+        const int32_t* begin() const { return first; }
+        const int32_t* end() const { return last; }
+    };
+    Range features_of(const Search& search, const Part& part) const {
+        if (!part.sparse) return {search.dense.data() + part.begin, search.dense.data() + part.end};
+        return {sparse_.data() + group_begins_[part.begin], sparse_.data() + group_begins_[part.end]};
+    }
+
     // Cuts of both nodes among the features of a part.
-    void find_cuts(Search& search, int32_t part, Work& work) {
-        const int32_t begin = borders_[search.parts[part]], end = borders_[search.parts[part + 1]];
+    void find_cuts(Search& search, Part& part, Work& work) {
         build(search, part);
         const Node &built = *search.built, *sibling = search.sibling;
         const auto each_feature = [&](auto&& use) {
-            for (int32_t f = begin; f < end; ++f)
+            for (const int32_t f : features_of(search, part))
                 if (built.live[f]) use(f);
         };
         if (sibling) each_feature([&](int32_t f) { subtract(*sibling, built, f); });
@@ -329,7 +346,7 @@ class Tree {
             const NodeSums sums = sums_of(*node);
             each_feature([&](int32_t f) {
                 search.live[which][f] = search_feature(scoring_, {}, active_, sums, f, search.worth[which],
-                                                       work, &search.best[2 * part + which]) ||
+                                                       work, &part.best[which]) ||
                                         active_.categorical[f];
             });
         }
@@ -340,8 +357,8 @@ class Tree {
         for (int which = 0; which < 2; ++which) {
             Node* node = search.searched[which];
             if (node == nullptr) continue;
-            for (size_t p = which; p < search.best.size(); p += 2)
-                if (better(search.best[p], node->cut)) node->cut = search.best[p];
+            for (const Part& part : search.parts)
+                if (better(part.best[which], node->cut)) node->cut = part.best[which];
             node->live = std::move(search.live[which]);
             if (node->cut.feature < 0) continue;
             node->left.assign(static_cast<size_t>(works_[0].room), 0);
@@ -349,35 +366,31 @@ class Tree {
         }
     }
 
-    void build(const Search& search, int32_t part) const {
-        const int32_t from = search.parts[part], to = search.parts[part + 1];
-        const int32_t begin = borders_[from], end = borders_[to];
+    void build(const Search& search, const Part& part) const {
         const Node& node = *search.built;
         const int64_t m = data_.columns;
         const int32_t* rows = data_.rows + node.start;
         int32_t *hist = hist_of(node), *counts = counts_of(node), *apart = counted_apart() ? counts : nullptr;
-        const int64_t first = active_.offsets[begin], last = active_.offsets[end];
-        std::fill(hist + first * m, hist + last * m, 0);
-        if (apart) std::fill(apart + first, apart + last, 0);
-        const auto place = [](const std::vector<int32_t>& among, int32_t f) {
-            return std::lower_bound(among.begin(), among.end(), f) - among.begin();
-        };
-        const int64_t dense_begin = place(search.dense, begin), dense_end = place(search.dense, end);
-        if (dense_begin < dense_end)
+        const Range features = features_of(search, part);
+        for (const int32_t *f = features.first, *next; f < features.last; f = next) {
+            for (next = f + 1; next < features.last && next[0] == next[-1] + 1;) ++next;
+            const int64_t first = active_.offsets[*f], last = active_.offsets[next[-1] + 1];
+            std::fill(hist + first * m, hist + last * m, 0);
+            if (apart) std::fill(apart + first, apart + last, 0);
+        }
+        if (!part.sparse) {
             add_rows_(data_.bins, data_.n_features, data_.residuals, m, rows, node.count(),
-                      search.numbers.data(), search.first_bin.data(), dense_begin, dense_end, hist, apart);
-        const int64_t sparse_begin = place(sparse_, begin), sparse_end = place(sparse_, end);
-        if (sparse_begin == sparse_end) return;
-        data_.places->each_run(from, to, [&](int64_t group, int64_t last_group) {
+                      search.numbers.data(), search.first_bin.data(), part.begin, part.end, hist, apart);
+            return;
+        }
+        data_.places->each_run(part.begin, part.end, [&](int64_t group, int64_t last_group) {
             add_entries_(data_.entries, data_.residuals, m, rows, node.count(), group, last_group, hist,
                          apart);
         });
-        for (int64_t i = sparse_begin; i < sparse_end; ++i) {
-            const int32_t f = sparse_[i];
+        for (const int32_t f : features)
             if (node.live[f])
                 fill_common(hist, counts, count_step(), m, active_.offsets[f], active_.offsets[f + 1],
                             data_.common[data_.features[f]], node.total.data(), node.count());
-        }
     }
 
     // A parent's histogram becomes that of its larger child.
@@ -401,7 +414,7 @@ class Tree {
     AddEntries<Place> add_entries_;
     std::vector<Work> works_;
     std::vector<int32_t> free_, dense_, sparse_;
-    std::vector<int32_t> borders_;  // where threads can share a node: groups of entries, or any feature
+    std::vector<int32_t> group_begins_;  // in sparse_
 };
 
 template <typename T>
@@ -436,19 +449,15 @@ nb::tuple grow_tree(In2<uint8_t> bins, In2<int16_t> residuals, int64_t count_col
             "counts: (slots, bins) of hist");
     require(count_column < m, "count_column: beyond the columns");
     require(n_threads >= 1, "n_threads: at least 1");
-    require_indptr(indptr, place.size());
-    require(static_cast<int64_t>(common.size()) == n_features && n_entries.size() == common.size(),
-            "common, n_entries: one number a feature");
+    require(static_cast<int64_t>(common.size()) == n_features, "common: one number a feature");
     require(static_cast<int64_t>(features.size()) == active.n && missing_bin.size() == features.size(),
             "features, missing_bin: one number an active feature");
-    for (size_t f = 0; f < n_entries.size(); ++f)
-        require(n_entries.data()[f] >= 0 && n_entries.data()[f] <= n, "n_entries: from 0 to the rows");
     for (size_t i = 0; i < rows.size(); ++i)
         require(rows.data()[i] >= 0 && rows.data()[i] < n, "rows: no such row");
     const PlacesOfATree places(groups, first, common, features, offsets);
     const auto n_groups = static_cast<int64_t>(places.walked.size());
-    require(static_cast<int64_t>(indptr.size()) == (has_sparse(common) ? n * n_groups : 0) + 1,
-            "indptr: a number for every row and group, and one more");
+    require_entries(indptr, place.size(), has_sparse(common) ? n * n_groups : 0);
+    require(static_cast<int64_t>(n_entries.size()) == n_groups, "n_entries: one number a group");
 
     size_t n_nodes = 0, n_leaves = 0;
     std::vector<const Node*> order;
@@ -464,15 +473,13 @@ nb::tuple grow_tree(In2<uint8_t> bins, In2<int16_t> residuals, int64_t count_col
         groups.data(),
         n_entries.data(),
         std::max<int64_t>(n, 1),
-        first.data(),
         common.data(),
         features.data(),
         missing_bin.data()};
     Tree<Place> tree(data, scoring, active, {max_depth, min_gain}, hist, counts, n_threads);
     {
         nb::gil_scoped_release release;
-        tree.grow(static_cast<int64_t>(rows.size()),
-                  Frontier(max_splits, best_first, std::min<int64_t>(n_threads, kMostAtOnce), kRowsAtOnce));
+        tree.grow(static_cast<int64_t>(rows.size()), Frontier(max_splits, best_first, n_threads));
         order.push_back(&tree.nodes[0]);
         for (size_t i = 0; i < order.size(); ++i) {
             if (order[i]->child < 0) continue;

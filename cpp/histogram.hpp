@@ -18,7 +18,7 @@ AddRows add_rows_of(int64_t columns);
 // are a group, and every row's entries are parted by groups, so that threads can share a row.
 template <typename Place>
 struct Entries {
-    const int64_t* indptr;  // n_groups for every row
+    const int64_t* indptr;  // n_groups for every row, and the end of the last
     const Place* place;
     int64_t n_groups;
     const int32_t* bin_at;  // bin of the histogram for every place; null: they are the same
@@ -27,6 +27,13 @@ struct Entries {
 // common: the common bin of a sparse feature, -1 for the others.
 inline bool has_sparse(const In1<int32_t>& common) {
     return std::any_of(common.data(), common.data() + common.size(), [](int32_t bin) { return bin >= 0; });
+}
+
+// The row pointers of entries; that they rise is known where they are made, and takes long to find out.
+inline void require_entries(const In1<int64_t>& indptr, size_t n_entries, int64_t n_lines) {
+    require(static_cast<int64_t>(indptr.size()) == n_lines + 1 && indptr.data()[0] == 0 &&
+                indptr.data()[n_lines] == static_cast<int64_t>(n_entries),
+            "indptr: a number for every row and group, from 0 to the number of entries");
 }
 
 // Adds the rows' entries in the groups [begin, end).
@@ -42,7 +49,7 @@ AddEntries<Place> add_entries_of(int64_t columns);
 // bin_at: the bin of the histogram for every place, none where all features are active and they are the same.
 // Those of other features lead to the common bin of an active sparse feature of the same group, which is what
 // the others leave and forgets what was added to it: to ask every entry whether it counts takes longer.
-// walked: the groups that have an active sparse feature.
+// walked: the groups that have an active sparse feature; all of them where all features are active.
 struct PlacesOfATree {
     PlacesOfATree(const In1<int32_t>& groups, const In1<int32_t>& first, const In1<int32_t>& common,
                   const In1<int32_t>& features, const In1<int32_t>& offsets);

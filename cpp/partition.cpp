@@ -38,6 +38,7 @@ void part_rows(const Bin* bins, int64_t n_features, int32_t* rows, std::vector<R
     parallel_tasks(n_parts, n_threads, [&](int64_t p, int) {
         Part& part = parts[p];
         const RowsToPart& node = *part.node;
+        int64_t lefts = 0;  // of its own: another thread counts beside part.lefts
         for (int64_t i = part.begin; i < part.end; ++i) {
             if (i + 16 < part.end)
                 __builtin_prefetch(bins + static_cast<int64_t>(rows[i + 16]) * n_features + node.feature);
@@ -45,8 +46,9 @@ void part_rows(const Bin* bins, int64_t n_features, int32_t* rows, std::vector<R
             old[i] = row;
             left[i] = goes_left(bins[static_cast<int64_t>(row) * n_features + node.feature], node.cut,
                                 node.missing_bin, node.missing_left, node.set);
-            part.lefts += left[i];
+            lefts += left[i];
         }
+        part.lefts = lefts;
     });
     for (const Part& part : parts) part.node->middle += part.lefts;
     int64_t left_to = 0, right_to = 0;

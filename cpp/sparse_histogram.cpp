@@ -6,34 +6,36 @@
 namespace sparseleaf {
 namespace {
 
-// Borders of groups of neighbouring features with about as many adds for a row each, from a sample of rows:
-// one for a dense feature, and one for a sparse feature where the row has not its common bin. As many groups
-// as threads and caches may want to part a row into, unless they become so small that a row takes longer to
-// look up.
-std::vector<int32_t> group_features(const In2<uint8_t>& bins, const In1<int32_t>& common, int n_threads) {
-    constexpr int64_t kSample = 1024, kLeastAdds = 8, kEnough = 8;
-    const int64_t n = static_cast<int64_t>(bins.shape(0)), n_features = static_cast<int64_t>(bins.shape(1));
+// Borders of groups of neighbouring features with about as many entries a row each, judged by a sample of
+// rows. As many groups as threads and caches may want to part a row into, unless they become so small that a
+// row takes longer to look up.
+std::vector<int32_t> group_features(const In2<uint8_t>& bins, int64_t n, const In1<int32_t>& common,
+                                    int n_threads) {
+    constexpr int64_t kSample = 1024, kLeast = 8, kEnough = 8;
+    const auto n_features = static_cast<int64_t>(bins.shape(1));
     const int64_t step = std::max<int64_t>(1, n / kSample);
-    std::vector<int64_t> adds(static_cast<size_t>(n_features) + 1, 0);  // of the features before
+    std::vector<int64_t> entries(static_cast<size_t>(n_features) + 1, 0);  // of the features before
     int64_t n_looked_at = 0;
     for (int64_t i = 0; i < n; i += step, ++n_looked_at)
         for (int64_t f = 0; f < n_features; ++f)
-            adds[f + 1] += bins.data()[i * n_features + f] != common.data()[f];
-    for (int64_t f = 0; f < n_features; ++f) adds[f + 1] += adds[f];
-    const int64_t wanted = adds.back() / std::max<int64_t>(1, kLeastAdds * n_looked_at);
+            entries[f + 1] += common.data()[f] >= 0 && bins.data()[i * n_features + f] != common.data()[f];
+    for (int64_t f = 0; f < n_features; ++f) entries[f + 1] += entries[f];
+    const int64_t wanted = entries.back() / std::max<int64_t>(1, kLeast * n_looked_at);
     const int64_t n_groups = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(4 * n_threads, kEnough));
     std::vector<int32_t> borders{0};
     for (int64_t g = 1; g < n_groups; ++g)
         borders.push_back(static_cast<int32_t>(
-            std::lower_bound(adds.begin(), adds.end(), adds.back() * g / n_groups) - adds.begin()));
+            std::lower_bound(entries.begin(), entries.end(), entries.back() * g / n_groups) -
+            entries.begin()));
     borders.push_back(static_cast<int32_t>(n_features));
     borders.erase(std::unique(borders.begin() + 1, borders.end()), borders.end());
     return borders;
 }
 
-// The bins of sparse features that are not their common bin: a CSR by rows and groups of places, and the
-// features where groups begin. `first` is the place of every feature's first bin. common: the common bin of a
-// sparse feature, -1 for the others; if none is sparse no row is looked at, nor has a place in the CSR.
+// The bins of sparse features that are not their common bin: a CSR by rows and groups of places, the features
+// where groups begin, and the entries of every group. `first` is the place of every feature's first bin.
+// common: the common bin of a sparse feature, -1 for the others; if none is sparse no row is looked at, nor
+// has a place in the CSR.
 template <typename Place>
 nb::tuple uncommon_of(In2<uint8_t> bins, In1<int32_t> common, In1<int32_t> first, int n_threads) {
     const auto n_features = static_cast<int64_t>(bins.shape(1));
@@ -43,10 +45,11 @@ nb::tuple uncommon_of(In2<uint8_t> bins, In1<int32_t> common, In1<int32_t> first
     std::unique_ptr<int64_t[]> indptr;
     std::unique_ptr<Place[]> places;
     std::unique_ptr<int32_t[]> groups;
+    std::unique_ptr<int64_t[]> n_entries;
     int64_t n_groups = 0;
     {
         nb::gil_scoped_release release;
-        const std::vector<int32_t> borders = group_features(bins, common, n_threads);
+        const std::vector<int32_t> borders = group_features(bins, n, common, n_threads);
         groups.reset(new int32_t[borders.size()]);
         std::copy(borders.begin(), borders.end(), groups.get());
         n_groups = static_cast<int64_t>(borders.size()) - 1;
@@ -75,7 +78,11 @@ nb::tuple uncommon_of(In2<uint8_t> bins, In1<int32_t> common, In1<int32_t> first
             each_uncommon(row, group, [&](int32_t) { ++count; });
             indptr[row * n_groups + group + 1] = count;
         });
-        for (int64_t i = 0; i < n * n_groups; ++i) indptr[i + 1] += indptr[i];
+        n_entries.reset(new int64_t[static_cast<size_t>(n_groups)]());
+        for (int64_t i = 0; i < n * n_groups; ++i) {
+            n_entries[i % n_groups] += indptr[i + 1];
+            indptr[i + 1] += indptr[i];
+        }
         places.reset(new Place[static_cast<size_t>(indptr[n * n_groups])]);
         each_row([&](int64_t row, int64_t group) {
             int64_t at = indptr[row * n_groups + group];
@@ -85,7 +92,8 @@ nb::tuple uncommon_of(In2<uint8_t> bins, In1<int32_t> common, In1<int32_t> first
     const auto size = static_cast<size_t>(indptr[n * n_groups]);
     return nb::make_tuple(to_numpy(std::move(indptr), static_cast<size_t>(n * n_groups) + 1),
                           to_numpy(std::move(places), size),
-                          to_numpy(std::move(groups), static_cast<size_t>(n_groups) + 1));
+                          to_numpy(std::move(groups), static_cast<size_t>(n_groups) + 1),
+                          to_numpy(std::move(n_entries), static_cast<size_t>(n_groups)));
 }
 
 // Places in 16 bits where they fit: reading them is half of what a row costs.
@@ -247,9 +255,7 @@ void build_sparse_histograms(In1<int64_t> indptr, In1<Place> place, In1<int32_t>
     const int64_t m = static_cast<int64_t>(residuals.shape(1)), n_bins = static_cast<int64_t>(hist.shape(1));
     const PlacesOfATree places(groups, first, common, features, offsets);
     const auto n_groups = static_cast<int64_t>(places.walked.size());
-    require_indptr(indptr, place.size());
-    require(indptr.size() == residuals.shape(0) * places.walked.size() + 1,
-            "indptr: a number for every row of residuals and group, and one more");
+    require_entries(indptr, place.size(), static_cast<int64_t>(residuals.shape(0)) * n_groups);
     require(static_cast<int64_t>(hist.shape(2)) == m && m % kLanes == 0, "hist: columns of the residuals");
     require(starts.size() == slots.size(), "starts, slots: same size");
     require(count_column < m, "count_column: beyond the columns");

@@ -589,7 +589,9 @@ def csr_times_dense(
 def dense_times_dense(X: _F32, W: _F32 | _U16, out: _F32, n_threads: int) -> None: ...
 
 # sparse_histogram.cpp
-def uncommon_bins(bins: _U8, common: _I32, first: _I32, n_threads: int) -> tuple[_I64, _U16 | _I32, _I32]: ...
+def uncommon_bins(
+    bins: _U8, common: _I32, first: _I32, n_threads: int
+) -> tuple[_I64, _U16 | _I32, _I32, _I64]: ...
 def build_sparse_histograms(
     indptr: _I64,
     place: _U16 | _I32,

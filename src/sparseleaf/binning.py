@@ -120,7 +120,7 @@ def bin_features(parts: list[Features], cuts: Cuts, dtype: type[np.unsignedinteg
 
 
 def common_bins(bins: Array, n_jobs: int) -> Array:
-    """The bin that most rows have, of features where nearly all have it; -1 of the others. int32.
+    """The most frequent bin of features that are kept sparse, as the rows that have another; -1 of the others. int32.
 
     Only bytes are looked at: the exact search has no histograms.
     """

@@ -80,7 +80,7 @@ MIN_SLOTS = 4
 """A parent without a slot needs two for its children; below that nothing can be searched."""
 
 MORE_SLOTS = 2 * MOST_AT_ONCE
-"""For the children of nodes that are split ahead of their turn."""
+"""For the children of nodes that are split ahead of their turn; as many as kMostEarly in cpp/frontier.hpp."""
 
 
 @dataclass(frozen=True)

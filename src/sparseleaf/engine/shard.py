@@ -81,8 +81,7 @@ class Shard:
         self.n_rows: int = bins.shape[0]
         # features with one common bin are also kept as the rows that have another, once histograms are wanted
         self._common = common_bins(bins, self._n_jobs)
-        self._uncommon: tuple[Array, Array, Array] | None = None
-        self._n_uncommon: Array | None = None
+        self._uncommon: tuple[Array, Array, Array, Array] | None = None
         self._sparse: tuple[Array, Array] = np.empty(0, np.int32), np.empty(0, np.uint8)
 
     def take_place(self, place: int, n_shards: int) -> None:
@@ -207,7 +206,6 @@ class Shard:
             self._count_column,
             self._rows.rows,
             *self._uncommon_bins(pool),
-            self._uncommon_rows(pool),
             pool.first,
             self._common,
             pool.places,
@@ -235,17 +233,11 @@ class Shard:
         self._rows = _RowsByNode(self._rows.rows, found[-2].tolist(), found[-1].tolist())
         return found[:-2]
 
-    def _uncommon_bins(self, pool: HistogramPool) -> tuple[Array, Array, Array]:
+    def _uncommon_bins(self, pool: HistogramPool) -> tuple[Array, Array, Array, Array]:
+        """Entries of sparse features: row pointers, places, groups of features, entries of every group."""
         if self._uncommon is None:
             self._uncommon = _kernels.uncommon_bins(self.bins, self._common, pool.first, self._n_jobs)
         return self._uncommon
-
-    def _uncommon_rows(self, pool: HistogramPool) -> Array:
-        """Rows with another than the common bin, of every feature, int64."""
-        if self._n_uncommon is None:
-            of_bin = np.bincount(self._uncommon_bins(pool)[1], minlength=int(pool.first[-1]))
-            self._n_uncommon = np.diff(np.concatenate(([0], np.cumsum(of_bin)))[pool.first])
-        return self._n_uncommon
 
     def _build(self, nodes: Array, slots: Array, pool: HistogramPool) -> None:
         """Fill the pool's slots with the histograms of the given nodes."""
@@ -272,7 +264,7 @@ class Shard:
         if not self._sparse[1].any():
             return
         _kernels.build_sparse_histograms(
-            *self._uncommon_bins(pool),
+            *self._uncommon_bins(pool)[:3],
             pool.first,
             self._common,
             self._residuals,

@@ -25,11 +25,11 @@ def fitted(monkeypatch):
     return fit
 
 
-def check_same(fitted, make, path, n_trees):
+def check_same(fitted, make, path, n_trees, n_jobs=(1, 3)):
     loop, none = fitted(lambda: make(1), path, loop=True)
     assert none == 0
-    for n_jobs in (1, 3):
-        found, n_calls = fitted(lambda n_jobs=n_jobs: make(n_jobs), path)
+    for jobs in n_jobs:
+        found, n_calls = fitted(lambda jobs=jobs: make(jobs), path)
         assert n_calls == n_trees, "the case must be one that is grown in one call"
         assert found == loop
 
@@ -177,3 +177,25 @@ def test_a_tree_that_threads_share_is_that_of_the_loop(fitted, own, sparse, tmp_
         return model.fit(X, y)
 
     check_same(fitted, make, tmp_path, 2)
+
+
+def test_nodes_that_wait_long_for_their_turn_leave_room_for_others(fitted, tmp_path):
+    """A chain peels off one block after the other, and of the blocks the newest is always the best to split.
+
+    So with every link of the chain one more block is split ahead of its turn, which comes only when the chain ends:
+    with a slot for each of their children there would soon be none left.
+    """
+    n_blocks, size = 60, 64
+    block = np.repeat(np.arange(n_blocks), size)
+    a, b = np.arange(len(block)) // 2 % 2, np.arange(len(block)) % 2
+    X = np.column_stack([block[:, None] == np.arange(n_blocks), a, b]).astype(np.float32)
+    y = 200.0 * block + (10.0 + block) * a + 5.0 * b  # blocks leave in their order
+
+    def make(n_jobs):
+        model = MultiGBDTRegressor(
+            n_trees=1, growth="best-first", max_leaves=n_blocks, max_depth=None, min_samples_leaf=1, l2=0.0,
+            n_jobs=n_jobs,
+        )  # fmt: skip
+        return model.fit(X, y)
+
+    check_same(fitted, make, tmp_path, 1, n_jobs=(1, 2, 8))

@@ -1,5 +1,7 @@
 """Arguments of the kernel that grows a whole tree; that it grows the right one: see boosting/test_grown_at_once.py."""
 
+import signal
+
 import numpy as np
 import pytest
 
@@ -17,7 +19,7 @@ def arguments(**changes):
         "indptr": np.zeros(1, np.int64),
         "place": np.empty(0, np.uint16),
         "groups": np.array([0, 2], np.int32),
-        "n_entries": np.zeros(2, np.int64),
+        "n_entries": np.zeros(1, np.int64),
         "first": np.array([0, 3, 6], np.int32),
         "common": np.array([-1, -1], np.int32),
         "features": np.array([1], np.int32),
@@ -77,9 +79,7 @@ def test_no_cut_leaves_the_root_alone(change):
     ({"first": np.array([0, 3], np.int32)}, "first"),
     ({"first": np.array([0, 7, 6], np.int32)}, "first"),
     ({"common": np.array([-1], np.int32)}, "common"),
-    ({"n_entries": np.zeros(1, np.int64)}, "n_entries"),
-    ({"n_entries": np.array([0, 5])}, "n_entries"),
-    ({"n_entries": np.array([-1, 0])}, "n_entries"),
+    ({"n_entries": np.zeros(2, np.int64)}, "n_entries"),
     ({"groups": np.array([0, 1], np.int32)}, "groups"),
     ({"groups": np.array([0, 1, 2], np.int32), "common": np.zeros(2, np.int32), "indptr": np.zeros(5, int)}, "indptr"),
     ({"common": np.zeros(2, np.int32)}, "indptr"),
@@ -99,3 +99,41 @@ def test_no_cut_leaves_the_root_alone(change):
 def test_misuse_is_told(change, message):
     with pytest.raises(ValueError, match=message):
         _kernels.grow_tree(**arguments(**change))
+
+
+def test_a_long_tree_hears_signals():
+    """2^16 leaves, one split after the other, take far longer than it takes to ask."""
+    n_features = 16
+    n = 2**n_features
+    rng = np.random.default_rng(0)
+    bins = ((np.arange(n)[:, None] >> np.arange(n_features)) & 1).astype(np.uint8)
+    residuals = np.zeros((n, 4), np.int16)
+    residuals[:, 0], residuals[:, 3] = rng.integers(-99, 99, n), 1
+    slots = n + 16
+    long = arguments(
+        bins=bins, residuals=residuals, rows=np.arange(n, dtype=np.int32),
+        first=np.arange(0, 2 * n_features + 1, 2, dtype=np.int32), common=np.full(n_features, -1, np.int32),
+        groups=np.array([0, n_features], np.int32), features=np.arange(n_features, dtype=np.int32),
+        offsets=np.arange(0, 2 * n_features + 1, 2, dtype=np.int32), has_missing=np.zeros(n_features, np.uint8),
+        categorical=np.zeros(n_features, np.uint8), missing_bin=np.full(n_features, 2, np.int32),
+        max_splits=n, min_gain=-1.0, hist=np.empty((slots, 2 * n_features, 4), np.int32),
+        counts=np.empty((slots, 2 * n_features), np.int32),
+    )  # fmt: skip
+
+    class HeardError(Exception):
+        pass
+
+    def hear(*_):
+        raise HeardError
+
+    before = signal.signal(signal.SIGALRM, hear)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
+        with pytest.raises(HeardError):
+            _kernels.grow_tree(**long)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+    assert np.array_equal(np.sort(long["rows"]), np.arange(n)), "no row is lost"
+    first_cut = np.flatnonzero((np.diff(bins[long["rows"]].astype(int), axis=0) != 0).sum(axis=0) == 1)
+    assert len(first_cut) == 1, "the first cut has parted the rows"

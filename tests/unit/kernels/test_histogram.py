@@ -104,25 +104,26 @@ def test_arguments_that_do_not_fit_are_refused(change, match):
 def make_sparse(columns, stride):
     """Features of both kinds, one of which no row has another bin of."""
     rng = np.random.default_rng(5)
-    bins, residuals, rows = make(n_features=48, columns=columns)
-    common = np.tile(np.array([-1, 3, -1, 0, 8, -1, 5, 2], np.int32), 6)
+    bins, residuals, rows = make(n_features=144, columns=columns)
+    common = np.tile(np.array([-1, 3, -1, 0, 8, -1, 5, 2], np.int32), 18)
     for f in np.flatnonzero(common >= 0):
         bins[rng.random(len(bins)) < 0.6, f] = common[f]
     bins[:, 7] = 2
-    return bins, residuals, rows, common, (np.arange(49) * stride).astype(np.int32)
+    return bins, residuals, rows, common, (np.arange(145) * stride).astype(np.int32)
 
 
 @pytest.mark.parametrize("n_threads", [1, 3])
 @pytest.mark.parametrize("stride", [9, 9000])  # the second needs 32 bits
 def test_uncommon_bins_are_parted_by_groups_of_features(n_threads, stride):
     bins, _, _, common, first = make_sparse(4, stride)
-    indptr, place, groups = _kernels.uncommon_bins(bins, common, first, n_threads)
+    indptr, place, groups, n_entries = _kernels.uncommon_bins(bins, common, first, n_threads)
     assert place.dtype == (np.uint16 if stride == 9 else np.int32)
-    assert (groups[0], groups[-1]) == (0, 48)
+    assert (groups[0], groups[-1]) == (0, 144)
     assert (np.diff(groups) > 0).all()
     assert len(groups) > 3
     assert len(indptr) == 300 * (len(groups) - 1) + 1
     assert indptr[-1] == sum((bins[:, f] != common[f]).sum() for f in np.flatnonzero(common >= 0))
+    assert n_entries.tolist() == np.diff(indptr).reshape(300, -1).sum(axis=0).tolist()
     for i in (0, 17, 299):
         for g, (begin, end) in enumerate(pairwise(groups.tolist())):
             at = i * (len(groups) - 1) + g
@@ -136,8 +137,8 @@ def test_uncommon_bins_are_parted_by_groups_of_features(n_threads, stride):
 
 def test_dense_features_have_no_uncommon_bins():
     bins, _, _, common, first = make_sparse(4, 9)
-    indptr, place, groups = _kernels.uncommon_bins(bins, np.full_like(common, -1), first, 2)
-    assert (indptr.tolist(), len(place), groups[[0, -1]].tolist()) == ([0], 0, [0, 48])
+    indptr, place, groups, _ = _kernels.uncommon_bins(bins, np.full_like(common, -1), first, 2)
+    assert (indptr.tolist(), len(place), groups[[0, -1]].tolist()) == ([0], 0, [0, 144])
 
 
 @pytest.mark.parametrize("columns", [4, 16, 24, 48])
@@ -153,9 +154,9 @@ def test_sparse_features_have_the_same_histograms(columns, n_threads, counted, a
     if counted:
         residuals[:, -1] = 1
     features = {
-        "all": np.arange(48),
-        "some": np.flatnonzero(np.arange(48) % 5 > 1),
-        "of one group": np.array([0, 45, 46]),
+        "all": np.arange(144),
+        "some": np.flatnonzero(np.arange(144) % 5 > 1),
+        "of one group": np.array([0, 141, 142]),
         "dense": np.array([2, 8]),
     }[active].astype(np.int32)
     offsets = (np.arange(len(features) + 1) * 9).astype(np.int32)
@@ -166,7 +167,7 @@ def test_sparse_features_have_the_same_histograms(columns, n_threads, counted, a
     _kernels.build_histograms(bins, residuals, *where, sparse, count, hist, counts, n_threads)
     untouched = np.repeat(sparse > 0, 9)
     assert (counts[2, untouched] == -77).all(), "sparse features are left to the other kernel"
-    uncommon = _kernels.uncommon_bins(bins, common, first, n_threads)
+    uncommon = _kernels.uncommon_bins(bins, common, first, n_threads)[:3]
     _kernels.build_sparse_histograms(
         *uncommon, first, common, residuals, *where, count, hist, counts, n_threads
     )
@@ -179,19 +180,19 @@ def test_sparse_features_have_the_same_histograms(columns, n_threads, counted, a
 
 
 @pytest.mark.parametrize(("change", "match"), [
-    ({"groups": np.array([0, 47], np.int32)}, "groups"), ({"groups": np.array([1, 48], np.int32)}, "groups"),
-    ({"groups": np.array([0, 30, 20, 48], np.int32)}, "groups"), ({"groups": np.array([48], np.int32)}, "groups"),
+    ({"groups": np.array([0, 143], np.int32)}, "groups"), ({"groups": np.array([1, 144], np.int32)}, "groups"),
+    ({"groups": np.array([0, 30, 20, 144], np.int32)}, "groups"), ({"groups": np.array([144], np.int32)}, "groups"),
     ({"indptr": np.zeros(300, np.int64)}, "indptr"), ({"indptr": np.ones(301, np.int64)}, "indptr"),
-    ({"first": np.zeros(48, np.int32)}, "first"), ({"features": np.array([0, 48], np.int32)}, "features"),
+    ({"first": np.zeros(144, np.int32)}, "first"), ({"features": np.array([0, 144], np.int32)}, "features"),
     ({"features": np.array([3, 3], np.int32)}, "features"), ({"offsets": np.array([0, 9], np.int32)}, "offsets"),
     ({"offsets": np.array([0, 9, 19], np.int32)}, "offsets"), ({"slots": np.array([4], np.int32)}, "slots"),
-    ({"common": np.full(48, 9, np.int32)}, "common"), ({"count_column": 4}, "count_column"),
+    ({"common": np.full(144, 9, np.int32)}, "common"), ({"count_column": 4}, "count_column"),
 ])  # fmt: skip
 def test_misuse_of_sparse_histograms_is_told(change, match):
     _, residuals, rows, common, first = make_sparse(4, 9)
     hist, counts = pool(4, 18, 4)
     arguments = {
-        "indptr": np.zeros(301, np.int64), "place": np.empty(0, np.uint16), "groups": np.array([0, 48], np.int32),
+        "indptr": np.zeros(301, np.int64), "place": np.empty(0, np.uint16), "groups": np.array([0, 144], np.int32),
         "first": first, "common": common, "residuals": residuals, "rows": rows, "starts": np.array([0]),
         "ends": np.array([100]), "slots": np.array([1], np.int32), "features": np.array([1, 3], np.int32),
         "offsets": np.array([0, 9, 18], np.int32), "count_column": -1, "hist": hist, "counts": counts, "n_threads": 1,
