@@ -113,15 +113,11 @@ class Tree {
         run(searches);
         settle(0, -1, frontier);
         for (std::vector<int32_t> batch; !(batch = frontier.pop()).empty();) {
-            interrupts.look();
-            part(batch);
-            searches.clear();
-            if (frontier.more())
-                for (const int32_t v : batch) look_into(nodes[v], searches);
-            run(searches);
-            for (const int32_t v : batch) {
-                for (const int32_t child : {nodes[v].child, nodes[v].child + 1}) settle(child, v, frontier);
-                give_back(nodes[v]);
+            // a node for every thread at a time: slots that are given back are used again while in cache
+            for (size_t begin = 0, end; begin < batch.size(); begin = end) {
+                end = std::min(batch.size(), begin + static_cast<size_t>(n_threads_));
+                split({batch.begin() + begin, batch.begin() + end}, frontier);
+                interrupts.look();
             }
         }
         for (const int32_t v : frontier.early()) nodes[v].child = -1;  // a leaf: its rows are still its own
@@ -135,7 +131,8 @@ class Tree {
         bool sparse;
         int32_t begin, end;
         int64_t effort;
-        Cut best[2];  // of either node
+        Cut best[2];                   // of either node
+        std::vector<uint8_t> live[2];  // which of the features may part it
     };
 
     // Cuts to find of a node whose histogram is made from its rows, and of its sibling (may be null), whose
@@ -146,7 +143,6 @@ class Tree {
         Node *built, *sibling;
         Node* searched[2] = {};  // the two, null where no cut is wanted
         double worth[2] = {};
-        std::vector<uint8_t> live[2];
         std::vector<int32_t> dense, numbers, first_bin;  // the dense features that are live
         // what they and those before them take, in numbers added, and the same of the groups of sparse ones
         std::vector<int64_t> dense_effort{0}, sparse_effort{0};
@@ -186,6 +182,18 @@ class Tree {
         node.slot = -1;
         node.total = node.left = {};
         node.live = {};
+    }
+
+    void split(const std::vector<int32_t>& batch, Frontier& frontier) {
+        part(batch);
+        std::vector<Search> searches;
+        if (frontier.more())
+            for (const int32_t v : batch) look_into(nodes[v], searches);
+        run(searches);
+        for (const int32_t v : batch) {
+            for (const int32_t child : {nodes[v].child, nodes[v].child + 1}) settle(child, v, frontier);
+            give_back(nodes[v]);
+        }
     }
 
     // Makes the children of nodes.
@@ -249,7 +257,6 @@ class Tree {
             if (node == nullptr || !may_split(*node)) continue;
             search.searched[which] = both[which];
             search.worth[which] = worth_whole(scoring_, {}, node->total.data(), node->count(), works_[0]);
-            search.live[which].assign(static_cast<size_t>(active_.n), 0);
         }
         for (const int32_t f : dense_) {
             if (!built.live[f]) continue;
@@ -285,18 +292,20 @@ class Tree {
         for (int64_t p = 1; p <= parts; ++p) {
             const auto end = static_cast<int32_t>(
                 std::lower_bound(effort.begin(), effort.end(), effort.back() * p / parts) - effort.begin());
-            if (begin < end) search.parts.push_back({sparse, begin, end, effort[end] - effort[begin], {}});
+            if (begin < end)
+                search.parts.push_back({sparse, begin, end, effort[end] - effort[begin], {}, {}});
             begin = std::max(begin, end);
         }
     }
 
-    // Two parts for every thread in all, unless they would be too small to wake a thread for, or less than a
-    // line of a row's bins, which every part of dense features reads from memory.
+    // Two parts for every thread in all, unless they would be too small to wake a thread for; or, in a large
+    // node, less than a line of a row's bins, which every part of dense features reads from memory.
     void part_features(Search& search, int64_t whole_effort) const {
-        constexpr int64_t kLine = 64;
-        const bool long_rows = static_cast<int64_t>(search.dense.size()) >= 2 * n_threads_ * kLine;
+        constexpr int64_t kLine = 64, kManyRows = 4096;
+        const bool in_lines = search.built->count() < kManyRows ||
+                              static_cast<int64_t>(search.dense.size()) >= 2 * n_threads_ * kLine;
         const auto enough = [&](int64_t parts) { return std::max(whole_effort / parts, kWorthAThread); };
-        add_parts(search, false, enough(long_rows ? 2 * n_threads_ : n_threads_));
+        add_parts(search, false, enough(in_lines ? 2 * n_threads_ : n_threads_));
         add_parts(search, true, enough(2 * n_threads_));
     }
 
@@ -335,20 +344,23 @@ class Tree {
     void find_cuts(Search& search, Part& part, Work& work) {
         build(search, part);
         const Node &built = *search.built, *sibling = search.sibling;
-        const auto each_feature = [&](auto&& use) {
-            for (const int32_t f : features_of(search, part))
-                if (built.live[f]) use(f);
-        };
-        if (sibling) each_feature([&](int32_t f) { subtract(*sibling, built, f); });
+        const Range features = features_of(search, part);
+        if (sibling)
+            for (const int32_t f : features)
+                if (built.live[f]) subtract(*sibling, built, f);
         for (int which = 0; which < 2; ++which) {
             const Node* node = search.searched[which];
             if (node == nullptr) continue;
             const NodeSums sums = sums_of(*node);
-            each_feature([&](int32_t f) {
-                search.live[which][f] = search_feature(scoring_, {}, active_, sums, f, search.worth[which],
-                                                       work, &part.best[which]) ||
-                                        active_.categorical[f];
-            });
+            // of the thread's own until they are known: others write beside them
+            Cut best;
+            std::vector<uint8_t> live;
+            for (const int32_t f : features)
+                live.push_back(built.live[f] && (search_feature(scoring_, {}, active_, sums, f,
+                                                                search.worth[which], work, &best) ||
+                                                 active_.categorical[f]));
+            part.best[which] = best;
+            part.live[which] = std::move(live);
         }
     }
 
@@ -357,9 +369,13 @@ class Tree {
         for (int which = 0; which < 2; ++which) {
             Node* node = search.searched[which];
             if (node == nullptr) continue;
-            for (const Part& part : search.parts)
+            node->live.assign(static_cast<size_t>(active_.n), 0);
+            for (const Part& part : search.parts) {
                 if (better(part.best[which], node->cut)) node->cut = part.best[which];
-            node->live = std::move(search.live[which]);
+                const Range features = features_of(search, part);
+                for (size_t i = 0; i < part.live[which].size(); ++i)
+                    node->live[features.first[i]] = part.live[which][i];
+            }
             if (node->cut.feature < 0) continue;
             node->left.assign(static_cast<size_t>(works_[0].room), 0);
             left_side(scoring_, active_, sums_of(*node), node->cut, works_[0], node->left.data(), node->set);
