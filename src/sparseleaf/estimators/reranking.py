@@ -9,7 +9,8 @@ from sparseleaf._arrays import effective_n_jobs
 from sparseleaf.estimators.base import ModelEstimator, encode_known, refuse_nan
 from sparseleaf.estimators.parameters import Parameter
 from sparseleaf.rerank import KINDS
-from sparseleaf.rerank.fit import AUTO, Judges, fit_stage, refuse_fixed_weight
+from sparseleaf.rerank.fit import AUTO, fit_stage, refuse_fixed_weight
+from sparseleaf.rerank.validation import Validation
 
 RERANK_PARAMETERS: dict[str, Parameter] = {
     "rerank": Parameter(
@@ -94,13 +95,15 @@ class RerankMixin(ModelEstimator):
         features = self._features(X)
         refuse_nan(features)
         truth = encode_known(y, features.shape[0], model.known_labels)[:, : model.n_labels]
-        judges, judged = features[:0], truth[:0]
+        other, known = features[:0], truth[:0]
         if eval_set is not None:
-            judges = self._features(eval_set[0])
-            judged = encode_known(eval_set[1], judges.shape[0], model.known_labels)
-            refuse_nan(judges, "eval_set")
+            other = self._features(eval_set[0])
+            known = encode_known(eval_set[1], other.shape[0], model.known_labels)
+            refuse_nan(other, "eval_set")
         trees = replace(model, rerank=None)
-        panel = Judges(judges, judged, trees, self._seed(), effective_n_jobs(self.n_jobs))
-        stage = fit_stage(rerank, features, truth, panel, None if weight is None else float(weight), scale)
+        validation = Validation(other, known, trees, self._seed(), effective_n_jobs(self.n_jobs))
+        stage = fit_stage(
+            rerank, features, truth, validation, None if weight is None else float(weight), scale
+        )
         self._adopt(replace(model, rerank=stage))
         return self

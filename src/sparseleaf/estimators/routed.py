@@ -142,7 +142,7 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
             grown = self._grow(workers, X, targets.matrix, seen, keeper, n_jobs, watch, [*shown, *callbacks])
 
         model = self._joined_model(grown, X.shape[1], targets)
-        stage = reranking.finish(model, n_jobs)
+        stage = reranking.choose(model, n_jobs)
         if len(held):  # routers have not seen these rows, leaves shall
             reached, labels = model.leaves(X[held], n_jobs), targets.matrix[held]
             trees = with_more_rows(model.trees, grown, reached, labels, self.leaf_labels)
@@ -154,7 +154,7 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
                 n_train_rows=X.shape[0],
                 parameters=self._saved_parameters(seed),
                 history={} if watch is None else {"valid P@1": watch.values},
-                rerank=stage,
+                rerank=reranking.refit(stage, model, n_jobs),
                 feature_names=self._feature_names(),
             )
         )

@@ -416,7 +416,8 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
             feature_names=self._feature_names(),
         )
         if reranking is not None:
-            model = replace(model, rerank=reranking.finish(model, n_jobs))
+            stage = reranking.choose(model, n_jobs)
+            model = replace(model, rerank=reranking.refit(stage, model, n_jobs))
         self._adopt(model)
         return self
 

@@ -64,6 +64,13 @@ class Candidates:
     labels: Array
     table: Array
 
+    def rows(self, chosen: Array) -> Candidates:
+        """Those of the rows that a mask chooses."""
+        sizes = np.diff(self.starts)
+        kept = np.repeat(chosen, sizes)
+        starts = np.concatenate((self.starts[:1], np.cumsum(sizes[chosen], dtype=np.int64)))
+        return Candidates(starts, self.labels[kept], self.table[kept])
+
     def opinions(self) -> Array:
         """The four opinions of every candidate: (n_candidates, 4)."""
         columns = dict(zip(COLUMNS, self.table.T, strict=True))

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 import scipy.sparse as sp
 
-from sparseleaf import LdSMClassifier, SparseGBDTClassifier
+from sparseleaf import LdSMClassifier, SketchForestClassifier, SparseGBDTClassifier
 from sparseleaf.rerank.centroids import fit_centroids
-from sparseleaf.rerank.fit import WEIGHTS, all_but, choose_weight, held_out_rows
+from sparseleaf.rerank.fit import all_but, fit_evidence, held_out_rows
+from sparseleaf.rerank.validation import WEIGHTS, Validation
 
 
 def test_held_out_rows_are_a_tenth_and_the_seeds_own():
@@ -31,16 +35,20 @@ class Trees:
         return labels, self.scores
 
 
+def chosen_weight(rerank, X, Y, scores):
+    return Validation(X, Y, Trees(scores), 0, 1).tuned(rerank, None).weight
+
+
 def test_weight_is_high_for_good_trees_and_low_for_good_centroids():
     rng = np.random.default_rng(0)
     truth = rng.integers(0, 8, 200)
     X, Y = np.eye(8, dtype=np.float32)[truth], sp.csr_matrix(np.eye(8, dtype=np.float32)[truth])
     noise = rng.random((200, 8)).astype(np.float32)
     rerank = fit_centroids(X, Y, "cosine", 0.5, None)
-    assert choose_weight(rerank, X, Y, Trees(noise), 1) <= 0.5
+    assert chosen_weight(rerank, X, Y, noise) <= 0.5
     misleading = fit_centroids(X[rng.permutation(200)], Y, "cosine", 0.5, None)
-    assert choose_weight(misleading, X, Y, Trees(Y.toarray() + 0.1 * noise), 1) == 1.0
-    assert choose_weight(rerank, X[:0], Y[:0], Trees(noise[:0]), 1) == 0.5
+    assert chosen_weight(misleading, X, Y, Y.toarray() + 0.1 * noise) == 1.0
+    assert chosen_weight(rerank, X[:0], Y[:0], noise[:0]) == 0.5
 
 
 def make_tail(seed=0):
@@ -77,3 +85,29 @@ def test_only_candidates_of_the_trees_are_scored():
     rows = np.arange(len(ids))[:, None]
     found = ids >= 0
     assert np.allclose(np.where(found, table[rows, ids], 0), np.where(found, scores, 0), atol=1e-6)
+
+
+@pytest.mark.parametrize("classifier", [LdSMClassifier(n_trees=3), SketchForestClassifier(n_trees=3)])
+def test_linear_models_learn_from_what_the_final_trees_propose(classifier):
+    X, Y = make_tail()
+    clf = classifier.set_params(rerank="linear").fit(X, Y)
+    trees = replace(clf.model_, rerank=None)
+    expected = fit_evidence(X, Y, trees, 0, 1).linear
+    found = clf.model_.rerank.evidence.linear
+    assert np.array_equal(found.weights.indices, expected.weights.indices)
+    assert np.array_equal(found.bias, expected.bias)
+
+
+def test_a_label_of_held_out_rows_alone_has_negative_examples():
+    """Its model must not be bias alone, which would put it on top of rows that have nothing to do with it."""
+    X, Y = make_tail()
+    Y = Y.tolil()
+    held = held_out_rows(X.shape[0], 0)
+    Y[:, 149] = 0
+    Y[held[0], :] = 0
+    Y[held[0], 149] = 1
+    clf = SketchForestClassifier(n_trees=5, rerank="linear").fit(X, sp.csr_matrix(Y))
+    reached = clf.model_.leaves(X, 1)
+    beside = (reached @ reached[[held[0]]].T).toarray().ravel() > 0  # rows that share a leaf with it
+    assert beside.sum() > 3
+    assert clf.model_.rerank.evidence.linear.bias[149] < 0

@@ -11,11 +11,12 @@ import naive_rerank as naive
 from sparseleaf import LdSMClassifier, SparseGBDTClassifier
 from sparseleaf.metrics import precision_at_k
 from sparseleaf.rerank import neighbours as index_module
-from sparseleaf.rerank.fit import Judges, equal_shares, fit_evidence
-from sparseleaf.rerank.learned import COLUMNS, OPINIONS, LearnedRerank
+from sparseleaf.rerank.fit import fit_evidence
+from sparseleaf.rerank.learned import COLUMNS, OPINIONS, Candidates, LearnedRerank
 from sparseleaf.rerank.listed import topk_of
 from sparseleaf.rerank.neighbours import NEIGHBOURS, fit_neighbours
-from sparseleaf.rerank.weighing import choose_shares, true_candidates
+from sparseleaf.rerank.validation import Validation, equal_shares
+from sparseleaf.rerank.weighing import choose_shares, fit_booster, highest, true_candidates
 
 
 def make_tail(n=900, seed=0):
@@ -110,8 +111,8 @@ def test_opinions_are_weighed_by_their_shares(trees, evidence):
 
 @pytest.mark.parametrize("mix", ["linear", "boosted"])
 def test_blocks_threads_and_pickling_do_not_matter(trees, evidence, mix, monkeypatch):
-    judges = Judges(X[600:700], Y[600:700], trees, 0, 1)
-    stage = judges.weighed(LearnedRerank(mix, evidence, equal_shares(None), None), None)
+    rows = Validation(X[600:700], Y[600:700], trees, 0, 1)
+    stage = rows.tuned(LearnedRerank(mix, evidence, equal_shares(None), None), None)
     assert stage.mix == mix
     model = replace(trees, rerank=stage)
     whole = model.topk(X[700:], 7, None, 1)
@@ -128,10 +129,10 @@ def test_blocks_threads_and_pickling_do_not_matter(trees, evidence, mix, monkeyp
 
 
 def test_it_finds_labels_that_the_trees_do_not_name(trees, evidence):
-    judges = Judges(X[600:700], Y[600:700], trees, 0, 1)
+    rows = Validation(X[600:700], Y[600:700], trees, 0, 1)
     plain = precision_at_k(Y[700:], trees.topk(X[700:], 1, None, 1)[0], 1)
     for mix in ("linear", "boosted"):
-        stage = judges.weighed(LearnedRerank(mix, evidence, equal_shares(None), None), None)
+        stage = rows.tuned(LearnedRerank(mix, evidence, equal_shares(None), None), None)
         ids, _ = replace(trees, rerank=stage).topk(X[700:], 1, None, 1)
         assert precision_at_k(Y[700:], ids, 1) > plain + 0.2
 
@@ -168,17 +169,48 @@ def test_given_weights_and_sets_too_small_to_spare_rows():
 
 
 def test_auto_takes_nothing_where_the_trees_alone_are_best(trees, evidence):
-    judges = Judges(X[600:700], Y[600:700], trees, 0, 1)
+    rows = Validation(X[600:700], Y[600:700], trees, 0, 1)
     wrong = replace(evidence, centroids=replace(evidence.centroids, weight=0.0))
-    assert judges.best_of([]) is None
-    best = judges.best_of([LearnedRerank("linear", wrong, equal_shares(None), None)])
+    assert rows.best_of([]) is None
+    best = rows.best_of([LearnedRerank("linear", wrong, equal_shares(None), None)])
     assert best.mix == "linear"
 
 
+def test_the_stage_that_is_better_on_rows_it_was_not_tuned_on_is_chosen(trees, evidence):
+    rows = Validation(X[600:700], Y[600:700], trees, 0, 1)
+    stages = [LearnedRerank(mix, evidence, equal_shares(None), None) for mix in ("linear", "boosted")]
+    fold = np.arange(100) % 5
+    precision = [
+        sum(rows.rows(fold == one).precision(rows.rows(fold != one).tuned(stage, None)) for one in range(5))
+        for stage in stages
+    ]
+    assert precision[0] != precision[1]
+    assert rows.best_of(stages).mix == stages[int(np.argmax(precision))].mix
+    # precision is that of what the model returns
+    stage = rows.tuned(stages[0], None)
+    ids, _ = replace(trees, rerank=stage).topk(X[600:700], 5, None, 1)
+    expected = 100 * sum(precision_at_k(Y[600:700], ids, k) for k in (1, 3, 5))
+    assert rows.precision(stage) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("n_rows", "n_trees"), [(100, 50), (3000, 75), (9000, 100)])
+def test_a_booster_of_few_rows_has_few_trees(n_rows, n_trees):
+    rng = np.random.default_rng(0)
+    table = rng.random((2 * n_rows, len(COLUMNS))).astype(np.float32)
+    found = Candidates(np.arange(n_rows + 1) * 2, np.tile(np.arange(2, dtype=np.int32), n_rows), table)
+    assert fit_booster(found, np.tile([True, False], n_rows), 0, 1).n_trees == n_trees
+
+
+def test_the_booster_is_trained_on_the_best_candidates_of_each_row():
+    scores = np.array([0.1, 0.9, 0.5, 0.5, 0.7, 0.2], np.float32)
+    kept = highest(scores, np.array([0, 4, 4, 6]), 2)
+    assert kept.tolist() == [False, True, True, False, True, True]
+
+
 def test_rows_without_features_or_labels_and_huge_values(trees, evidence):
-    judges = Judges(X[600:700], Y[600:700], trees, 0, 1)
+    validation = Validation(X[600:700], Y[600:700], trees, 0, 1)
     for mix in ("linear", "boosted"):
-        stage = judges.weighed(LearnedRerank(mix, evidence, equal_shares(None), None), None)
+        stage = validation.tuned(LearnedRerank(mix, evidence, equal_shares(None), None), None)
         model = replace(trees, rerank=stage)
         for rows in (sp.csr_matrix((2, 80), dtype=np.float32), np.full((2, 80), 3e38, np.float32)):
             labels, scores = model.topk(rows, 3, None, 1)
