@@ -93,10 +93,11 @@ class SketchForestClassifier(RoutedClassifier):
         Grow every tree on as many rows, drawn with replacement. Those that a tree has not seen give ``oob_score_``.
     leaf_labels : int or None, default=100
         Labels a leaf keeps, the most frequent; None keeps all.
-    rerank : str or None, default="linear"
-        Scores the forest's candidates anew: see :mod:`sparseleaf.rerank`. "linear" mixes in linear models of the labels
-        and votes of the nearest training rows, which carry a long tail; "cosine" is faster and smaller,
-        "bayes" trains in a pass over the rows.
+    rerank : str or None, default="auto"
+        Scores the forest's candidates anew: see :mod:`sparseleaf.rerank`. "auto" takes "boosted" (boosted trees over the
+        forest's score, linear models of the labels, centroids and votes of the nearest training rows) unless
+        "linear", "bayes" or the forest alone is clearly better on the validation rows. "linear" predicts faster,
+        "cosine" is smaller, "bayes" trains in a pass over the rows.
     rerank_weight : float or "auto", default="auto"
         Share of the forest in the mix (β). "auto" is chosen on the validation set, or else on a tenth of the training
         rows, at most 4,000: routers then do not see these, leaves and centroids do.
@@ -142,7 +143,7 @@ class SketchForestClassifier(RoutedClassifier):
         max_features: float = 1.0,
         bootstrap: bool = False,
         leaf_labels: int | None = 100,
-        rerank: str | None = "linear",
+        rerank: str | None = "auto",
         rerank_weight: float | str = "auto",
         rerank_scale: float | None = None,
         n_jobs: int | None = None,

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparseleaf._arrays import hash_rows, smallest_hashes
-from sparseleaf.rerank import BAYES, KINDS, LEARNED, BayesRerank, CentroidRerank, LearnedRerank
+from sparseleaf.rerank import BAYES, LEARNED, BayesRerank, CentroidRerank, LearnedRerank
 from sparseleaf.rerank.bayes import fit_telling
 from sparseleaf.rerank.centroids import fit_centroids
 from sparseleaf.rerank.learned import Evidence
@@ -29,6 +29,10 @@ MOST_HELD = 4000
 FEWEST_ROWS = 50
 
 AUTO = "auto"
+
+AUTO_KINDS = ("boosted", "linear", BAYES)
+"""Stages that "auto" chooses from, beside none at all: the first, where they are about as good. Centroids are part of
+the first two."""
 
 
 def held_out_rows(n_rows: int, seed: int) -> Array:
@@ -94,7 +98,7 @@ def fit_stage(
     if kind in (*LEARNED, AUTO):
         evidence = fit_evidence(X, Y, validation.trees, validation.seed, n_jobs)
     if kind == AUTO:
-        return validation.best_of([untuned(one, X, Y, scale, evidence, n_jobs) for one in KINDS])
+        return validation.best_of([untuned(one, X, Y, scale, evidence, n_jobs) for one in AUTO_KINDS])
     return validation.tuned(untuned(kind, X, Y, scale, evidence, n_jobs), weight)
 
 

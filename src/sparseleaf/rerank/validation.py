@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from sparseleaf.metrics import precision_at_k
 from sparseleaf.rerank.bayes import DEFAULTS, TellingFeatures, choose_bayes
 from sparseleaf.rerank.centroids import PLACES as MOST_PLACES
 from sparseleaf.rerank.centroids import CentroidRerank
 from sparseleaf.rerank.learned import OPINIONS, LearnedRerank
 from sparseleaf.rerank.listed import PLACES
-from sparseleaf.rerank.weighing import Ranked, choose_shares, fit_booster, true_candidates
+from sparseleaf.rerank.weighing import HIT_WORTH, Ranked, choose_shares, fit_booster, true_candidates
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -28,7 +27,8 @@ WEIGHTS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1
 DEFAULT_WEIGHT = 0.5
 
 N_FOLDS = 5
-"""Stages are compared by cross-validation: tuned on four fifths of the validation rows, measured on the last."""
+"""Boosted trees are compared with other stages by cross-validation: fitted to four fifths of the rows, measured on the
+last."""
 
 Untuned: TypeAlias = CentroidRerank | LearnedRerank | TellingFeatures
 """A stage before its settings are chosen."""
@@ -98,35 +98,52 @@ class Validation:
         shares = choose_shares(candidates.opinions(), candidates.starts, truth, weight)
         return replace(stage, mix="linear", shares=shares)
 
-    def precision(self, stage: Rerank | None) -> float:
-        """P@1 + P@3 + P@5 on these rows, added up."""
+    def precision(self, stage: Rerank | None) -> Array:
+        """P@1 + P@3 + P@5 of every row."""
         if isinstance(stage, LearnedRerank):
             candidates, truth = self.examples(stage.evidence)
-            return Ranked(candidates.starts, truth).worth(stage.weigh(candidates, self.n_jobs))
-        ranked, _ = self.found(5) if stage is None else self._ranked(stage)
-        return float(sum(precision_at_k(self.Y, ranked, k) for k in (1, 3, 5))) * len(self)
+            ranked = Ranked(candidates.starts, truth)
+            hits = ranked.hits_of_table(ranked.table(stage.weigh(candidates, self.n_jobs), -np.inf))
+        else:
+            found = self.found(5 if stage is None else stage.places)
+            labels, _ = found if stage is None else stage.topk(self.X, *found, 5, self.n_jobs)
+            starts = np.arange(len(self) + 1, dtype=np.int64) * 5
+            hits = true_candidates(starts, labels.ravel(), self.Y).reshape(-1, 5) & (labels >= 0)
+        precision: Array = hits @ HIT_WORTH
+        return precision
 
     def best_of(self, stages: list[Untuned]) -> Rerank | None:
-        """The stage of highest cross-validated precision, tuned on all rows; None where the trees alone are best."""
-        for stage in stages:
-            if isinstance(stage, LearnedRerank):
-                self.examples(stage.evidence)  # once, before the rows are divided
-        fold = np.arange(len(self)) % N_FOLDS
-        folds = [(self.rows(fold != one), self.rows(fold == one)) for one in range(N_FOLDS)]
-        found = [self.precision(None)]
-        for stage in stages:
-            found.append(sum(rest.precision(others.tuned(stage, None)) for others, rest in folds))
-        best = int(np.argmax(found))
-        return None if best == 0 else self.tuned(stages[best - 1], None)
+        """The first stage, or another, or the trees alone (None), where that is better by a standard error or more.
 
-    def _ranked(self, stage: Rerank) -> tuple[Array, Array]:
-        return stage.topk(self.X, *self.found(stage.places), 5, self.n_jobs)
+        A few hundred rows cannot tell apart stages that are about as good: a plain maximum would follow chance.
+        """
+        tuned = [self.tuned(stage, None) for stage in stages]
+        found = [self._unbiased(*both) for both in zip(stages, tuned, strict=True)]
+        better = [(0.0, 0)]
+        for number, other in enumerate([*found[1:], self.precision(None)], 1):
+            lead = other - found[0]
+            error = lead.std() / np.sqrt(len(lead))
+            if lead.mean() > error:
+                better.append((float(lead.mean()), number))
+        return [*tuned, None][max(better)[1]]
+
+    def _unbiased(self, stage: Untuned, tuned: Rerank) -> Array:
+        """Precision on rows that a stage was not tuned on; that matters to boosted trees, not to a few weights."""
+        if not isinstance(stage, LearnedRerank) or stage.mix != "boosted":
+            return self.precision(tuned)
+        fold = np.arange(len(self)) % N_FOLDS
+        precision = np.empty(len(self))
+        for one in range(N_FOLDS):
+            precision[fold == one] = self.rows(fold == one).precision(
+                self.rows(fold != one).tuned(stage, None)
+            )
+        return precision
 
     def _weight(self, stage: CentroidRerank) -> float:
         """β of highest precision; the largest, where several are alike."""
         if not len(self):
             return DEFAULT_WEIGHT
-        found = [self.precision(stage.with_weight(weight)) for weight in WEIGHTS]
+        found = [float(self.precision(stage.with_weight(weight)).sum()) for weight in WEIGHTS]
         return max(zip(found, WEIGHTS, strict=True))[1]
 
 
