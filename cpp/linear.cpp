@@ -4,6 +4,8 @@
 // Out: sparse weights and a bias for every label. Each label is its own L2-regularised squared-hinge problem,
 // solved by dual coordinate descent; labels run in parallel, and each belongs to one thread, so threads
 // change nothing.
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -143,12 +145,35 @@ class LabelSolver {
     double bias_ = 0.0;
 };
 
+// Calls report(labels done) ten times a second from the calling thread, which holds the GIL for it: progress
+// is shown, and Ctrl-C raises there and ends the loop.
+class Reporter {
+  public:
+    explicit Reporter(const nb::callable& report) : report_(report) {}
+
+    void done(int thread) {
+        const int64_t count = done_.fetch_add(1, std::memory_order_relaxed) + 1;
+        if (thread != 0) return;
+        const auto now = std::chrono::steady_clock::now();
+        if (now - last_ < std::chrono::milliseconds(100)) return;
+        last_ = now;
+        nb::gil_scoped_acquire held;
+        report_(count);
+    }
+
+  private:
+    const nb::callable& report_;
+    std::atomic<int64_t> done_{0};
+    std::chrono::steady_clock::time_point last_{};  // the first label is always reported
+};
+
 }  // namespace
 
 // Examples of label l are rows examples[starts[l]:starts[l + 1]]. Answers (indptr, features, weights, bias).
 nb::tuple fit_linear(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data, int64_t n_features,
                      In1<int64_t> starts, In1<int32_t> examples, In1<int8_t> sides, double cost, int epochs,
-                     double tolerance, float prune, int64_t most, uint64_t seed, int n_threads) {
+                     double tolerance, float prune, int64_t most, uint64_t seed, int n_threads,
+                     const nb::callable& report) {
     require(indices.size() == data.size(), "rows: indices, data: same size");
     require_indptr(indptr, data.size());
     require_indptr(starts, examples.size());
@@ -177,6 +202,7 @@ nb::tuple fit_linear(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data,
     std::unique_ptr<int32_t[]> features;
     std::unique_ptr<float[]> values, bias;
     int64_t total = 0;
+    Reporter reporter(report);
     {
         nb::gil_scoped_release release;
         std::vector<std::unique_ptr<LabelSolver>> solvers(static_cast<size_t>(n_threads));
@@ -186,6 +212,7 @@ nb::tuple fit_linear(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data,
             const int64_t begin = starts.data()[label], n = starts.data()[label + 1] - begin;
             found[label] = solver->solve(examples.data() + begin, sides.data() + begin, n,
                                          mix64(seed ^ mix64(static_cast<uint64_t>(label))));
+            reporter.done(thread);
         });
         sizes = std::make_unique<int64_t[]>(static_cast<size_t>(n_labels) + 1);
         bias = std::make_unique<float[]>(static_cast<size_t>(n_labels));
@@ -214,5 +241,5 @@ void bind_linear(nb::module_& m) {
     m.def("fit_linear", &fit_linear, nb::arg("indptr"), nb::arg("indices"), nb::arg("data"),
           nb::arg("n_features"), nb::arg("starts"), nb::arg("examples"), nb::arg("sides"), nb::arg("cost"),
           nb::arg("epochs"), nb::arg("tolerance"), nb::arg("prune"), nb::arg("most"), nb::arg("seed"),
-          nb::arg("n_threads"));
+          nb::arg("n_threads"), nb::arg("report"));
 }

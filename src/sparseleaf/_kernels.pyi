@@ -1,5 +1,6 @@
 """Types of the compiled kernels: one section per file of cpp/."""
 
+from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
@@ -436,6 +437,7 @@ def fit_linear(
     most: int,
     seed: int,
     n_threads: int,
+    report: Callable[[int], object],
 ) -> tuple[_I64, _I32, _F32, _F32]: ...
 
 # plain.cpp

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from rich.markup import escape
 from safetensors import SafetensorError, safe_open
 
 from sparseleaf._files import as_path, local_copy, remove_drafts
@@ -146,7 +145,7 @@ class Checkpoint:
         """Say how many trees were taken from the file."""
         if n_trees:
             after = "training was complete" if complete else "training goes on"
-            say(escape(f"checkpoint {self._path}: {n_trees} trees; {after}"), verbose)
+            say(f"checkpoint {self._path}: {n_trees} trees; {after}", verbose)
 
     @property
     def has_file(self) -> bool:

@@ -21,6 +21,7 @@ from sparseleaf.estimators.parameters import Parameter, check_parameters
 from sparseleaf.metrics import precision_at_k
 from sparseleaf.model import Model, save_model
 from sparseleaf.model.explain import MEMORY_MB, shap_values
+from sparseleaf.progress import phase, reporting
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
@@ -70,7 +71,8 @@ class ModelEstimator(BaseEstimator):  # type: ignore[misc]
 
         ``compact`` keeps leaf values in 16 bits; without it the loaded model predicts the very same numbers.
         """
-        save_model(self._model(), path, compact=compact)
+        with reporting(getattr(self, "verbose", 0)), phase("saving"):
+            save_model(self._model(), path, compact=compact)
 
     @classmethod
     def from_model(cls, model: Model) -> Self:

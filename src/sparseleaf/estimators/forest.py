@@ -15,6 +15,7 @@ from sparseleaf.estimators.routed import RoutedClassifier
 from sparseleaf.memory import RoutedEstimate, estimate_forest
 from sparseleaf.metrics import precision_at_k
 from sparseleaf.model.routed import BEST_ONLY
+from sparseleaf.progress import phase
 from sparseleaf.routed.ensemble import FrozenTree, join_trees
 from sparseleaf.routed.forest import (
     SAMPLE_ROWS,
@@ -56,7 +57,9 @@ PARAMETERS: dict[str, Parameter] = {
         "int", "Threads; None or -1 for all cores. The model does not depend on it.", none=True
     ),
     "random_state": Parameter("seed", "Seed of all random draws."),
-    "verbose": Parameter("int", "0 silent, 1 a progress bar on a terminal, 2 a line a tree.", low=0),
+    "verbose": Parameter(
+        "int", "0 silent, 1 a progress bar on a terminal, 2 a line per phase and tree.", low=0
+    ),
 }
 
 
@@ -94,8 +97,8 @@ class SketchForestClassifier(RoutedClassifier):
     leaf_labels : int or None, default=100
         Labels a leaf keeps, the most frequent; None keeps all.
     rerank : str or None, default="auto"
-        Scores the forest's candidates anew: see :mod:`sparseleaf.rerank`. "auto" takes "boosted" (boosted trees over the
-        forest's score, linear models of the labels, centroids and votes of the nearest training rows) unless
+        Scores the forest's candidates anew: see :mod:`sparseleaf.rerank`. "auto" takes "boosted" (boosted trees over
+        the forest's score, linear models of the labels, centroids and votes of the nearest training rows) unless
         "linear", "bayes" or the forest alone is clearly better on the validation rows. "linear" predicts faster,
         "cosine" is smaller, "bayes" trains in a pass over the rows.
     rerank_weight : float or "auto", default="auto"
@@ -108,7 +111,7 @@ class SketchForestClassifier(RoutedClassifier):
     random_state : int, RandomState or None, default=0
         Seed of all random draws.
     verbose : int, default=0
-        0 is silent, 1 shows a progress bar on a terminal, 2 prints a line a tree.
+        0 is silent, 1 shows a progress bar on a terminal, 2 prints a line per phase and tree.
 
     Attributes
     ----------
@@ -226,7 +229,8 @@ class SketchForestClassifier(RoutedClassifier):
 
     def _finish(self, X: Features, Y: sp.csr_matrix, seen: Array) -> None:
         if self.bootstrap:
-            self._score_out_of_bag(X, Y, seen)
+            with phase("out-of-bag score"):
+                self._score_out_of_bag(X, Y, seen)
 
     def _score_out_of_bag(self, X: Features, Y: sp.csr_matrix, seen: Array) -> None:
         """Every row by the trees whose bags it was not in; rows held out are in all leaves and do not count."""

@@ -45,7 +45,9 @@ PARAMETERS: dict[str, Parameter] = {
         "int", "Threads; None or -1 for all cores. The model does not depend on it.", none=True
     ),
     "random_state": Parameter("seed", "Seed of all random draws."),
-    "verbose": Parameter("int", "0 silent, 1 a progress bar on a terminal, 2 a line a tree.", low=0),
+    "verbose": Parameter(
+        "int", "0 silent, 1 a progress bar on a terminal, 2 a line per phase and tree.", low=0
+    ),
 }
 
 
@@ -93,7 +95,7 @@ class LdSMClassifier(RoutedClassifier):
     random_state : int, RandomState or None, default=0
         Seed of all random draws.
     verbose : int, default=0
-        0 is silent, 1 shows a progress bar on a terminal, 2 prints a line a tree.
+        0 is silent, 1 shows a progress bar on a terminal, 2 prints a line per phase and tree.
 
     Attributes
     ----------

@@ -27,7 +27,7 @@ from sparseleaf.estimators.parameters import check_parameters
 from sparseleaf.estimators.resuming import describe_problem
 from sparseleaf.estimators.training import no_metric
 from sparseleaf.model import Model, concatenate_trees, join_trees, with_float_values
-from sparseleaf.progress import say, training_progress
+from sparseleaf.progress import phase, reporting, say, training_progress
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
@@ -166,7 +166,10 @@ class MultiGBDT(ModelEstimator):
         check_layout(layout)
         before = self._before(init_model)
         rows = {"X": X, "y": y, "sample_weight": sample_weight}
-        with make_engine(engine).open(self, rows, layout) as shards:
+        with (
+            make_engine(engine).open(self, rows, layout) as shards,
+            reporting(self.verbose * shards.leads),
+        ):
             return self._train(
                 shards,
                 eval_set,
@@ -243,7 +246,8 @@ class MultiGBDT(ModelEstimator):
         shards.once(lambda: say(text, self.verbose))
         start = agree_on_base(shards, loss, rows.n_rows) if before is None else before.base_score
         assert start is not None
-        training = MultiTraining(self, shards, plan, problem, start, before, keeper, n_jobs)
+        with phase("binning"):
+            training = MultiTraining(self, shards, plan, problem, start, before, keeper, n_jobs)
         stopper = None
         if self.early_stopping_rounds is not None:
             name, higher = shards.once(lambda: _named(problem.watched))

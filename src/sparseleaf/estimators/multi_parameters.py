@@ -76,7 +76,9 @@ COMMON: dict[str, Parameter] = {
         "int", "Threads; None or -1 for all cores. The model does not depend on it.", none=True
     ),
     "random_state": Parameter("seed", "Seed of all random draws."),
-    "verbose": Parameter("int", "0 silent, 1 a progress bar on a terminal, 2 a line a tree.", low=0),
+    "verbose": Parameter(
+        "int", "0 silent, 1 a progress bar on a terminal, 2 a line per phase and tree.", low=0
+    ),
 }
 
 

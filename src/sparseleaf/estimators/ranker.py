@@ -21,6 +21,7 @@ from sparseleaf.estimators.multi_targets import KnownTargets
 from sparseleaf.estimators.multi_training import Problem, Watched
 from sparseleaf.estimators.parameters import Parameter, documented
 from sparseleaf.model.explain import MEMORY_MB
+from sparseleaf.progress import reporting
 from sparseleaf.ranking import (
     average_precision,
     check_grades,
@@ -265,7 +266,10 @@ class GBDTRanker(MultiGBDT):
         check_layout(layout)
         before = self._before(init_model)
         rows = {"X": X, "y": y, "qid": qid, "group": group, "sample_weight": sample_weight}
-        with make_engine(engine).open(self, rows, layout) as shards:
+        with (
+            make_engine(engine).open(self, rows, layout) as shards,
+            reporting(self.verbose * shards.leads),
+        ):
             return self._train(
                 shards,
                 eval_set,

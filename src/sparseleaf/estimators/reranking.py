@@ -8,6 +8,7 @@ from typing import Any, Self
 from sparseleaf._arrays import effective_n_jobs
 from sparseleaf.estimators.base import ModelEstimator, encode_known, refuse_nan
 from sparseleaf.estimators.parameters import Parameter
+from sparseleaf.progress import phase, reporting
 from sparseleaf.rerank import KINDS
 from sparseleaf.rerank.fit import AUTO, fit_stage, refuse_fixed_weight
 from sparseleaf.rerank.validation import Validation
@@ -102,8 +103,9 @@ class RerankMixin(ModelEstimator):
             refuse_nan(other, "eval_set")
         trees = replace(model, rerank=None)
         validation = Validation(other, known, trees, self._seed(), effective_n_jobs(self.n_jobs))
-        stage = fit_stage(
-            rerank, features, truth, validation, None if weight is None else float(weight), scale
-        )
+        with reporting(getattr(self, "verbose", 0)), phase("re-ranking"):
+            stage = fit_stage(
+                rerank, features, truth, validation, None if weight is None else float(weight), scale
+            )
         self._adopt(replace(model, rerank=stage))
         return self

@@ -26,7 +26,7 @@ from sparseleaf.estimators.reranking import RerankMixin
 from sparseleaf.estimators.resuming import describe_targets, describe_watched
 from sparseleaf.metrics import precision_at_k
 from sparseleaf.model import Model, RoutedModel
-from sparseleaf.progress import say, training_progress
+from sparseleaf.progress import phase, reporting, say, training_progress
 from sparseleaf.rerank.fit import Reranking, all_but
 from sparseleaf.routed.ensemble import FrozenTree, join_trees, with_more_rows
 from sparseleaf.routed.growth import trees_abreast
@@ -97,7 +97,7 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
         -------
         self
         """
-        with tree_workers(engine) as workers:
+        with tree_workers(engine) as workers, reporting(self.verbose * workers.leads):
             kept = checkpoint, checkpoint_every
             return self._train(workers, *workers.rows(X, y), eval_set, callbacks, kept)
 
@@ -144,9 +144,10 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
         model = self._joined_model(grown, X.shape[1], targets)
         stage = reranking.choose(model, n_jobs)
         if len(held):  # routers have not seen these rows, leaves shall
-            reached, labels = model.leaves(X[held], n_jobs), targets.matrix[held]
-            trees = with_more_rows(model.trees, grown, reached, labels, self.leaf_labels)
-            model = replace(model, trees=trees)
+            with phase("adding held-out rows to the leaves"):
+                reached, labels = model.leaves(X[held], n_jobs), targets.matrix[held]
+                trees = with_more_rows(model.trees, grown, reached, labels, self.leaf_labels)
+                model = replace(model, trees=trees)
         self._adopt(
             replace(
                 model,

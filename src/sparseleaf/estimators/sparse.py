@@ -35,7 +35,7 @@ from sparseleaf.estimators.resuming import describe_names_of, describe_watched, 
 from sparseleaf.estimators.training import TrainingRun, no_metric
 from sparseleaf.metrics import ndcg_at_k, precision_at_k
 from sparseleaf.model import Model, concatenate_trees
-from sparseleaf.progress import say, training_progress
+from sparseleaf.progress import phase, reporting, say, training_progress
 from sparseleaf.projection import PROJECTIONS, choose_keep_raw, choose_projection
 from sparseleaf.rerank.fit import Reranking
 
@@ -110,7 +110,9 @@ PARAMETERS: dict[str, Parameter] = {
         "int", "Threads; None or -1 for all cores. The model does not depend on it.", none=True
     ),
     "random_state": Parameter("seed", "Seed of all random draws."),
-    "verbose": Parameter("int", "0 silent, 1 a progress bar on a terminal, 2 a line a tree.", low=0),
+    "verbose": Parameter(
+        "int", "0 silent, 1 a progress bar on a terminal, 2 a line per phase and tree.", low=0
+    ),
 }
 
 
@@ -187,7 +189,7 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
     random_state : int, RandomState or None, default=0
         Seed of all random draws.
     verbose : int, default=0
-        0 is silent, 1 shows a progress bar on a terminal, 2 prints a line a tree.
+        0 is silent, 1 shows a progress bar on a terminal, 2 prints a line per phase and tree.
 
     Attributes
     ----------
@@ -314,7 +316,10 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
         check_layout(layout)
         if y is None and engine == "local":  # in scikit-learn's words
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        with make_engine(engine).open(self, {"X": X, "y": y}, layout) as shards:
+        with (
+            make_engine(engine).open(self, {"X": X, "y": y}, layout) as shards,
+            reporting(self.verbose * shards.leads),
+        ):
             return self._train(shards, eval_set, callbacks, (checkpoint, checkpoint_every))
 
     def _part(self, X: Any, y: Any) -> SparsePart:
@@ -380,13 +385,15 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
             shards.call("keep_rows", *reranking.tree_rows())
         projection = None if kind is None else kept_projection(keeper, rows.n_features, keep_raw)
         if kind is not None:
-            if projection is None:
-                fitted = shards.exchange("components", kind, self.projection_dim, keep_raw, seed, told)
-                projection = fitted[0]
-                keeper.keep("projection", {"components": projection.components}, {})
-            shards.call("project", projection)
+            with phase(f"projection {kind}"):
+                if projection is None:
+                    fitted = shards.exchange("components", kind, self.projection_dim, keep_raw, seed, told)
+                    projection = fitted[0]
+                    keeper.keep("projection", {"components": projection.components}, {})
+                shards.call("project", projection)
 
-        training = _Training(self, shards, rows, projection, keeper, n_jobs)
+        with phase("binning"):
+            training = _Training(self, shards, rows, projection, keeper, n_jobs)
         if watched is not None:
             training.watch(*watched)
         stopper = (

@@ -26,7 +26,7 @@ from threadpoolctl import threadpool_limits
 
 from sparseleaf._arrays import as_csr32, effective_n_jobs
 from sparseleaf.data.targets import encode_targets
-from sparseleaf.progress import progress
+from sparseleaf.progress import phase, reporting
 from sparseleaf.projection.linear import times
 
 if TYPE_CHECKING:
@@ -108,14 +108,12 @@ class LEML(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  #
         gamma = self.gamma * max(_mean_square(X) * X.shape[0], 1e-30)
         exact = self.solver == "exact" or (self.solver == "auto" and X.shape[1] <= EXACT_FEATURES)
         # BLAS adds in another order for another number of threads: one thread gives the same bits always
-        with threadpool_limits(1):
+        with threadpool_limits(1), reporting(self.verbose):
             if exact:
                 W = _reduced_rank_ridge(X, Y, rank, gamma)
             else:
                 seed = int(check_random_state(self.random_state).randint(2**31))
-                W = _Alternating(X, Y, gamma, n_jobs).fit(
-                    rank, self.max_iter, self.cg_iter, seed, self.verbose
-                )
+                W = _Alternating(X, Y, gamma, n_jobs).fit(rank, self.max_iter, self.cg_iter, seed)
             self.components_ = _rotate(X, W, n_jobs) * np.float32(scale)
         self._n_features_out = self.components_.shape[1]
         return self
@@ -203,9 +201,9 @@ class _Alternating:
         self._gamma = gamma
         self._n_jobs = n_jobs
 
-    def fit(self, rank: int, rounds: int, cg_steps: int, seed: int, verbose: int) -> Array:
+    def fit(self, rank: int, rounds: int, cg_steps: int, seed: int) -> Array:
         """W after some rounds."""
-        with progress("LEML", rounds + 1, verbose) as advance:
+        with phase("alternating minimisation", rounds + 1) as advance:
             W = self._start(rank, seed)
             advance(1, "")
             for done in range(rounds):

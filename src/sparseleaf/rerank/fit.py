@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparseleaf._arrays import hash_rows, smallest_hashes
+from sparseleaf.progress import phase
 from sparseleaf.rerank import BAYES, LEARNED, BayesRerank, CentroidRerank, LearnedRerank
 from sparseleaf.rerank.bayes import fit_telling
 from sparseleaf.rerank.centroids import fit_centroids
@@ -58,13 +60,15 @@ def fit_evidence(X: Features, Y: sp.csr_matrix, trees: AnyModel, seed: int, n_jo
     rows = blind.unit_rows(X)
     blind = replace(blind, neighbours=fit_neighbours(rows, Y))
     starts, labels = [np.zeros(1, np.int64)], []
-    for begin in range(0, X.shape[0], BLOCK_ROWS):
-        block = slice(begin, begin + BLOCK_ROWS)
-        found = trees.candidates(X[block], PLACES, None, n_jobs)
-        own = np.arange(begin, min(begin + BLOCK_ROWS, X.shape[0]))
-        candidates = blind.candidates(X[block], *found, n_jobs, own)
-        starts.append(candidates.starts[1:] + starts[-1][-1])
-        labels.append(candidates.labels)
+    with phase("candidates", X.shape[0]) as advance:
+        for begin in range(0, X.shape[0], BLOCK_ROWS):
+            block = slice(begin, begin + BLOCK_ROWS)
+            found = trees.candidates(X[block], PLACES, None, n_jobs)
+            own = np.arange(begin, min(begin + BLOCK_ROWS, X.shape[0]))
+            candidates = blind.candidates(X[block], *found, n_jobs, own)
+            starts.append(candidates.starts[1:] + starts[-1][-1])
+            labels.append(candidates.labels)
+            advance(begin + len(own), "")
     return replace(
         blind, linear=fit_linear(rows, Y, np.concatenate(starts), np.concatenate(labels), seed, n_jobs)
     )
@@ -99,7 +103,9 @@ def fit_stage(
         evidence = fit_evidence(X, Y, validation.trees, validation.seed, n_jobs)
     if kind == AUTO:
         return validation.best_of([untuned(one, X, Y, scale, evidence, n_jobs) for one in AUTO_KINDS])
-    return validation.tuned(untuned(kind, X, Y, scale, evidence, n_jobs), weight)
+    stage = untuned(kind, X, Y, scale, evidence, n_jobs)
+    with phase("tuning"):
+        return validation.tuned(stage, weight)
 
 
 def refuse_fixed_weight(kind: str | None, weight: Any, name: str) -> None:
@@ -161,22 +167,43 @@ class Reranking:
         return self.X[seen], self.Y[seen]
 
     def choose(self, trees: AnyModel, n_jobs: int) -> Rerank | None:
-        """The stage whose settings are best on the validation rows, which these trees have not seen."""
+        """The stage whose settings are best on the validation rows, which these trees have not seen.
+
+        None after Ctrl-C: the trees are kept without it.
+        """
         if self.kind is None:
             return None
         rows = self.validation or (self.X[self.held], self.Y[self.held])
         validation = Validation(*rows, trees, self.seed, n_jobs)
-        return fit_stage(self.kind, *self.tree_rows(), validation, self.weight, self.scale)
+        try:
+            with phase("re-ranking"):
+                return fit_stage(self.kind, *self.tree_rows(), validation, self.weight, self.scale)
+        except KeyboardInterrupt:
+            warnings.warn(
+                "interrupted: the model has all trees, but no re-ranking stage; fit_rerank adds one",
+                stacklevel=4,
+            )
+            return None
 
     def refit(self, stage: Rerank | None, trees: AnyModel, n_jobs: int) -> Rerank | None:
         """The chosen stage with all training rows.
 
         ``trees`` are those that will predict. Where they have taken in the held-out rows since, it matters: a linear
         model learns from the rows that its label is proposed for in error, and trees that have never seen a label
-        propose it for none.
+        propose it for none. Ctrl-C leaves the stage as it is.
         """
         if stage is None or not len(self.held):
             return stage
+        try:
+            with phase("re-ranking on all rows"):
+                return self._refitted(stage, trees, n_jobs)
+        except KeyboardInterrupt:
+            warnings.warn(
+                "interrupted: the re-ranking stage is fitted without its validation rows", stacklevel=4
+            )
+            return stage
+
+    def _refitted(self, stage: Rerank, trees: AnyModel, n_jobs: int) -> Rerank:
         if isinstance(stage, CentroidRerank):
             return fit_centroids(self.X, self.Y, stage.mix, stage.weight, self.scale)
         if isinstance(stage, BayesRerank):

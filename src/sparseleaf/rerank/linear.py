@@ -16,6 +16,7 @@ import scipy.sparse as sp
 
 from sparseleaf import _kernels
 from sparseleaf._arrays import csr_parts
+from sparseleaf.progress import phase
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
@@ -75,19 +76,21 @@ def fit_linear(
     examples = sp.csc_matrix(proposed + 2 * sp.csr_matrix(Y, dtype=np.int8))
     sizes = np.where(positive, np.diff(examples.indptr), 0)  # a label without rows needs no model
     kept = np.repeat(positive, np.diff(examples.indptr))
-    indptr, features, weights, bias = _kernels.fit_linear(
-        *csr_parts(rows),
-        rows.shape[1],
-        np.concatenate(([0], np.cumsum(sizes, dtype=np.int64))),
-        examples.indices[kept].astype(np.int32),
-        np.where(examples.data[kept] > 0, 1, -1).astype(np.int8),
-        COST,
-        EPOCHS,
-        TOLERANCE,
-        PRUNE,
-        MOST_WEIGHTS,
-        seed,
-        n_jobs,
-    )
+    with phase("linear models", Y.shape[1]) as advance:
+        indptr, features, weights, bias = _kernels.fit_linear(
+            *csr_parts(rows),
+            rows.shape[1],
+            np.concatenate(([0], np.cumsum(sizes, dtype=np.int64))),
+            examples.indices[kept].astype(np.int32),
+            np.where(examples.data[kept] > 0, 1, -1).astype(np.int8),
+            COST,
+            EPOCHS,
+            TOLERANCE,
+            PRUNE,
+            MOST_WEIGHTS,
+            seed,
+            n_jobs,
+            lambda done: advance(done, ""),
+        )
     matrix = sp.csr_matrix((weights, features, indptr), shape=(Y.shape[1], rows.shape[1]))
     return LinearModels(matrix, np.where(positive, bias, np.float32(NO_ROWS)).astype(np.float32))

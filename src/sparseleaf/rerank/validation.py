@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from sparseleaf.progress import phase
 from sparseleaf.rerank.bayes import DEFAULTS, TellingFeatures, choose_bayes
 from sparseleaf.rerank.centroids import PLACES as MOST_PLACES
 from sparseleaf.rerank.centroids import CentroidRerank
@@ -117,8 +118,12 @@ class Validation:
 
         A few hundred rows cannot tell apart stages that are about as good: a plain maximum would follow chance.
         """
-        tuned = [self.tuned(stage, None) for stage in stages]
-        found = [self._unbiased(*both) for both in zip(stages, tuned, strict=True)]
+        tuned, found = [], []
+        with phase("selection", len(stages)) as advance:
+            for done, stage in enumerate(stages, 1):
+                tuned.append(self.tuned(stage, None))
+                found.append(self._unbiased(stage, tuned[-1]))
+                advance(done, "")
         better = [(0.0, 0)]
         for number, other in enumerate([*found[1:], self.precision(None)], 1):
             lead = other - found[0]

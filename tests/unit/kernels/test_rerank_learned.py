@@ -26,6 +26,7 @@ def solve(parts, d, starts, examples, sides, **given):
         "most": 1000,
         "seed": 3,
         "n_threads": 1,
+        "report": lambda done: None,
     }
     examples, sides = np.asarray(examples, np.int32), np.asarray(sides, np.int8)
     return _kernels.fit_linear(*parts, d, np.asarray(starts, np.int64), examples, sides, **how | given)
@@ -49,6 +50,20 @@ def test_linear_models_minimise_the_objective(seed, cost):
         found = naive.linear_objective(dense[label], bias[label], X[rows], side, cost)
         assert found == pytest.approx(wanted, rel=1e-3, abs=1e-5)
         assert np.append(dense[label], bias[label]) == pytest.approx(np.append(w, b), abs=2e-2)
+
+
+def test_linear_models_report_labels_and_end_where_the_report_raises():
+    _, parts = rows_of(12, 5, 0)
+    starts, examples, sides = np.arange(0, 13, 3), np.arange(12), np.tile([1, -1, 1], 4)
+    reports = []
+    solve(parts, 5, starts, examples, sides, report=reports.append)
+    assert reports[0] == 1
+
+    def interrupt(done):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        solve(parts, 5, starts, examples, sides, report=interrupt)
 
 
 def test_a_linear_model_by_hand():
