@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import io
 import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from safetensors import SafetensorError
 from safetensors.numpy import save, save_file
 
 from sparseleaf._files import drafting, replacing
@@ -17,19 +21,58 @@ if TYPE_CHECKING:
     from sparseleaf._files import AnyPath
 
 
+ATTEMPTS = 10
+"""Times that a draft is written where other processes remove it: each does so once, when it starts."""
+
+
 def write_tensors(path: AnyPath, tensors: dict[str, Array], metadata: dict[str, str]) -> None:
-    """Write a file; the old one, if any, stays until the new one is complete and on disk."""
+    """Write a file; the old one, if any, stays until the new one is complete and on disk.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written; its ``filename`` is ``path``.
+    """
     contiguous = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
-    if not isinstance(path, Path):
-        with replacing(path) as file:
-            file.write(save(contiguous, metadata))
-        return
-    if path.exists() and not path.is_file():
-        raise ValueError(f"path: {os.fspath(path)!r} is not a regular file; wanted a file to write.")
+    with _os_errors(path):
+        if not isinstance(path, Path):
+            with replacing(path) as file:
+                file.write(save(contiguous, metadata))
+            return
+        if path.exists() and not path.is_file():
+            raise ValueError(f"path: {os.fspath(path)!r} is not a regular file; wanted a file to write.")
+        for _ in range(ATTEMPTS - 1):
+            try:
+                _write_draft(path, contiguous, metadata)
+                return
+            except FileNotFoundError:
+                # a process that starts takes all drafts for those of killed ones: write another
+                if not path.parent.is_dir():
+                    raise
+        _write_draft(path, contiguous, metadata)
+
+
+def _write_draft(path: Path, tensors: dict[str, Array], metadata: dict[str, str]) -> None:
     with drafting(path) as draft:
         draft.touch()
         mode = draft.stat().st_mode  # what files have here; the library's own would hide it from other users
-        save_file(contiguous, draft, metadata)
+        save_file(tensors, draft, metadata)
         draft.chmod(mode)
         with io.FileIO(draft, "r+") as file:
             os.fsync(file.fileno())
+
+
+@contextmanager
+def _os_errors(path: AnyPath) -> Iterator[None]:
+    """Errors of writing, those of safetensors among them, as an OSError that names the file and not its draft."""
+    try:
+        yield
+    except SafetensorError as error:
+        found = re.search(r"os error (\d+)", str(error))
+        if found is None:
+            raise OSError(f"{path}: {error}") from None
+        raise OSError(int(found[1]), os.strerror(int(found[1])), str(path)) from None
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from None

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
-import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 import sparseleaf
+from full_disk import run_with_small_disk
 from sparseleaf import (
     GBDTRanker,
     LdSMClassifier,
@@ -21,6 +24,7 @@ from sparseleaf import (
     SketchForestClassifier,
     SparseGBDTClassifier,
 )
+from sparseleaf._files import remove_drafts
 from sparseleaf.callbacks import EarlyStopping, TrainingState
 from sparseleaf.checkpoint import METADATA_KEY, CheckpointError, _digest
 from sparseleaf.data import make_xc
@@ -457,6 +461,21 @@ def test_a_hostile_checkpoint_is_refused(change, n_trees, tmp_path):
         fit("multi", n_trees, checkpoint=path)
 
 
+@pytest.mark.parametrize("case", ["multi", "multi-classes", "sparse", "rank"])
+def test_leaf_values_whose_sum_is_infinite_are_refused(case, tmp_path):
+    """Scores of both infinities add up to NaN, which no kernel can make an integer of."""
+    path = tmp_path / "run.ckpt"
+    fit(case, 4, checkpoint=path)
+    rewritten(path, lambda tensors, header: tensors.update({"trees.values": huge(tensors["trees.values"])}))
+    with pytest.raises(CheckpointError, match="leaf values exceeds the range of float32"):
+        fit(case, 5, checkpoint=path)
+
+
+def huge(values):
+    signs = np.where(np.arange(len(values)) < len(values) // 2, 1, -1)
+    return np.full(len(values), 3e38, np.float32) * signs.astype(np.float32)
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -523,35 +542,105 @@ def test_a_place_that_cannot_be_written_is_known_before_the_work(tmp_path, monke
         fit("sparse", 2, checkpoint=tmp_path / "c")
 
 
-def test_a_write_that_fails_later_costs_a_checkpoint_and_not_the_training(tmp_path, monkeypatch):
-    path = tmp_path / "run.ckpt"
-    from sparseleaf import _tensors
+FULL = """
+import sys
+import warnings
+from pathlib import Path
+import test_checkpoint
 
-    written = []
+def fill(state):
+    if state.tree != 2:
+        return
+    with (folder / "filler").open("wb", buffering=0) as file:
+        try:
+            while file.write(bytes(4096)):
+                pass
+        except OSError:
+            pass
 
-    def sometimes(tensors, file, metadata):
-        written.append(file)
-        if len(written) >= 3:
-            file.write_bytes(b"half")
-            raise OSError(28, "No space left on device")
-        save_file(tensors, file, metadata)
-
-    monkeypatch.setattr(_tensors, "save_file", sometimes)
+folder = Path(sys.argv[1])
+for case in sys.argv[2:]:
+    path = folder / "run.ckpt"
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = fit("multi", 4, checkpoint=path, checkpoint_every=1)
-    assert found.best_iteration_ == 4
-    assert trees_in(path) == 1
-    assert len(caught) == 3
-    assert "checkpoint: could not be written, the one before it stays" in str(caught[0].message)
-    monkeypatch.undo()
-    assert content(fit("multi", 4, checkpoint=path), tmp_path) == content(found, tmp_path)
+        found = test_checkpoint.fit(case, 5, checkpoint=path, checkpoint_every=1, callbacks=[fill])
+    assert found.best_iteration_ == 5, found.best_iteration_
+    assert test_checkpoint.trees_in(path) == 1  # the disk is full before the second is written
+    assert sorted(file.name for file in folder.iterdir()) == ["filler", "run.ckpt"]
+    try:
+        found.save(folder / "m.safetensors")
+    except OSError as error:
+        print("saving:", error)
+    (folder / "filler").unlink()
+    found.save(folder / "m.safetensors")  # there is room again, and the model is still there
+    for warning in caught:
+        print("warning:", warning.message)
+    again = test_checkpoint.fit(case, 5, checkpoint=path)
+    assert test_checkpoint.content(again, folder) == test_checkpoint.content(found, folder)
+    for file in folder.iterdir():
+        file.unlink()
+"""
+
+
+def with_this_file():
+    """An environment in which other processes can import it."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(Path(__file__).parent)])}
+
+
+def with_small_disk(folder, kilobytes, script, *arguments):
+    return run_with_small_disk(folder, kilobytes, "-c", script, folder, *arguments, env=with_this_file())
+
+
+def test_a_full_disk_costs_checkpoints_and_not_the_training(tmp_path):
+    done = with_small_disk(tmp_path, 512, FULL, "multi", "sparse", "forest")
+    assert done.returncode == 0, done.stderr
+    full = f"[Errno {errno.ENOSPC}] {os.strerror(errno.ENOSPC)}: "
+    lines = done.stdout.splitlines()
+    assert lines.count(f"saving: {full}'{tmp_path / 'm.safetensors'}'") == 3
+    kept = f"warning: checkpoint: could not be written, the one before it stays ({full}'{tmp_path / 'run.ckpt'}')"
+    assert set(lines) == {f"saving: {full}'{tmp_path / 'm.safetensors'}'", kept}
+    assert lines.count(kept) >= 3
+
+
+FULL_FROM_THE_START = """
+import sys
+from pathlib import Path
+import test_checkpoint
+
+folder = Path(sys.argv[1])
+(folder / "filler").open("wb", buffering=0).write(bytes(4096))
+test_checkpoint.fit("multi", 2, checkpoint=folder / "run.ckpt", callbacks=[print])
+"""
+
+
+def test_a_disk_that_is_full_from_the_start_is_known_before_the_work(tmp_path):
+    done = with_small_disk(tmp_path, 4, FULL_FROM_THE_START)
+    assert done.returncode == 1
+    assert not done.stdout
+    assert done.stderr.splitlines()[-1].startswith(f"OSError: [Errno {errno.ENOSPC}]")
+
+
+def test_drafts_that_another_training_removes_are_written_again(tmp_path, monkeypatch):
+    """One that starts takes all drafts for those of killed processes."""
+    from sparseleaf import _tensors
+
+    def with_another_start(tensors, file, metadata):
+        save_file(tensors, file, metadata)
+        if len(started) < 3:
+            started.append(remove_drafts(tmp_path / "run.ckpt"))
+            assert not file.exists()
+
+    started = []
+    monkeypatch.setattr(_tensors, "save_file", with_another_start)
+    fit("multi", 2, checkpoint=tmp_path / "run.ckpt")
+    assert len(started) == 3
+    assert [file.name for file in tmp_path.iterdir()] == ["run.ckpt"]
+    assert trees_in(tmp_path / "run.ckpt") == 2
 
 
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-sys.path.insert(0, {tests!r})
 import test_checkpoint
 from sparseleaf import _tensors
 
@@ -582,7 +671,7 @@ for folder in sys.argv[1:]:
     moment, case = Path(folder).name.split(",")
     child = os.fork()  # every one of them is killed
     if not child:
-        test_checkpoint.fit(case, 9, {{"n_jobs": 1}}, checkpoint=Path(folder) / "run.ckpt", checkpoint_every=2)
+        test_checkpoint.fit(case, 9, {"n_jobs": 1}, checkpoint=Path(folder) / "run.ckpt", checkpoint_every=2)
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
 """
@@ -597,8 +686,7 @@ def killed(tmp_path_factory):
     folders = {(case, moment): top / f"{moment},{case}" for case in KILLED_CASES for moment in MOMENTS}
     for folder in folders.values():
         folder.mkdir()
-    script = KILLED.format(tests=str(__file__).rsplit("/", 1)[0])
-    subprocess.run([sys.executable, "-c", script, *folders.values()], check=True)
+    subprocess.run([sys.executable, "-c", KILLED, *folders.values()], check=True, env=with_this_file())
     return folders
 
 

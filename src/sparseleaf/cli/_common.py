@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import tempfile
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -302,6 +303,33 @@ def check_output(path: AnyPath, option: str, inputs: Iterable[AnyPath] = ()) -> 
     if any(path.exists() and one.exists() and path.samefile(one) for one in inputs if isinstance(one, Path)):
         raise ValueError(f"{option} {path}: is read too, and would be overwritten.")
     check_folder(folder, option)
+
+
+def save_model(estimator: Any, path: AnyPath) -> None:
+    """Save a trained model; where the disk is full, in another folder, so that the training is not lost."""
+    try:
+        estimator.save(path)
+        return
+    except OSError as error:
+        reason = error.strerror or str(error)
+    for folder in dict.fromkeys((_temporary_folder(), Path.cwd(), Path.home())):
+        with suppress(OSError):
+            kept = Path(tempfile.mkdtemp(prefix="sparseleaf-", dir=folder)) / path.name
+            try:
+                estimator.save(kept)
+            except OSError:
+                kept.parent.rmdir()
+                raise
+            reason += f"; the trained model was saved as {kept} instead"
+            break
+    raise OSError(f"{path}: {reason}.")
+
+
+def _temporary_folder() -> Path:
+    try:
+        return Path(tempfile.gettempdir())
+    except FileNotFoundError:  # there is none that can be written to
+        return Path.cwd()
 
 
 def check_folder(folder: Path, option: str) -> None:

@@ -18,6 +18,7 @@ from sparseleaf.cli._common import (
     check_output,
     read_rows,
     readable_bytes,
+    save_model,
 )
 
 
@@ -62,7 +63,7 @@ def blend(
     else:
         rows = read_rows(members[0], data, Reading.of(format_, target, jobs), Columns.of_model(members[0]))
         blended.fit(rows.X, rows.Y)
-    blended.save(model)
+    save_model(blended, model)
     mix = ", ".join(f"{path.name} {w:.3g}" for path, w in zip(models, blended.weights_, strict=True))
     typer.echo(f"wrote {model}: {mix}; {readable_bytes(model.stat().st_size)}")
 

@@ -26,6 +26,7 @@ from sparseleaf.cli._common import (
     check_output,
     read_rows,
     readable_bytes,
+    save_model,
 )
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ def train(
     seconds = time.perf_counter() - began
     if engine is not EngineName.LOCAL and not found.leads:
         return
-    estimator.save(model)
+    save_model(estimator, model)
     if profile is not None:
         profile.write_text(json.dumps(where["engine"].profile, indent=1))
     if interrupted or not quiet:

@@ -173,6 +173,8 @@ class DensePart(Part):
         bins = bin_features(self.columns, cuts, np.uint8, self.n_jobs)
         if before is not None:
             scores = before.dense(self.features, None, self.n_jobs)
+            if not np.isfinite(scores).all():
+                raise ValueError("init_model or warm_start: the model's scores exceed the range of float32.")
         else:
             scores = np.repeat(base_score[None, :], bins.shape[0], axis=0)
         draws = None

@@ -7,6 +7,8 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from sparseleaf.boosting.packing import pack_trees, unpack_trees
 from sparseleaf.callbacks import Callback, EarlyStopping, TrainingState, best_tree
 
@@ -20,6 +22,9 @@ Measure = Callable[["FlatTree", "LeafVectors"], dict[str, float] | None]
 
 Replay = Callable[["FlatTree", "LeafVectors"], None]
 """Called with every tree of a checkpoint: adds it to the scores of all rows."""
+
+LARGEST_SCORE = 2.0**126
+"""Of all trees together; float32 ends at 2^128, and where boosting starts is to be added."""
 
 
 def no_metric(tree: FlatTree, vectors: LeafVectors) -> None:
@@ -54,6 +59,7 @@ class TrainingRun:
         self._kept = 0
         self._first = first
         self._per_round = per_round
+        self._largest_score = 0.0
         self.grown: list[tuple[FlatTree, LeafVectors]] = []
         self.history: dict[str, list[float]] = {}
 
@@ -76,6 +82,8 @@ class TrainingRun:
             kept = len(grown) // self._per_round
             if any(len(values) != kept for values in checkpoint.history.values()):
                 raise ValueError("its history has another length than its trees")
+            for _, vectors in grown:
+                self._bound_scores(vectors)
         if stopper is not None:
             n_rounds = min(n_rounds, stopper.stops_at(checkpoint.history.get(stopper.metric, [])) or n_rounds)
         self._kept = kept
@@ -108,6 +116,7 @@ class TrainingRun:
         began = time.perf_counter()
         try:
             for tree, vectors in self._booster.trees(self._first + len(self.grown)):
+                self._bound_scores(vectors)
                 found = measure(tree, vectors)
                 for name, value in (found or {}).items():
                     self.history.setdefault(name, []).append(value)
@@ -142,6 +151,15 @@ class TrainingRun:
             )
         self.keep(self.n_rounds)
         self._write()
+
+    def _bound_scores(self, vectors: LeafVectors) -> None:
+        """Refuse a tree with which scores could leave float32: infinities have no gradient, and no integer."""
+        self._largest_score += float(np.abs(vectors.values).max(initial=0.0))
+        if not self._largest_score <= LARGEST_SCORE:  # nor NaN
+            raise ValueError(
+                "The sum of the trees' leaf values exceeds the range of float32. A smaller 'learning_rate' or"
+                " scaled targets keep it bounded."
+            )
 
     def _write(self) -> None:
         """Keep the complete rounds in the checkpoint, if they are more than it has."""

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
+import sys
+from pathlib import Path
 
 import pytest
 import scipy.sparse as sp
 
 import sparseleaf
+from full_disk import run_with_small_disk
 
 
 def test_trains_and_says_what_came_out(cli, files, tmp_path):
@@ -179,3 +183,25 @@ def test_an_unknown_setting_of_ldsm_is_refused(cli, files, tmp_path):
     done = cli("train", files.train, "-m", tmp_path / "m", "--method", "ldsm", "-s", "leaf_label=3")
     assert done.code == 2
     assert "leaf_labels" in done.err
+
+
+def test_a_model_that_does_not_fit_on_the_disk_is_saved_elsewhere(cli, files, tmp_path):
+    small, elsewhere = tmp_path / "small", tmp_path / "elsewhere"
+    for folder in (small, elsewhere):
+        folder.mkdir()
+    train = ("train", files.train, "-s", "n_trees=4", "-q")
+    done = run_with_small_disk(
+        small,
+        4,
+        *("-m", "sparseleaf", *train, "-m", small / "m.safetensors"),
+        env={**os.environ, "TMPDIR": str(elsewhere), "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert done.returncode == 2
+    said = f"sparseleaf: error: {small / 'm.safetensors'}: {os.strerror(errno.ENOSPC)}; the trained model was saved as "
+    assert done.stderr.startswith(said)
+    assert done.stderr.endswith("m.safetensors instead.\n")
+    assert done.stderr.count("\n") == 1
+    assert cli(*train, "-m", tmp_path / "wanted").code == 0
+    kept = Path(done.stderr.removeprefix(said).removesuffix(" instead.\n"))
+    assert kept.parent.parent == elsewhere
+    assert kept.read_bytes() == (tmp_path / "wanted").read_bytes()
