@@ -29,8 +29,8 @@ def find_categories(X: Any, wanted: Any) -> Categories:
     ----------
     X : DataFrame, array or sparse matrix
     wanted : "auto", None, or a sequence of int, str or bool
-        ``categorical_features``: "auto" takes the categorical and text columns of a DataFrame; else positions, column
-        names, or a mask.
+        ``categorical_features``: "auto" takes the categorical and text columns of a DataFrame; positions or column
+        names add to these; a mask says it for every column, and None that there are none.
 
     Raises
     ------
@@ -49,8 +49,9 @@ def find_categories(X: Any, wanted: Any) -> Categories:
         names = list(dict.fromkeys(_plain(name) for name in names))
         if len(names) > MAX_CATEGORIES:
             raise ValueError(
-                f"X: feature {_name(X, feature)!r} has {len(names)} categories; wanted at most {MAX_CATEGORIES}."
-                " Group rare ones, or give numbers."
+                f"Feature {_name(X, feature)!r} must have at most {MAX_CATEGORIES} categories. Got {len(names)}. Group"
+                " rare categories, or convert the column to numbers; free text needs a vectorizer, such as"
+                " scikit-learn's TfidfVectorizer."
             )
         categories[feature] = names
     return categories
@@ -86,9 +87,10 @@ def encode_categories(X: Any, categories: Categories) -> Any:
         if feature not in categories:
             try:
                 encoded[:, feature] = np.asarray(column, np.float32)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError) as error:
                 raise ValueError(
-                    f"X: feature {_name(X, feature)!r} has values that are no numbers; wanted numbers, as in training."
+                    f"Feature {_name(X, feature)!r} must be numeric, as it is not one of the categorical features:"
+                    f" {error}."
                 ) from None
             continue
         number = {name: float(c) for c, name in enumerate(categories[feature])}
@@ -105,16 +107,18 @@ def _positions(X: Any, wanted: Any) -> list[int]:
     if wanted is None:
         return []
     names = [str(name) for name in X.columns] if hasattr(X, "columns") else None
+    detected = [] if names is None else [f for f in range(n_features) if _is_text(X.iloc[:, f])]
     if isinstance(wanted, str):
         if wanted != "auto":
-            raise ValueError(f"categorical_features: found {wanted!r}; wanted 'auto', None or a sequence.")
-        if names is None:
-            return []
-        return [f for f in range(n_features) if _is_text(X.iloc[:, f])]
+            raise ValueError(
+                "The 'categorical_features' parameter must be 'auto', None, or a sequence of column names, column"
+                f" numbers or booleans. Got {wanted!r} instead."
+            )
+        return detected
     found: Sequence[Any] = np.asarray(wanted, object).ravel().tolist()
     if len(found) == n_features and all(isinstance(one, bool | np.bool_) for one in found):
         return [f for f, one in enumerate(found) if one]
-    positions = []
+    positions = detected  # text can be nothing but categories, named or not
     for one in found:
         if isinstance(one, str) and names is not None and one in names:
             positions.append(names.index(one))
@@ -122,7 +126,8 @@ def _positions(X: Any, wanted: Any) -> list[int]:
             positions.append(int(one))
         else:
             raise ValueError(
-                f"categorical_features: found {one!r}; wanted column names of X, or numbers below {n_features}."
+                f"The 'categorical_features' parameter must have column names of X, or numbers below {n_features}. Got"
+                f" {one!r} instead."
             )
     return sorted(set(positions))
 

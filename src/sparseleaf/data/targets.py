@@ -6,7 +6,6 @@ Out: `Targets`, a CSR matrix of ones with one column per label, and the names of
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -17,6 +16,8 @@ from scipy import sparse
 from sklearn.preprocessing import MultiLabelBinarizer
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import type_of_target
+
+from sparseleaf.data.checks import check_names, check_sparse, check_unicode, check_values
 
 __all__ = ["Targets", "decode", "encode_targets"]
 
@@ -103,6 +104,7 @@ def encode_targets(Y: Any, n_rows: int | None = None) -> Targets:
     ValueError
         If ``Y`` is none of these; the message says what was found and what is wanted.
     """
+    check_values(Y, "Y")
     if sparse.issparse(Y):
         targets = Targets(_from_sparse(Y), None, "multilabel-sparse")
     elif _is_label_lists(Y):
@@ -202,12 +204,7 @@ def _from_sparse(Y: Any) -> sparse.csr_matrix:
         raise ValueError(f"Y: found a sparse array of shape {Y.shape}, wanted (n_rows, n_labels)")
     # Formats whose .data holds exactly the stored values; the others become one of them. Repeated entries
     # must still be apart here: their sum is not 0 or 1, and in 8 bits it may even wrap around to 0.
-    stored = Y if Y.format in ("csr", "csc", "coo") else Y.tocoo()
-    if stored.format != "coo":
-        try:
-            stored.check_format(full_check=True)  # kernels walk these indices unchecked
-        except ValueError as error:
-            raise ValueError(f"Y: found a broken sparse matrix ({error}), wanted valid indices") from error
+    stored = check_sparse(Y if Y.format in ("csr", "csc", "coo") else Y.tocoo(), "Y")
     _check_binary(stored.data)
     matrix = sparse.csr_matrix(stored.astype(np.float32, copy=False))
     if not matrix.has_canonical_format or not matrix.data.all():
@@ -272,6 +269,9 @@ def _from_lists(Y: Sequence[Any]) -> Targets:
     if is_int and distinct and not -(2**63) <= min(distinct) <= max(distinct) < 2**63:
         raise ValueError(f"Y: found the label name {max(distinct, key=abs)}, wanted integers of 64 bits")
 
+    if is_str:
+        check_unicode(list(distinct), "Y")
+
     binarizer = MultiLabelBinarizer(sparse_output=True)
     matrix = binarizer.fit_transform(rows)
     # Strings as objects: a fixed-width array would give every name the room of the longest.
@@ -315,15 +315,11 @@ def _as_array(Y: Any) -> NDArray[Any]:
 
 def _column_names(columns: Any) -> NDArray[Any] | None:
     listed = list(columns)
-    if len(set(listed)) < len(listed):
-        twice = next(name for name, count in Counter(listed).items() if count > 1)
-        raise ValueError(f"Y: found the column {twice!r} twice, wanted distinct label names")
+    names = check_names(listed, "Y")
     if all(isinstance(name, int | np.integer) and not isinstance(name, bool) for name in listed):
         numbers = np.array(listed, dtype=np.int64)
         # A frame without names of its own counts its columns, as ids do.
         return None if np.array_equal(numbers, np.arange(len(numbers))) else numbers
-    names = np.empty(len(listed), dtype=object)
-    names[:] = [str(name) for name in listed]
     return names
 
 
@@ -347,5 +343,7 @@ def _from_classes(Y: NDArray[Any]) -> Targets:
         # The wording is scikit-learn's, so that its users and its checks know it.
         raise ValueError(f"Y: Unknown label type: {found}; wanted {_ACCEPTED}")
     names, ids = np.unique(y, return_inverse=True)
+    if names.dtype.kind in "OUT":
+        check_unicode(names.tolist(), "Y")
     matrix = _ones(ids.astype(np.int32), np.arange(y.size + 1, dtype=np.int64), (y.size, names.size))
     return Targets(matrix, names, found)

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sparseleaf import _kernels
 from sparseleaf._arrays import as_csr32, effective_n_jobs, has_nan
+from sparseleaf.data.checks import TEXT_HINT, check_sparse, check_values
 from sparseleaf.data.rows import RowsInfo
 from sparseleaf.data.targets import decode, encode_targets
 from sparseleaf.estimators.parameters import Parameter, check_parameters
@@ -155,20 +156,23 @@ class ModelEstimator(BaseEstimator):  # type: ignore[misc]
         return shap_values(model, self._features(X), wanted, n_jobs, memory_mb=memory_mb, argument=argument)
 
     def _validate_features(self, X: Any, *, reset: bool) -> Features:
-        for name, kind in getattr(X, "dtypes", {}).items() if hasattr(X, "columns") else ():
-            if getattr(kind, "kind", "") in "mM":
-                raise ValueError(f"X: the column {name!r} holds dates or times; wanted numbers made of them.")
-        if sp.issparse(X) and hasattr(X, "check_format"):
-            X.check_format(full_check=True)  # scipy walks indices unchecked
-        X = validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse="csr",
-            dtype=np.float32,
-            order="C",
-            ensure_all_finite="allow-nan",
-        )
+        check_values(X, "X")
+        if sp.issparse(X):
+            X = check_sparse(X, "X")
+        try:
+            X = validate_data(
+                self,
+                X,
+                reset=reset,
+                accept_sparse="csr",
+                dtype=np.float32,
+                order="C",
+                ensure_all_finite="allow-nan",
+            )
+        except ValueError as error:
+            if "could not convert string" not in str(error):
+                raise
+            raise ValueError(f"X must be numeric, but contains text: {error}. {TEXT_HINT}") from error
         return as_csr32(X) if sp.issparse(X) else X
 
     def _seed(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,7 +45,7 @@ def make_metric(metric: str | MetricFunction, loss: Loss, targets: DenseTargets)
             raise ValueError(
                 f"eval_metric={metric!r}: found {targets.n_outputs} outputs; wanted at least as many as it ranks."
             )
-        return Metric(metric, True, _ranking(metric))
+        return Metric(metric, True, partial(known_ranking, metric))
 
     def regression(known: DenseTargets, scores: Array) -> float:
         y, weights = known.values.astype(np.float64), known.known_weights()
@@ -70,16 +71,19 @@ def _accuracy(targets: DenseTargets, scores: Array) -> float:
     return float(np.average((scores > 0) == (targets.values > 0.5), weights=weights))
 
 
-def _ranking(metric: str) -> Callable[[DenseTargets, Array], float]:
+def known_ranking(metric: str, targets: DenseTargets, scores: Array) -> float:
+    """P@k or nDCG@k of the labels whose targets are known: the others are not ranked, and rows without any left out."""
     name, _, depth = metric.partition("@")
     k, function = int(depth), precision_at_k if name == "P" else ndcg_at_k
-
-    def measure(targets: DenseTargets, scores: Array) -> float:
-        truth = sp.csr_matrix(np.nan_to_num(targets.as_matrix()) > 0.5)
-        best = np.argsort(-scores, axis=1, kind="stable")[:, :k].astype(np.int32)
-        return float(function(truth, best, k))
-
-    return measure
+    values = targets.as_matrix()
+    known = ~np.isnan(values)
+    rows = known.any(axis=1)
+    if not rows.any():
+        raise ValueError("y must have at least one value that is not NaN.")
+    scores = np.where(known, scores, -np.inf)[rows]
+    best = np.argsort(-scores, axis=1, kind="stable")[:, :k].astype(np.int32)
+    best[np.take_along_axis(scores, best, axis=1) == -np.inf] = -1
+    return float(function(sp.csr_matrix(np.nan_to_num(values[rows]) > 0.5), best, k))
 
 
 def _custom(metric: MetricFunction, loss: Loss, targets: DenseTargets) -> Metric:

@@ -16,6 +16,7 @@ from sparseleaf.boosting.dense_losses import TargetForm
 from sparseleaf.callbacks import Callback, EarlyStopping
 from sparseleaf.checkpoint import EVERY, Checkpoint
 from sparseleaf.data.categories import encode_categories, find_categories, join_categories
+from sparseleaf.data.checks import check_values
 from sparseleaf.engine.part import agree_on_rows
 from sparseleaf.engine.shards import check_layout, make_engine
 from sparseleaf.estimators.base import CUSTOM, ModelEstimator, saved
@@ -411,6 +412,7 @@ class MultiGBDT(ModelEstimator):
 
     def _raw_features(self, X: Any) -> tuple[Any, dict[int, list[Any]]]:
         """Features as they are, and their categories."""
+        check_values(X, "X")
         if hasattr(X, "shape") and len(X.shape) == 2:
             return X, find_categories(X, self.categorical_features)
         return self._listed(X)
@@ -429,6 +431,7 @@ class MultiGBDT(ModelEstimator):
 
     def _validate_features(self, X: Any, *, reset: bool) -> Features:
         if not reset and hasattr(self, "model_") and self.model_.categories:
+            check_values(X, "X")
             if not (hasattr(X, "shape") and len(X.shape) == 2):
                 X = check_array(X, dtype=None, ensure_all_finite=False)
             if X.shape[1] == self.model_.n_features and not self._other_names(X):
@@ -457,6 +460,7 @@ class MultiGBDT(ModelEstimator):
             raise ValueError(f"eval_set: {error}") from error
 
     def _eval_features(self, X: Any, categories: dict[int, list[Any]]) -> Features:
+        check_values(X, "X")
         encoded = encode_categories(X, categories) if categories else X
         return ModelEstimator._validate_features(self, encoded, reset=False)
 

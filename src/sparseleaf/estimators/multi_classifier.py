@@ -13,10 +13,10 @@ from sklearn.metrics import accuracy_score
 from sparseleaf.boosting.dense_losses import CLASSIFICATION_LOSSES, dense_loss
 from sparseleaf.data.targets import decode
 from sparseleaf.estimators.base import CUSTOM, ONE_CLASS_A_ROW, encode_known
-from sparseleaf.estimators.evaluation import CLASSIFICATION_METRICS
+from sparseleaf.estimators.evaluation import CLASSIFICATION_METRICS, known_ranking
 from sparseleaf.estimators.multi import MultiGBDT
 from sparseleaf.estimators.multi_parameters import multi_parameters
-from sparseleaf.estimators.multi_targets import KnownTargets, encode_labels
+from sparseleaf.estimators.multi_targets import KnownTargets, encode_labels, partly_known
 from sparseleaf.estimators.parameters import Parameter, documented
 from sparseleaf.estimators.reranking import RerankMixin
 from sparseleaf.metrics import precision_at_k
@@ -126,13 +126,25 @@ class MultiGBDTClassifier(RerankMixin, ClassifierMixin, MultiGBDT):  # type: ign
         return self._explain(X, labels, memory_mb, "labels")
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy, or precision at 1 where rows have several labels."""
+        """Accuracy, or precision at 1 where rows have several labels.
+
+        Missing targets (NaN) are ignored, as in training: the best label is that of highest score among those that are
+        known for the row, and rows without any are left out.
+        """
         model = self._model()
         if model.target_kind in ONE_CLASS_A_ROW:
             return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
         if sample_weight is not None:
             raise ValueError("sample_weight: not supported for multi-label targets; wanted None.")
-        best = self._scores(X).argmax(axis=1)[:, None].astype(np.int32)
+        scores = self._scores(X)
+        partly = partly_known(y, len(scores), model.label_names)
+        if partly is not None:
+            if partly[0].n_outputs != model.n_labels:
+                raise ValueError(
+                    f"y has {partly[0].n_outputs} labels, but {model.n_labels} were seen in fit."
+                )
+            return known_ranking("P@1", partly[1], scores)
+        best = scores.argmax(axis=1)[:, None].astype(np.int32)
         return precision_at_k(encode_known(y, len(best), model.known_labels), best, 1)
 
     # --- inside

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
+from sklearn.utils import check_consistent_length, column_or_1d
 
 from sparseleaf.boosting.dense_losses import REGRESSION_LOSSES, dense_loss
 from sparseleaf.estimators.base import CUSTOM
 from sparseleaf.estimators.evaluation import REGRESSION_METRICS
 from sparseleaf.estimators.multi import MultiGBDT
 from sparseleaf.estimators.multi_parameters import multi_parameters
-from sparseleaf.estimators.multi_targets import KnownTargets, encode_numbers, in_order
+from sparseleaf.estimators.multi_targets import KnownTargets, as_numbers, encode_numbers, in_order
 from sparseleaf.estimators.parameters import Parameter, documented
 from sparseleaf.model import Model
 from sparseleaf.model.explain import MEMORY_MB
@@ -55,9 +58,26 @@ class MultiGBDTRegressor(RegressorMixin, MultiGBDT):  # type: ignore[misc]
         return self._shaped(self._scores(X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Mean R² of the outputs; columns of a DataFrame are matched by name."""
-        y = in_order(y, self._model().label_names)
-        return float(super().score(X, y, sample_weight=sample_weight))
+        """Mean R² of the outputs; columns of a DataFrame are matched by name.
+
+        Missing targets (NaN) are ignored, as in training: R² of an output is that of the rows in which it is known, and
+        outputs that fewer than two rows have are left out of the mean.
+        """
+        predicted = self.predict(X)
+        truth = as_numbers(in_order(y, self.model_.label_names))
+        known = ~np.isnan(truth)
+        if known.all():
+            return float(r2_score(truth, predicted, sample_weight=sample_weight))
+        check_consistent_length(truth, predicted, sample_weight)
+        weights = np.ones(len(truth)) if sample_weight is None else column_or_1d(sample_weight)
+        found = [
+            r2_score(output[rows], own[rows], sample_weight=weights[rows])
+            for output, own, rows in zip(*map(_columns, (truth, predicted, known)), strict=True)
+            if rows.sum() >= 2
+        ]
+        if not found:
+            raise ValueError("y must have an output with at least two values that are not NaN.")
+        return float(np.mean(found))
 
     def staged_predict(self, X: Any, *, every: int = 1) -> Iterator[Array]:
         """:meth:`predict` after ``every``, 2 · ``every``, … trees."""
@@ -105,3 +125,8 @@ class MultiGBDTRegressor(RegressorMixin, MultiGBDT):  # type: ignore[misc]
 
     def _encode(self, y: Any, n_rows: int, known: KnownTargets | None) -> tuple[KnownTargets, DenseTargets]:
         return encode_numbers(y, n_rows, known)
+
+
+def _columns(values: Array) -> Array:
+    """One row an output."""
+    return np.atleast_2d(values.T)

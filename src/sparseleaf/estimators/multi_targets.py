@@ -11,6 +11,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_consistent_length
 
 from sparseleaf.boosting.dense_losses import NO_CLASSES, NO_VALUES, DenseTargets
+from sparseleaf.data.checks import check_names, check_sparse, check_values
 from sparseleaf.data.targets import Targets, encode_targets, join_forms
 from sparseleaf.estimators.base import ONE_CLASS_A_ROW, encode_known
 
@@ -104,19 +105,26 @@ def in_order(y: Any, names: Array | None) -> Any:
     return y.iloc[:, [found.index(name) for name in names.tolist()]]
 
 
-def encode_numbers(y: Any, n_rows: int, known: KnownTargets | None) -> tuple[KnownTargets, DenseTargets]:
-    """Numbers to predict; ``known`` are those of training, which others must fit."""
-    if known is not None:
-        y = in_order(y, known.names)
-    names = [str(name) for name in y.columns] if hasattr(y, "columns") else None
+def as_numbers(y: Any) -> Array:
+    """Numbers to predict as a dense array of float64 or float32, NaN where they are unknown."""
+    check_values(y, "y")
     if sp.issparse(y):
-        y = y.toarray()
+        y = check_sparse(y, "y").toarray()
     try:
-        values = check_array(
+        values: Array = check_array(
             y, dtype=(np.float64, np.float32), ensure_2d=False, ensure_all_finite="allow-nan", input_name="y"
         )
     except ValueError as error:
         raise ValueError(f"y: {error}") from None
+    return values
+
+
+def encode_numbers(y: Any, n_rows: int, known: KnownTargets | None) -> tuple[KnownTargets, DenseTargets]:
+    """Numbers to predict; ``known`` are those of training, which others must fit."""
+    if known is not None:
+        y = in_order(y, known.names)
+    names = check_names(list(y.columns), "y", "column name") if hasattr(y, "columns") else None
+    values = as_numbers(y)
     check_consistent_length(np.empty(n_rows), values)
     if values.ndim > 2:
         raise ValueError(f"y: found {values.ndim} dimensions; wanted (n_rows,) or (n_rows, n_outputs).")
@@ -129,7 +137,7 @@ def encode_numbers(y: Any, n_rows: int, known: KnownTargets | None) -> tuple[Kno
         raise ValueError(f"y: found {values.shape[1]} outputs; wanted {known.n_outputs}, as in training.")
     counts = (~np.isnan(values)).sum(axis=0)
     kind = "regression-column" if column else "regression"
-    found = KnownTargets(kind, None if names is None else np.array(names, object), counts)
+    found = KnownTargets(kind, names, counts)
     return found, DenseTargets(values, NO_CLASSES, NO_VALUES, values.shape[1])
 
 
@@ -137,7 +145,7 @@ def encode_labels(
     y: Any, n_rows: int, known: KnownTargets | None, *, by_class: bool
 ) -> tuple[KnownTargets, DenseTargets]:
     """Classes or labels to predict; ``by_class`` keeps one class a row as its number."""
-    partly = _partly_known(y, n_rows)
+    partly = partly_known(y, n_rows, None if known is None else known.names)
     if partly is not None:
         if known is not None and partly[0].n_outputs != known.n_outputs:
             raise ValueError(
@@ -165,8 +173,14 @@ def encode_labels(
     return known, DenseTargets(values, NO_CLASSES, NO_VALUES, known.n_outputs)
 
 
-def _partly_known(y: Any, n_rows: int) -> tuple[KnownTargets, DenseTargets] | None:
-    """A 0/1 matrix in which NaN marks what is unknown; None where y is something else."""
+def partly_known(
+    y: Any, n_rows: int, trained: Array | None = None
+) -> tuple[KnownTargets, DenseTargets] | None:
+    """A 0/1 matrix in which NaN marks what is unknown; None where y is something else.
+
+    Columns of a DataFrame are brought into the order of ``trained``, the label names of training.
+    """
+    check_values(y, "y")
     values = y.to_numpy() if hasattr(y, "columns") and hasattr(y, "to_numpy") else y
     if not (isinstance(values, np.ndarray) and values.ndim == 2 and values.shape[1] > 1):
         return None
@@ -176,7 +190,10 @@ def _partly_known(y: Any, n_rows: int) -> tuple[KnownTargets, DenseTargets] | No
         raise ValueError(f"y: found {values.shape[0]} rows, wanted {n_rows}, one for each row of X.")
     if not np.isin(values[~np.isnan(values)], (0, 1)).all():
         raise ValueError("y: found numbers besides 0, 1 and NaN (unknown); wanted only these.")
-    names = np.array([str(name) for name in y.columns], object) if hasattr(y, "columns") else None
+    if trained is not None and hasattr(y, "columns"):
+        y = in_order(y, trained)
+        values = y.to_numpy()
+    names = check_names(list(y.columns), "y") if hasattr(y, "columns") else None
     known = KnownTargets("multilabel-indicator", names, np.nansum(values, axis=0).astype(np.int64))
     values = np.ascontiguousarray(values, np.float32)
     return known, DenseTargets(values, NO_CLASSES, NO_VALUES, values.shape[1])

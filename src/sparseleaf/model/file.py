@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
@@ -55,6 +56,8 @@ DTYPES: dict[str, np.dtype[Any]] = {
 
 NAME_KINDS = {"i": "int", "u": "int", "f": "float", "b": "bool"}
 """How label names are told apart, by the kind of their numpy type; all others are text."""
+
+READ_NAME: dict[str, Callable[[str], Any]] = {"int": int, "float": float, "bool": "True".__eq__}
 
 NAMELESS_KINDS = ("multilabel-sparse", "multilabel-indicator", "regression", "regression-column")
 """Kinds of targets whose labels need no names."""
@@ -355,17 +358,16 @@ def _label_names(tensors: dict[str, tuple[str, Array]], kind: str) -> Array | No
         raise ModelFileError("label_names.offsets must rise from 0 to the size of label_names.bytes")
     whole, ends = text.tobytes(), offsets.tolist()
     try:
-        names = [whole[a:b].decode() for a, b in itertools.pairwise(ends)]
-        if len(set(names)) < len(names):
+        names: list[Any] = [whole[a:b].decode() for a, b in itertools.pairwise(ends)]
+        if kind in READ_NAME:
+            names = [READ_NAME[kind](name) for name in names]
+        if len(set(names)) < len(names):  # as numbers: "1" and "01" are one
             raise ValueError("one of them is there twice")
+        if kind == "float" and not all(map(math.isfinite, names)):
+            raise ValueError("one of them is not finite")
         if kind == "int":
-            numbers = [int(name) for name in names]
-            return np.array(numbers, np.int64 if max(numbers, default=0) < 2**63 else np.uint64)
-        if kind == "float":
-            return np.array([float(name) for name in names], np.float64)
-        if kind == "bool":
-            return np.array([name == "True" for name in names])
-        return np.array(names, object)
+            return np.array(names, np.int64 if max(names, default=0) < 2**63 else np.uint64)
+        return np.array(names, {"float": np.float64, "bool": np.bool_}.get(kind, object))
     except (ValueError, OverflowError) as error:
         raise ModelFileError(f"label names cannot be read ({error})") from None
 

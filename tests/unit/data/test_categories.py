@@ -142,22 +142,22 @@ def test_a_column_that_is_all_missing_has_no_categories():
 def test_as_many_as_fit_and_one_more():
     X = np.arange(MAX_CATEGORIES + 1.0)[:, None]
     assert len(find_categories(X[:-1], [0])[0]) == MAX_CATEGORIES
-    with pytest.raises(ValueError, match=r"X: feature 0 has 256 categories; wanted at most 255"):
+    with pytest.raises(ValueError, match=r"Feature 0 must have at most 255 categories. Got 256"):
         find_categories(X, [0])
-    with pytest.raises(ValueError, match="feature 'name' has 256"):
+    with pytest.raises(ValueError, match=r"Feature 'name' must have at most 255 categories. Got 256"):
         find_categories(pd.DataFrame({"name": [str(i) for i in range(256)]}), "auto")
 
 
 @pytest.mark.parametrize(("wanted", "match"), [
-    ("all", "found 'all'; wanted 'auto'"),
-    ([3], "found 3; wanted column names of X, or numbers below 3"),
-    ([-1], "found -1"),
-    (["age"], "found 'age'"),
-    ([1.5], "found 1.5"),
-    ([True, False], "found True"),
+    ("all", "be 'auto', None, or a sequence of column names, column numbers or booleans. Got 'all'"),
+    ([3], "have column names of X, or numbers below 3. Got 3"),
+    ([-1], ".* Got -1"),
+    (["age"], ".* Got 'age'"),
+    ([1.5], ".* Got 1.5"),
+    ([True, False], ".* Got True"),
 ])  # fmt: skip
 def test_columns_that_are_not_there_are_refused(wanted, match):
-    with pytest.raises(ValueError, match=f"categorical_features: {match}"):
+    with pytest.raises(ValueError, match=f"The 'categorical_features' parameter must {match} instead"):
         find_categories(frame(), wanted)
 
 
@@ -173,5 +173,16 @@ def test_sparse_rows_have_no_categories():
 def test_text_where_training_had_numbers_is_refused():
     categories = find_categories(frame(), "auto")
     other = frame().assign(price="cheap")
-    with pytest.raises(ValueError, match="feature 'price' has values that are no numbers"):
+    with pytest.raises(ValueError, match="Feature 'price' must be numeric, as it is not one of the categ"):
         encode_categories(other, categories)
+
+
+def test_named_columns_add_to_those_of_text():
+    table = pd.DataFrame({"k": [3, 5, 3], "t": ["u", "v", "u"], "x": [0.5, 1.5, 2.5]})
+    for named in (["k"], [0], np.array(["k"])):
+        assert find_categories(table, named) == {0: [3, 5], 1: ["u", "v"]}
+    # a mask says it for every column
+    assert find_categories(table, [True, False, False]) == {0: [3, 5]}
+    assert find_categories(table, None) == {}
+    with pytest.raises(ValueError, match="Feature 't' must be numeric, as it is not one of the categorical"):
+        encode_categories(table, find_categories(table, [True, False, False]))

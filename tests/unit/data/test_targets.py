@@ -60,7 +60,7 @@ def test_sparse_refusals():
         encode_targets(sparse.coo_array([1, 0, 1]))
     broken = sparse.csr_matrix(TABLE)
     broken.indices[0] = 99
-    with pytest.raises(ValueError, match="Y: found a broken sparse matrix"):
+    with pytest.raises(ValueError, match="Y is not a valid sparse matrix"):
         encode_targets(broken)
     with pytest.raises(ValueError, match="Y: found 3 rows, wanted 4, one for each row of X"):
         encode_targets(sparse.csr_matrix(TABLE), 4)
@@ -87,7 +87,7 @@ def test_frames_name_the_labels():
         ["a", "1", "2.5"],
         "multilabel-indicator",
     )
-    with pytest.raises(ValueError, match="Y: found the column 'a' twice"):
+    with pytest.raises(ValueError, match=r"Y must have distinct label names. Got 'a' twice"):
         encode_targets(pd.DataFrame(TABLE, columns=["a", "b", "a"]))
     with pytest.raises(ValueError, match="Y: found"):
         encode_targets(pd.DataFrame({"a": ["x", "y"], "b": ["x", "z"]}))
@@ -214,3 +214,26 @@ def test_decode():
     for bad in ([3], [-2]):
         with pytest.raises(ValueError, match=r"ids: found values in .* wanted \[-1, 3\)"):
             decode(bad, np.array(["a", "b", "c"]))
+
+
+@pytest.mark.parametrize("Y", [
+    [["a", "\ud800"], ["a"]],
+    ["a", "\ud800"],
+    np.array(["a", "\ud800"]),
+    pd.DataFrame([[1, 0], [0, 1]], columns=pd.Index(["a", "\ud800"], dtype=object)),
+], ids=["lists", "classes", "array", "frame"])  # fmt: skip
+def test_names_that_no_file_could_hold(Y):
+    with pytest.raises(ValueError, match=r"Y contains the label name .*lone surrogate"):
+        encode_targets(Y)
+
+
+def test_columns_whose_names_are_equal_as_text():
+    with pytest.raises(ValueError, match=r"Y must have distinct label names. Got '1' twice"):
+        encode_targets(pd.DataFrame(TABLE, columns=[1, "1", "a"]))
+
+
+def test_masks_are_not_ignored():
+    with pytest.raises(ValueError, match="Y is a masked array"):
+        encode_targets(np.ma.masked_array(TABLE, mask=TABLE == 1))
+    with pytest.raises(ValueError, match="Y is a masked array"):
+        encode_targets(np.ma.masked_array([0, 1, 2], mask=[0, 1, 0]))

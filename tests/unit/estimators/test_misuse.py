@@ -10,6 +10,7 @@ from sparseleaf import (
     LdSMClassifier,
     MultiGBDTClassifier,
     MultiGBDTRegressor,
+    SketchForestClassifier,
     SparseGBDTClassifier,
 )
 from sparseleaf.export import to_onnx, to_treelite
@@ -66,10 +67,64 @@ def test_what_cannot_be_held_or_explained_is_refused(clf):
         clf._explain(X, None, 100, "labels")
 
 
-def test_dates_are_refused_by_column():
-    table = pd.DataFrame({"a": X[:, 0], "day": pd.date_range("2020-01-01", periods=80)})
-    with pytest.raises(ValueError, match="the column 'day' holds dates or times"):
-        MultiGBDTRegressor().fit(table, y)
+EVERY = [
+    SparseGBDTClassifier(n_trees=2), SketchForestClassifier(n_trees=2), LdSMClassifier(n_trees=2),
+    MultiGBDTClassifier(n_trees=2), MultiGBDTRegressor(n_trees=2),
+]  # fmt: skip
+every = pytest.mark.parametrize("est", EVERY, ids=lambda est: type(est).__name__)
+
+
+@every
+def test_dates_are_refused_by_column(est):
+    # beside text, which has trees with categories look at the columns before scikit-learn does
+    table = pd.DataFrame({"a": X[:, 0], "day": pd.date_range("2020-01-01", periods=80), "t": ["u", "v"] * 40})
+    with pytest.raises(ValueError, match="column 'day' of X contains dates or times"):
+        est.fit(table, y > 0)
+    with pytest.raises(ValueError, match="X contains dates or times"):
+        est.fit(table[["day"]].to_numpy(), y > 0)
+    est.fit(X[:, :1], y > 0)
+    with pytest.raises(ValueError, match="X contains dates or times"):
+        est.predict(table[["day"]].to_numpy())
+
+
+@every
+def test_masks_are_refused(est):
+    masked = np.ma.masked_array(X, mask=X > 1)
+    with pytest.raises(ValueError, match="X is a masked array"):
+        est.fit(masked, y > 0)
+    with pytest.raises(ValueError, match=r"[yY] is a masked array"):
+        est.fit(X, np.ma.masked_array((y > 0).astype(int), mask=y > 1))
+    est.fit(X, y > 0)
+    with pytest.raises(ValueError, match="X is a masked array"):
+        est.predict(masked)
+
+
+@every
+@pytest.mark.parametrize("texts", [list, np.array, pd.Series, lambda texts: np.array(texts)[:, None]])
+def test_text_needs_a_vectorizer(est, texts):
+    documents = texts(["a few words", "some more"] * 40)
+    with pytest.raises(ValueError, match=r"X must be numeric, but contains text.*TfidfVectorizer"):
+        est.fit(documents, y > 0)
+    est.fit(X, y > 0)
+    with pytest.raises(ValueError, match=r"X must be numeric, but contains text.*TfidfVectorizer"):
+        est.predict(documents)
+
+
+def test_free_text_is_no_category():
+    table = pd.DataFrame({"title": [f"title {i}" for i in range(300)]})
+    with pytest.raises(ValueError, match=r"'title' must have at most 255 categories. Got 300.*vectorizer"):
+        MultiGBDTRegressor().fit(table, np.arange(300))
+
+
+@pytest.mark.parametrize("format_", ["csr", "coo"])
+@pytest.mark.parametrize("which", ["X", "y"])
+@every
+def test_broken_sparse_matrices_are_refused(est, format_, which):
+    dense = (np.random.default_rng(0).random((80, 3)) < 0.5).astype(float)
+    broken = sp.csr_matrix(dense).asformat(format_)
+    (broken.row if format_ == "coo" else broken.indices)[5] = 10**8
+    with pytest.raises(ValueError, match=r"^[XyY] is not a valid sparse matrix"):
+        est.fit(*((broken, dense) if which == "X" else (X, broken)))
 
 
 def test_targets_that_are_none_or_text_are_named():

@@ -32,7 +32,10 @@ REFUSED = [
     (reg(monotone_constraints=[1, 0, 0, 0], loss="absolute"), "not with loss='absolute'"),
     (reg(early_stopping_rounds=3), "needs rows to measure on; wanted eval_set"),
     (reg(categorical_features="all"), "categorical_features"),
-    (reg(categorical_features=[9]), "categorical_features: found 9"),
+    (
+        reg(categorical_features=[9]),
+        "'categorical_features' parameter must have column names of X, or numbers below",
+    ),
     (reg(loss="poisson"), "y: found a negative number"),
 ]
 

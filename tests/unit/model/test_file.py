@@ -439,6 +439,22 @@ def test_lists_of_names_need_names(edited):
         edited(without_names, lambda header: header.update(label_name_kind="none"))
 
 
+@pytest.mark.parametrize(("kind", "names", "message"), [
+    ("int", ["1", "01", "2", "3", "4", "5"], "there twice"),
+    ("float", ["1.0", "1.00", "2", "3", "4", "5"], "there twice"),
+    ("float", ["nan", "1", "2", "3", "4", "5"], "not finite"),
+    ("bool", ["True", "False", "no", "3", "4", "5"], "there twice"),
+])  # fmt: skip
+def test_names_that_are_one_after_conversion(edited, kind, names, message):
+    def rename(tensors):
+        encoded = [name.encode() for name in names]
+        tensors["label_names.bytes"] = np.frombuffer(b"".join(encoded), np.uint8)
+        tensors["label_names.offsets"] = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+
+    with pytest.raises(ModelFileError, match=message):
+        edited(rename, lambda header: header.update(label_name_kind=kind))
+
+
 def test_the_sound_file_passes_through_the_same_editor(edited, good):
     assert edited().predict_topk(good[1])[0].shape == (80, 5)
 
