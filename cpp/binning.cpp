@@ -90,7 +90,7 @@ nb::tuple find_cuts_dense(In2<float> X, int64_t max_bins, int n_threads) {
     const auto n = static_cast<int64_t>(X.shape(0)), n_features = static_cast<int64_t>(X.shape(1));
     std::vector<std::vector<float>> cuts(static_cast<size_t>(n_features));
     {
-        nb::gil_scoped_release release;
+        GilRelease release;
         parallel_tasks(n_features, n_threads, [&](int64_t f, int) {
             std::vector<float> values;
             values.reserve(static_cast<size_t>(n));
@@ -115,7 +115,7 @@ nb::tuple find_cuts_csc(In1<int64_t> indptr, In1<float> data, int64_t n_rows, in
     require_indptr(indptr, data.size());
     std::vector<std::vector<float>> cuts(static_cast<size_t>(n_features));
     {
-        nb::gil_scoped_release release;
+        GilRelease release;
         parallel_tasks(n_features, n_threads, [&](int64_t f, int) {
             std::vector<float> values;
             const int64_t begin = indptr.data()[f], end = indptr.data()[f + 1];
@@ -153,7 +153,7 @@ void bin_dense(In2<float> X, In1<int64_t> offsets, In1<float> cuts, Out2<Bin> ou
     const auto n = static_cast<int64_t>(X.shape(0)), n_features = static_cast<int64_t>(X.shape(1));
     check_cuts(offsets, cuts, n_features);
     require(out.shape(0) == X.shape(0) && out.shape(1) == X.shape(1), "out: shape of X");
-    nb::gil_scoped_release release;
+    GilRelease release;
     parallel_tasks((n + kRowChunk - 1) / kRowChunk, n_threads, [&](int64_t chunk, int) {
         const int64_t begin = chunk * kRowChunk, end = std::min(n, begin + kRowChunk);
         for (int64_t f = 0; f < n_features; ++f) {
@@ -176,7 +176,7 @@ void bin_csr(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data, In1<int
     require(static_cast<int64_t>(indptr.size()) == n + 1, "indptr: one more than the rows of out");
     require(indices.size() == data.size(), "indices, data: same size");
     require_indptr(indptr, data.size());
-    nb::gil_scoped_release release;
+    GilRelease release;
     std::vector<Bin> zero_bin(static_cast<size_t>(n_features));
     for (int64_t f = 0; f < n_features; ++f)
         zero_bin[f] =
@@ -202,7 +202,7 @@ auto common_bins(In2<uint8_t> bins, int64_t step, double share, int n_threads) {
     require(step >= 1, "step: at least 1");
     std::unique_ptr<int32_t[]> common(new int32_t[static_cast<size_t>(n_features)]);
     {
-        nb::gil_scoped_release release;
+        GilRelease release;
         constexpr int64_t kBins = 256, kFeatures = 64;  // whose counts stay in the cache, a line of every row
         const double enough = share * static_cast<double>((n + step - 1) / step);
         parallel_tasks((n_features + kFeatures - 1) / kFeatures, n_threads, [&](int64_t block, int) {

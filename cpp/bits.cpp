@@ -43,7 +43,7 @@ void left_bits(In2<Bin> bins, In1<int32_t> rows, In1<int64_t> starts, In1<int64_
     require_bits(starts, ends, offsets, bits.size());
     for (size_t k = 0; k < feature.size(); ++k)
         require(feature.data()[k] >= 0 && feature.data()[k] < n_features, "feature: beyond bins");
-    nb::gil_scoped_release release;
+    GilRelease release;
 
     const std::vector<Part> parts = parts_of(starts, ends);
     parallel_tasks(static_cast<int64_t>(parts.size()), n_threads, [&](int64_t p, int) {
@@ -73,7 +73,7 @@ void partition_by_bits(Out1<int32_t> rows, In1<int64_t> starts, In1<int64_t> end
     require(middles.size() == starts.size(), "middles: one number a node");
     require_ranges(starts, ends, rows.size());
     require_bits(starts, ends, offsets, bits.size());
-    nb::gil_scoped_release release;
+    GilRelease release;
 
     std::vector<Part> parts = parts_of(starts, ends);
     // only as much room as the nodes' rows need

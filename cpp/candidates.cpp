@@ -106,7 +106,7 @@ nb::tuple join_candidates(In2<int32_t> labels, In2<float> scores, In2<int32_t> f
     std::unique_ptr<int32_t[]> joined;
     std::unique_ptr<float[]> table;
     {
-        nb::gil_scoped_release release;
+        GilRelease release;
         starts = std::make_unique<int64_t[]>(static_cast<size_t>(n) + 1);
         constexpr int64_t kBlock = 64;
         const int64_t n_blocks = (n + kBlock - 1) / kBlock;
@@ -139,7 +139,7 @@ class LabelVectors {
         : indptr_(indptr), indices_(indices), data_(data), n_features_(n_features) {
         require(indices.size() == data.size(), "vectors: indices, data: same size");
         require_indptr(indptr, data.size());
-        nb::gil_scoped_release release;
+        GilRelease release;
         for (size_t e = 0; e < indices.size(); ++e) {
             require(indices.data()[e] >= 0 && indices.data()[e] < n_features, "vectors: no such feature");
             require(std::isfinite(data.data()[e]), "vectors must be finite");
@@ -160,7 +160,7 @@ class LabelVectors {
         for (size_t e = 0; e < indices.size(); ++e)
             require(indices.data()[e] >= 0 && indices.data()[e] < n_features_,
                     "indices: a feature that the model does not have");
-        nb::gil_scoped_release release;
+        GilRelease release;
         constexpr int64_t kBlock = 64;
         parallel_tasks((n + kBlock - 1) / kBlock, n_threads, [&](int64_t block, int) {
             SpreadRow x(n_features_);
@@ -243,7 +243,7 @@ class OpinionRanker {
             require(indices.data()[e] >= 0 && indices.data()[e] < centroids_.n_features(),
                     "indices: a feature that the model does not have");
         const auto places = static_cast<int64_t>(labels.shape(1)), k = static_cast<int64_t>(best.shape(1));
-        nb::gil_scoped_release release;
+        GilRelease release;
         constexpr int64_t kBlock = 16;
         parallel_tasks((n + kBlock - 1) / kBlock, n_threads, [&](int64_t block, int) {
             Work work(centroids_.n_features());

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "gil.hpp"
 #include "parallel.hpp"
 
 namespace nb = nanobind;

@@ -9,7 +9,7 @@ float dense_sketch(In2<float> g, uint64_t key, Out2<float> out, int n_threads) {
     const int64_t n = static_cast<int64_t>(g.shape(0)), d = static_cast<int64_t>(g.shape(1));
     const int64_t m = static_cast<int64_t>(out.shape(1));
     require(static_cast<int64_t>(out.shape(0)) == n && m >= 1, "out: the rows of g, at least one column");
-    nb::gil_scoped_release release;
+    GilRelease release;
     const auto place = sketch_places<int32_t>(key, d, static_cast<uint64_t>(m));
     return each_row_max(n, m, out.data(), n_threads, [&](int64_t i, float* sums) {
         const float* row = g.data() + i * d;
@@ -29,7 +29,7 @@ float dense_project(In2<float> g, In2<float> signs, Out2<float> out, int n_threa
     require(static_cast<int64_t>(out.shape(0)) == n && static_cast<int64_t>(signs.shape(0)) == d &&
                 static_cast<int64_t>(signs.shape(1)) == m,
             "out, signs: (rows of g, m), (outputs, m)");
-    nb::gil_scoped_release release;
+    GilRelease release;
     return each_row_max(n, m, out.data(), n_threads, [&](int64_t i, float* sums) {
         for (int64_t j = 0; j < d; ++j) add_scaled(signs.data() + j * m, g.data()[i * d + j], m, sums);
     });
@@ -44,7 +44,7 @@ float dense_select(In2<float> g, In1<int32_t> outputs, In1<float> weights, Out2<
             "outputs, weights: at most one for each column of out");
     for (size_t c = 0; c < outputs.size(); ++c)
         require(outputs.data()[c] >= 0 && outputs.data()[c] < d, "outputs: beyond g");
-    nb::gil_scoped_release release;
+    GilRelease release;
     return each_row_max(n, m, out.data(), n_threads, [&](int64_t i, float* sums) {
         for (size_t c = 0; c < outputs.size(); ++c)
             sums[c] = weights.data()[c] * g.data()[i * d + outputs.data()[c]];
@@ -74,7 +74,7 @@ void quantise_columns(In2<float> values, int64_t from, In1<float> scale, Out2<in
     require(from >= 0 && to >= 0 && from + count <= width && to + count <= m,
             "from, to: beyond values or out");
     require(magnitude.size() == scale.size(), "magnitude: one number a column");
-    nb::gil_scoped_release release;
+    GilRelease release;
     n_threads = worth_threads(n * count, n_threads);
     std::vector<std::vector<int64_t>> partial(static_cast<size_t>(n_threads));
     parallel_tasks((n + kRowChunk - 1) / kRowChunk, n_threads, [&](int64_t chunk, int thread) {
@@ -112,7 +112,7 @@ void leaf_sums(In2<float> values, In1<double> scale, In1<int32_t> rows, In1<int6
     require_ranges(starts, ends, rows.size());
     for (size_t i = 0; i < rows.size(); ++i)
         require(rows.data()[i] >= 0 && rows.data()[i] < n, "rows: beyond values");
-    nb::gil_scoped_release release;
+    GilRelease release;
     // large nodes in parts, and their sums added up: integers, so the parts do not show
     constexpr int64_t kPart = 4096;
     struct Part {
@@ -152,7 +152,7 @@ void leaf_quantiles(In2<float> targets, In2<float> scores, In2<float> weights, d
     require_ranges(starts, ends, rows.size());
     for (size_t i = 0; i < rows.size(); ++i)
         require(rows.data()[i] >= 0 && rows.data()[i] < n, "rows: beyond scores");
-    nb::gil_scoped_release release;
+    GilRelease release;
     parallel_tasks(n_nodes * d, n_threads, [&](int64_t task, int) {
         const int64_t k = task / d, j = task % d;
         std::vector<std::pair<float, float>> found;  // residual, weight
@@ -193,7 +193,7 @@ void add_leaves(Out2<float> scores, In1<int32_t> leaf_of_row, In1<int64_t> indpt
         require(leaf_of_row.data()[i] >= 0 && leaf_of_row.data()[i] < n_leaves, "leaf_of_row: no such leaf");
     for (size_t e = 0; e < outputs.size(); ++e)
         require(static_cast<int64_t>(outputs.data()[e]) < d, "outputs: beyond scores");
-    nb::gil_scoped_release release;
+    GilRelease release;
     std::vector<uint8_t> has_all(static_cast<size_t>(n_leaves), 0);  // every output, in order
     for (int32_t leaf = 0; leaf < n_leaves; ++leaf) {
         const int64_t begin = indptr.data()[leaf];

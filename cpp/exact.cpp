@@ -146,7 +146,7 @@ void exact_splits(const std::vector<Block>& blocks, In2<uint32_t> bins, In1<int3
     require(!masked || (static_cast<int64_t>(node_mask.shape(0)) == n_nodes &&
                         static_cast<int64_t>(node_mask.shape(1)) == n_active),
             "node_mask: (nodes, features), or no rows");
-    nb::gil_scoped_release release;
+    GilRelease release;
 
     std::vector<int32_t> local_of(static_cast<size_t>(n_labels), -1);
     NodeResiduals node;

@@ -436,7 +436,7 @@ class SketchSplitter {
         std::unique_ptr<int8_t[]> weights;
         size_t entries = 0;
         {
-            nb::gil_scoped_release release;
+            GilRelease release;
             std::vector<SplitNode> nodes = split_all(rows.data(), offsets.data(), keys.data(), n);
             for (const SplitNode& node : nodes)
                 if (node.split) entries += node.features.size();

@@ -67,7 +67,7 @@ class Interrupts {
         const auto now = std::chrono::steady_clock::now();
         if (now - last_ < std::chrono::milliseconds(200)) return;
         last_ = now;
-        nb::gil_scoped_acquire acquire;
+        GilAcquire acquire;
         if (PyErr_CheckSignals() != 0) throw nb::python_error();
     }
 
@@ -494,7 +494,7 @@ nb::tuple grow_tree(In2<uint8_t> bins, In2<int16_t> residuals, int64_t count_col
         missing_bin.data()};
     Tree<Place> tree(data, scoring, active, {max_depth, min_gain}, hist, counts, n_threads);
     {
-        nb::gil_scoped_release release;
+        GilRelease release;
         tree.grow(static_cast<int64_t>(rows.size()), Frontier(max_splits, best_first, n_threads));
         order.push_back(&tree.nodes[0]);
         for (size_t i = 0; i < order.size(); ++i) {

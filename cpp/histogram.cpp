@@ -107,7 +107,7 @@ void build_histograms(In2<uint8_t> bins, In2<int16_t> residuals, In1<int32_t> ro
         require(slots.data()[k] >= 0 && slots.data()[k] < static_cast<int64_t>(hist.shape(0)),
                 "slots: beyond hist");
     }
-    nb::gil_scoped_release release;
+    GilRelease release;
 
     // the features that are not sparse, side by side: a row is loaded once for all of them
     std::vector<int32_t> dense, first_bin, end_bin;
@@ -168,7 +168,7 @@ void subtract_histograms(In1<int32_t> slots, In1<int32_t> minus, Out3<int32_t> h
         require(slots.data()[k] >= 0 && slots.data()[k] < n_slots && minus.data()[k] >= 0 &&
                     minus.data()[k] < n_slots,
                 "slots, minus: beyond hist");
-    nb::gil_scoped_release release;
+    GilRelease release;
     const int64_t n_bins = static_cast<int64_t>(hist.shape(1)), m = static_cast<int64_t>(hist.shape(2)),
                   size = n_bins * m;
     parallel_tasks(static_cast<int64_t>(slots.size()), n_threads, [&](int64_t k, int) {

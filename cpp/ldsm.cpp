@@ -534,7 +534,7 @@ class LdsmTrainer {
         const auto n = static_cast<int64_t>(keys.size());
         std::vector<TrainedNode> nodes(static_cast<size_t>(n));
         {
-            nb::gil_scoped_release release;
+            GilRelease release;
             // the largest first: what is left for the end is short
             std::vector<int64_t> order(static_cast<size_t>(n));
             std::iota(order.begin(), order.end(), 0);

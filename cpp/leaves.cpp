@@ -101,7 +101,7 @@ nb::tuple leaf_vectors(const std::vector<Block>& blocks, In1<int32_t> rows, In1<
         return static_cast<double>(ends.data()[leaf] - starts.data()[leaf]) + l2;
     };
     {
-        nb::gil_scoped_release release;
+        GilRelease release;
         sum_leaves(blocks, rows, starts, ends, n_labels, loss, n_threads,
                    [&](int64_t leaf, const uint32_t* touched, size_t n_touched, std::vector<int64_t>& sums) {
                        auto& entries = kept[leaf];
@@ -133,7 +133,7 @@ nb::tuple leaf_label_sums(const std::vector<Block>& blocks, In1<int32_t> rows, I
     require_ranges(starts, ends, rows.size());
     std::vector<std::vector<Entry>> kept(starts.size());
     {
-        nb::gil_scoped_release release;
+        GilRelease release;
         sum_leaves(blocks, rows, starts, ends, n_labels, loss, n_threads,
                    [&](int64_t leaf, const uint32_t* touched, size_t n_touched, std::vector<int64_t>& sums) {
                        auto& entries = kept[leaf];

@@ -204,7 +204,7 @@ nb::tuple fit_linear(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data,
     int64_t total = 0;
     Reporter reporter(report);
     {
-        nb::gil_scoped_release release;
+        GilRelease release;
         std::vector<std::unique_ptr<LabelSolver>> solvers(static_cast<size_t>(n_threads));
         parallel_tasks(n_labels, n_threads, [&](int64_t label, int thread) {
             auto& solver = solvers[static_cast<size_t>(thread)];

@@ -128,7 +128,7 @@ void gradients(int loss, double parameter, In2<float> scores, In2<float> targets
             "largest: one number an output");
     if (by_class)
         for (int64_t i = 0; i < n; ++i) require(classes.data()[i] < d, "classes: beyond the outputs");
-    nb::gil_scoped_release release;
+    GilRelease release;
     const int64_t weight_columns = weighted ? static_cast<int64_t>(weights.shape(1)) : 0;
     std::vector<std::vector<float>> largest(static_cast<size_t>(n_threads));
     parallel_tasks((n + kRowChunk - 1) / kRowChunk, n_threads, [&](int64_t chunk, int thread) {
@@ -190,7 +190,7 @@ void softmax_hessians(In2<float> g, In1<int32_t> classes, In2<float> weights, Ou
     const bool weighted = weights.shape(0) > 0;
     require(!weighted || (static_cast<int64_t>(weights.shape(0)) == n && weights.shape(1) == 1),
             "weights: (rows, 1) or no rows");
-    nb::gil_scoped_release release;
+    GilRelease release;
     parallel_tasks((n + kRowChunk - 1) / kRowChunk, n_threads, [&](int64_t chunk, int) {
         std::vector<float> p(static_cast<size_t>(d));
         for (int64_t i = chunk * kRowChunk; i < std::min(n, (chunk + 1) * kRowChunk); ++i) {

@@ -7,6 +7,7 @@ void bind_bits(nb::module_& m);
 void bind_dense(nb::module_& m);
 void bind_exact(nb::module_& m);
 void bind_forest(nb::module_& m);
+void bind_gil(nb::module_& m);
 void bind_grow(nb::module_& m);
 void bind_histogram(nb::module_& m);
 void bind_ldsm(nb::module_& m);
@@ -39,6 +40,7 @@ NB_MODULE(_kernels, m) {
     bind_dense(m);
     bind_exact(m);
     bind_forest(m);
+    bind_gil(m);
     bind_grow(m);
     bind_histogram(m);
     bind_ldsm(m);

@@ -92,7 +92,7 @@ void partition(In2<Bin> bins, Out1<int32_t> rows, In1<int64_t> starts, In1<int64
         nodes.push_back({starts.data()[k], ends.data()[k], 0, feature.data()[k], cut.data()[k],
                          missing_bin.data()[k], missing_left.data()[k] != 0, set_at(set_of, sets, k)});
     }
-    nb::gil_scoped_release release;
+    GilRelease release;
     part_rows(bins.data(), n_features, rows.data(), nodes, n_threads);
     for (int64_t k = 0; k < n_nodes; ++k) middles.data()[k] = nodes[k].middle;
 }
@@ -115,7 +115,7 @@ void route_binned(In2<Bin> bins, In1<int32_t> rows, In1<int32_t> feature, In1<in
         require(feature.data()[v] < 0 || (child.data()[v] > v && child.data()[v] < n_nodes - 1),
                 "child: not a tree");
     }
-    nb::gil_scoped_release release;
+    GilRelease release;
     constexpr int64_t kChunk = 4096;
     parallel_tasks((n + kChunk - 1) / kChunk, n_threads, [&](int64_t chunk, int) {
         for (int64_t i = chunk * kChunk; i < std::min(n, (chunk + 1) * kChunk); ++i) {

@@ -12,7 +12,7 @@ bool plain_rows(In1<Index> indptr, In1<int32_t> indices, In1<float> data, int64_
     const auto n = static_cast<int64_t>(indptr.size()) - 1, size = static_cast<int64_t>(data.size());
     if (n < 0 || indptr.data()[0] != 0 || indptr.data()[n] != size || indices.size() != data.size())
         return false;
-    nb::gil_scoped_release release;
+    GilRelease release;
     for (int64_t row = 0; row < n; ++row) {
         const int64_t begin = indptr.data()[row], end = indptr.data()[row + 1];
         if (begin > end || end > size) return false;

@@ -15,7 +15,7 @@ class PostingIndex {
         require(rows.size() == values.size(), "postings: rows, values: same size");
         require_indptr(indptr, values.size());
         require(n_rows >= 0 && n_rows < std::numeric_limits<int32_t>::max(), "postings: too many rows");
-        nb::gil_scoped_release release;
+        GilRelease release;
         for (size_t e = 0; e < rows.size(); ++e) {
             require(rows.data()[e] >= 0 && rows.data()[e] < n_rows, "postings: no such row");
             require(std::isfinite(values.data()[e]), "postings must be finite");
@@ -37,7 +37,7 @@ class PostingIndex {
             require(indices.data()[e] >= 0 && indices.data()[e] < n_features,
                     "indices: a feature that the model does not have");
         const auto k = static_cast<int64_t>(found.shape(1));
-        nb::gil_scoped_release release;
+        GilRelease release;
         constexpr int64_t kBlock = 16;
         parallel_tasks((n + kBlock - 1) / kBlock, n_threads, [&](int64_t block, int) {
             for (int64_t row = block * kBlock; row < std::min(n, (block + 1) * kBlock); ++row) {

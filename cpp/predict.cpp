@@ -278,7 +278,7 @@ class Predictor {
                 "categorical must have one number a feature, or none");
         require(static_cast<int64_t>(sets_.shape(1)) == kSetBytes, "sets must have 32 bytes each");
         require(n_features_ >= 0 && n_labels_ >= 0 && n_labels_ <= 0x7fffffff, "sizes must not be negative");
-        nb::gil_scoped_release release;
+        GilRelease release;
         for (int64_t leaf = 0; leaf < n_leaves; ++leaf)
             require(leaf_indptr_.data()[leaf] <= leaf_indptr_.data()[leaf + 1],
                     "leaf_indptr must not decrease");
@@ -373,7 +373,7 @@ class Predictor {
                     static_cast<int64_t>(out.shape(1)) == n_labels_,
                 "out: (rows, labels)");
         const Trees own = trees(n_trees);
-        nb::gil_scoped_release release;
+        GilRelease release;
         with_entries([&](auto entries) {
             add_dense(own, entries, source, all_labels(), n_labels_, missing, out.data(), n_threads);
         });
@@ -385,7 +385,7 @@ class Predictor {
                     static_cast<int64_t>(out.shape(1)) == n_trees,
                 "out: (rows, trees)");
         const Trees own = trees(n_trees);
-        nb::gil_scoped_release release;
+        GilRelease release;
         each_block(own, source, missing, n_threads,
                    [&](int64_t begin, int64_t n, const int32_t* leaves, int) {
                        std::copy(leaves, leaves + n * n_trees, out.data() + begin * n_trees);
@@ -422,7 +422,7 @@ class Predictor {
                     labels.shape(0) == scores.shape(0) && labels.shape(1) == scores.shape(1),
                 "labels, scores: (rows, k)");
         const Trees own = trees(n_trees);
-        nb::gil_scoped_release release;
+        GilRelease release;
         with_entries([&](auto entries) {
             each_row(own, entries, source, n_labels_, missing, n_threads,
                      [&](int64_t row, std::vector<Scored>& candidates) {
@@ -440,7 +440,7 @@ class Predictor {
         std::unique_ptr<int32_t[]> labels;
         std::unique_ptr<float[]> values;
         {
-            nb::gil_scoped_release release;
+            GilRelease release;
             std::vector<std::vector<Scored>> rows(n);
             with_entries([&](auto entries) {
                 each_row(own, entries, source, n_labels_, missing, n_threads,

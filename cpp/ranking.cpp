@@ -294,7 +294,7 @@ void rank_gradients(int loss, int change, int64_t places, bool normalise, double
     require(weights.size() == 0 || static_cast<int64_t>(weights.size()) == n_queries, "weights: one a query");
     for (int64_t i = 0; i < n; ++i)
         require(order.data()[i] >= 0 && order.data()[i] < n, "order: no such row");
-    nb::gil_scoped_release release;
+    GilRelease release;
     constexpr int64_t kChunk = 16;
     struct Work {
         Query query;

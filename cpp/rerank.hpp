@@ -34,7 +34,7 @@ class CentroidReranker {
         require(indices.size() == data.size(), "centroids: indices, data: same size");
         require_indptr(indptr, data.size());
         require(squared_norms.size() + 1 == indptr.size(), "centroids: one norm a label");
-        nb::gil_scoped_release release;
+        GilRelease release;
         for (size_t e = 0; e < indices.size(); ++e) {
             require(indices.data()[e] >= 0 && indices.data()[e] < n_features, "centroids: no such feature");
             require(std::isfinite(data.data()[e]), "centroids must be finite");
@@ -56,7 +56,7 @@ class CentroidReranker {
         require(mix >= 0 && mix <= 2, "mix: 0 (centroid), 1 (cosine) or 2 (log)");
         for (size_t e = 0; e < labels.size(); ++e)
             require(labels.data()[e] >= -1 && labels.data()[e] < n_labels(), "labels: no such label");
-        nb::gil_scoped_release release;
+        GilRelease release;
         parallel_tasks((n + kBlock - 1) / kBlock, n_threads, [&](int64_t block, int) {
             SpreadRow x(n_features_);
             for (int64_t row = block * kBlock; row < std::min(n, (block + 1) * kBlock); ++row) {
@@ -85,7 +85,7 @@ class CentroidReranker {
         for (size_t i = 0; i < labels.size(); ++i)
             require(labels.data()[i] >= -1 && labels.data()[i] < n_labels(), "labels: no such label");
         const float* weights = feature_weights.size() ? feature_weights.data() : nullptr;
-        nb::gil_scoped_release release;
+        GilRelease release;
         parallel_tasks((n + kBlock - 1) / kBlock, n_threads, [&](int64_t block, int) {
             SpreadRow x(n_features_);
             std::vector<Scored> list;

@@ -397,7 +397,7 @@ class RoutedPredictor {
                     labels.shape(1) == scores.shape(1),
                 "labels, scores: (rows, k)");
         require_trees(n_trees);
-        nb::gil_scoped_release release;
+        GilRelease release;
         with_labels([&](auto* leaf_labels) {
             each_row(rows, leaf_labels, n_trees, n_threads, [&](int64_t row, std::vector<Scored>& found) {
                 write_topk(found, k, labels.data() + row * k, scores.data() + row * k);
@@ -415,7 +415,7 @@ class RoutedPredictor {
         std::unique_ptr<int32_t[]> out_labels;
         std::unique_ptr<float[]> out_scores;
         {
-            nb::gil_scoped_release release;
+            GilRelease release;
             std::vector<std::vector<Scored>> all(n);
             with_labels([&](auto* leaf_labels) {
                 each_row(rows, leaf_labels, n_trees, n_threads, [&](int64_t row, std::vector<Scored>& found) {
@@ -449,7 +449,7 @@ class RoutedPredictor {
         std::unique_ptr<int64_t[]> out_indptr(new int64_t[n + 1]);
         std::unique_ptr<int32_t[]> out;
         {
-            nb::gil_scoped_release release;
+            GilRelease release;
             each_block(rows, n_trees, n_threads, [&](int64_t, const std::vector<Hit>& hits, int) {
                 for (const Hit& hit : hits) all[hit.row].push_back(hit.leaf);
             });
@@ -493,7 +493,7 @@ class RoutedPredictor {
             n_features_ >= 0 && n_features_ <= int64_t{1} << 31 && n_labels_ >= 0 && n_labels_ <= 0x7fffffff,
             "sizes must not be negative, nor pass 31 bits");
         require(!std::isnan(threshold_), "threshold must be a number");
-        nb::gil_scoped_release release;
+        GilRelease release;
         for (int64_t node = 0; node < n_inner; ++node)
             for (int64_t e = router_indptr_.data()[node]; e < router_indptr_.data()[node + 1]; ++e) {
                 const int32_t feature = features_.data()[e];

@@ -117,7 +117,7 @@ Numpy1<uint32_t> merged_indptr(In1<int64_t> indptr, In1<uint32_t> labels, In1<in
     const std::vector<int64_t> offsets = place_offsets(leaves, n);
     std::unique_ptr<uint32_t[]> places(new uint32_t[static_cast<size_t>(offsets[n])]);
     {
-        nb::gil_scoped_release release;
+        GilRelease release;
         out_indptr.data()[0] = 0;
         parallel_tasks((n + kPart - 1) / kPart, n_threads, [&](int64_t part, int) {
             for (int64_t i = part * kPart; i < std::min(n, (part + 1) * kPart); ++i) {
@@ -148,7 +148,7 @@ void merge_leaves(In1<int64_t> indptr, In1<uint32_t> labels, In1<float> scores, 
     const Leaves leaves(leaf_indptr, leaf_labels, leaf_of_row, n);
     const std::vector<int64_t> offsets = place_offsets(leaves, n);
     require(static_cast<int64_t>(places.size()) == offsets[n], "places: not those of these leaves");
-    nb::gil_scoped_release release;
+    GilRelease release;
     parallel_tasks((n + kPart - 1) / kPart, n_threads, [&](int64_t part, int) {
         const int64_t last = std::min(n, (part + 1) * kPart);
         // a copy may run over into the next row, which is written after it, but not into another task's rows
@@ -173,7 +173,7 @@ void topk_scores(const std::vector<Block>& blocks, In1<int32_t> names, Out2<int3
                 static_cast<int64_t>(out_scores.shape(0)) == n &&
                 static_cast<int64_t>(out_scores.shape(1)) == k,
             "out: (rows, k)");
-    nb::gil_scoped_release release;
+    GilRelease release;
     constexpr int64_t kChunk = 256;
     parallel_tasks((n + kChunk - 1) / kChunk, n_threads, [&](int64_t chunk, int) {
         std::vector<Scored> candidates;

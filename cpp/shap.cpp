@@ -273,7 +273,7 @@ void shap_values(In1<int64_t> tree_offsets, In1<int32_t> feature, In1<float> thr
     const int64_t* indptr = leaf_indptr.data();
     const int32_t* labels = all_outputs ? nullptr : leaf_labels.data();
     const float* values = leaf_values.data();
-    nb::gil_scoped_release release;
+    GilRelease release;
     if (all_outputs)
         for (int64_t leaf = 0; leaf < n_leaves; ++leaf)
             require(indptr[leaf + 1] - indptr[leaf] == n_outputs,

@@ -21,7 +21,7 @@ float count_sketch(const std::vector<Block>& blocks, uint64_t key, int64_t n_lab
     check_out(rows, out);
     const uint64_t m = out.shape(1);
     require(m >= 1 && m <= kMaxSketch && n_labels >= 0, "out: 1 to 4096 columns");
-    nb::gil_scoped_release release;
+    GilRelease release;
     const auto run = [&](auto place_type) {
         const auto place = sketch_places<decltype(place_type)>(key, n_labels, m);
         return with_loss(loss, [&](auto kind) {
@@ -56,7 +56,7 @@ float sign_projection(const std::vector<Block>& blocks, uint64_t key, int loss, 
     check_out(rows, out);
     const int64_t m = static_cast<int64_t>(out.shape(1)), words = (m + 63) / 64;
     const float scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(m)));
-    nb::gil_scoped_release release;
+    GilRelease release;
     return with_loss(loss, [&](auto kind) {
         return each_row_max(rows.n_rows(), m, out.data(), n_threads, [&](int64_t i, float* sums) {
             const Row row = rows[i];
@@ -80,7 +80,7 @@ float select_columns(const std::vector<Block>& blocks, In1<int32_t> column_of, I
     const int64_t m = static_cast<int64_t>(out.shape(1));
     for (size_t l = 0; l < column_of.size(); ++l)
         require(column_of.data()[l] < m, "column_of: a column beyond out");
-    nb::gil_scoped_release release;
+    GilRelease release;
     return with_loss(loss, [&](auto kind) {
         return each_row_max(rows.n_rows(), m, out.data(), n_threads, [&](int64_t i, float* sums) {
             const Row row = rows[i];
@@ -99,7 +99,7 @@ float select_columns(const std::vector<Block>& blocks, In1<int32_t> column_of, I
 void column_norms(const std::vector<Block>& blocks, int loss, Out1<int64_t> out, int n_threads) {
     const RowBlocks rows(blocks);
     const size_t n_labels = out.size();
-    nb::gil_scoped_release release;
+    GilRelease release;
     std::vector<std::vector<int64_t>> partial(static_cast<size_t>(n_threads));
     const int64_t chunks = (rows.n_rows() + kRowChunk - 1) / kRowChunk;
     with_loss(loss, [&](auto kind) {
@@ -132,7 +132,7 @@ void quantise(In2<float> values, double scale, Out2<int16_t> out, Out1<int64_t> 
     require(static_cast<int64_t>(out.shape(0)) == n && padded >= m,
             "out: (rows, at least the columns of values)");
     require(static_cast<int64_t>(magnitude.size()) == m, "magnitude: one number a column");
-    nb::gil_scoped_release release;
+    GilRelease release;
     std::vector<std::vector<int64_t>> partial(static_cast<size_t>(n_threads));
     const auto factor = static_cast<float>(scale);  // a power of two: the product is exact
     parallel_tasks((n + kRowChunk - 1) / kRowChunk, n_threads, [&](int64_t chunk, int thread) {

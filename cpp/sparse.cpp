@@ -37,7 +37,7 @@ void csr_times_dense(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data,
     require(static_cast<int64_t>(out.shape(1)) == width, "out: columns of W");
     require(indices.size() == data.size(), "indices, data: same size");
     require_indptr(indptr, data.size());
-    nb::gil_scoped_release release;
+    GilRelease release;
     parallel_tasks((n + kRowChunk - 1) / kRowChunk, n_threads, [&](int64_t chunk, int) {
         for (int64_t i = chunk * kRowChunk; i < std::min(n, (chunk + 1) * kRowChunk); ++i) {
             float* row = out.data() + i * width;
@@ -59,7 +59,7 @@ void dense_times_dense(In2<float> X, In2<Weight> W, Out2<float> out, int n_threa
     require(static_cast<int64_t>(W.shape(0)) == depth, "W: rows must be the columns of X");
     require(static_cast<int64_t>(out.shape(0)) == n && static_cast<int64_t>(out.shape(1)) == width,
             "out: (rows of X, columns of W)");
-    nb::gil_scoped_release release;
+    GilRelease release;
     parallel_tasks((n + kRowChunk - 1) / kRowChunk, n_threads, [&](int64_t chunk, int) {
         for (int64_t i = chunk * kRowChunk; i < std::min(n, (chunk + 1) * kRowChunk); ++i) {
             float* row = out.data() + i * width;

@@ -48,7 +48,7 @@ nb::tuple uncommon_of(In2<uint8_t> bins, In1<int32_t> common, In1<int32_t> first
     std::unique_ptr<int64_t[]> n_entries;
     int64_t n_groups = 0;
     {
-        nb::gil_scoped_release release;
+        GilRelease release;
         const std::vector<int32_t> borders = group_features(bins, n, common, n_threads);
         groups.reset(new int32_t[borders.size()]);
         std::copy(borders.begin(), borders.end(), groups.get());
@@ -267,7 +267,7 @@ void build_sparse_histograms(In1<int64_t> indptr, In1<Place> place, In1<int32_t>
         require(slots.data()[k] >= 0 && slots.data()[k] < static_cast<int64_t>(hist.shape(0)),
                 "slots: beyond hist");
     }
-    nb::gil_scoped_release release;
+    GilRelease release;
 
     std::vector<int64_t> active;  // places of the sparse features among the active ones
     for (int64_t a = 0; a < n_active; ++a)

@@ -570,7 +570,7 @@ void find_splits(nb::ndarray<const int32_t, nb::ndim<3>, nb::c_contig, nb::devic
         require(slots.data()[k] >= 0 && slots.data()[k] < static_cast<int64_t>(hist.shape(0)),
                 "slots: beyond hist");
     require(n_threads >= 1, "n_threads: at least 1");
-    nb::gil_scoped_release release;
+    GilRelease release;
 
     const int64_t parts =
         std::clamp<int64_t>((4 * n_threads + n_nodes - 1) / std::max<int64_t>(n_nodes, 1), 1, n_active);

@@ -27,7 +27,7 @@ void select_telling(In1<int64_t> indptr, In1<int32_t> features, In1<float> count
             "found, common: (labels, most)");
     for (size_t e = 0; e < features.size(); ++e)
         require(features.data()[e] >= 0 && features.data()[e] < n_features, "features: no such feature");
-    nb::gil_scoped_release release;
+    GilRelease release;
     constexpr int64_t kBlock = 64;
     struct Worth {
         double value;
@@ -67,7 +67,7 @@ class TellingIndex {
         : indptr_(indptr), labels_(labels), weights_(weights), bias_(bias) {
         require(labels.size() == weights.size(), "labels, weights: same size");
         require_indptr(indptr, weights.size());
-        nb::gil_scoped_release release;
+        GilRelease release;
         for (size_t e = 0; e < labels.size(); ++e) {
             require(labels.data()[e] >= 0 && labels.data()[e] < static_cast<int64_t>(bias.size()),
                     "postings: no such label");
@@ -102,7 +102,7 @@ class TellingIndex {
         std::unique_ptr<int32_t[]> joined;
         std::unique_ptr<float[]> relative, told;
         {
-            nb::gil_scoped_release release;
+            GilRelease release;
             starts = std::make_unique<int64_t[]>(static_cast<size_t>(n) + 1);
             std::vector<std::vector<Candidate>> lists(static_cast<size_t>(n));
             std::vector<Desk> desks(static_cast<size_t>(n_threads));

@@ -411,7 +411,7 @@ nb::tuple xc_parse(In1<uint8_t> text, int n_threads) {
     require(n_threads >= 1, "n_threads must be at least 1");
     Parsed out;
     {
-        nb::gil_scoped_release release;
+        GilRelease release;
         const auto* begin = reinterpret_cast<const char*>(text.data());
         out = parse(begin, begin + text.size(), std::min(n_threads, kMaxThreads));
     }
@@ -496,7 +496,7 @@ Numpy1<uint8_t> xc_format(In1<int64_t> label_indptr, In1<int32_t> label_ids, In1
     std::unique_ptr<uint8_t[]> joined;
     size_t total = 0;
     {
-        nb::gil_scoped_release release;
+        GilRelease release;
         n_threads = std::min(n_threads, kMaxThreads);
         const int64_t n_rows = row_end - row_begin;
         std::vector<std::string> parts(static_cast<size_t>(n_threads));

@@ -1,6 +1,8 @@
 """The thread pool behind every kernel."""
 
 import multiprocessing
+import subprocess
+import sys
 import threading
 import warnings
 
@@ -65,3 +67,40 @@ def test_a_forked_child_has_threads_of_its_own():
     assert queue.get(timeout=60)
     child.join(60)
     assert child.exitcode == 0
+
+
+EXIT_INSIDE_A_KERNEL = """
+import threading
+import numpy as np
+from sparseleaf import _kernels
+
+X, W = np.ones((3_000, 100), np.float32), np.ones((100, 20), np.float32)
+inside = threading.Semaphore(0)
+
+def work():
+    out = np.empty((len(X), W.shape[1]), np.float32)
+    while True:
+        _kernels.dense_times_dense(X, W, out, 2)
+        inside.release()
+
+for _ in range(4):
+    threading.Thread(target=work, daemon=True).start()
+for _ in range(40):
+    inside.acquire()
+"""
+
+
+def test_python_may_end_while_daemon_threads_are_inside_a_kernel():
+    for _ in range(3):
+        ended = subprocess.run(
+            [sys.executable, "-c", EXIT_INSIDE_A_KERNEL], capture_output=True, text=True, timeout=60
+        )
+        assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_the_thread_that_ends_python_may_still_call_kernels():
+    # functions registered before ours are called after it
+    script = "import atexit; atexit.register(lambda: exec(late)); late = 'pass'\n" + EXIT_INSIDE_A_KERNEL
+    script += "\nlate = '_kernels.dense_times_dense(X, W, np.empty((len(X), 20), np.float32), 2); print(1)'"
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "1\n", "")

@@ -1,0 +1,48 @@
+// The end of the interpreter and threads inside kernels: see gil.hpp.
+#include "gil.hpp"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+namespace nb = nanobind;
+
+namespace sparseleaf {
+namespace {
+
+std::atomic<int> n_waiting{0};  // threads that wait for the lock
+std::atomic<bool> ending{false};
+std::thread::id ending_thread;
+
+// Called by atexit, before Python ends threads that ask for the lock: from here on none does, and those that
+// wait for it already get it first.
+void end_of_interpreter() {
+    ending_thread = std::this_thread::get_id();
+    ending.store(true);
+    nb::gil_scoped_release release;
+    while (n_waiting.load() > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+}  // namespace
+
+void before_gil() {
+    n_waiting.fetch_add(1);
+    if (!ending.load() || std::this_thread::get_id() == ending_thread) return;
+    n_waiting.fetch_sub(1);
+    for (;;) ::pause();
+}
+
+void after_gil() {
+    n_waiting.fetch_sub(1);
+}
+
+}  // namespace sparseleaf
+
+void bind_gil(nb::module_&) {
+    // a forked child has none of its parent's other threads
+    pthread_atfork(nullptr, nullptr, [] { sparseleaf::n_waiting.store(0); });
+    nb::module_::import_("atexit").attr("register")(nb::cpp_function(&sparseleaf::end_of_interpreter));
+}
