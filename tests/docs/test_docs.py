@@ -118,7 +118,7 @@ def test_file_format_page_lists_all_that_is_in_a_file(tmp_path):
     text = (ROOT / "docs" / "file-format.md").read_text()
     listed = {row[0].strip("`"): row[1].replace(" or ", ", ").split(", ") for row in _table(text, "Tensors")}
     keys = {row[0].strip("`") for row in _table(text, "Header")}
-    X, _ = make_xc(200, 30, 5, labels_per_row=2, nnz_per_row=8)
+    X, _ = make_xc(200, 30, 5, labels_per_row=2, nnz_per_row=6)
     names = [["red", "green"], ["blue"], ["red"], ["green", "blue"]] * 50
     path = tmp_path / "m.safetensors"
     sparse = sparseleaf.SparseGBDTClassifier(n_trees=2, projection="random", projection_dim=5).fit(X, names)

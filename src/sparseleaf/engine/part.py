@@ -18,6 +18,7 @@ from sparseleaf.data.targets import Targets, relabelled
 from sparseleaf.engine.shard import even_ranges
 from sparseleaf.engine.sparse import SparseShard
 from sparseleaf.fingerprint import fingerprint
+from sparseleaf.model.empty import EmptyRows, feature_counts, find_empty
 from sparseleaf.projection import Projection, fit_projection
 
 if TYPE_CHECKING:
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from sparseleaf.engine.shard import Shard
     from sparseleaf.engine.shards import Shards
     from sparseleaf.fingerprint import Prints
+
+
+ENOUGH_EMPTY = 20
+"""Empty training rows from which boosted trees know what these mean."""
 
 
 class Part:
@@ -58,6 +63,14 @@ class Part:
     def describe(self) -> RowsInfo:
         """What the features are like."""
         return RowsInfo.of(self.features, self.names)
+
+    def feature_counts(self) -> Array:
+        """Rows in which each feature is not zero, int64; of sparse rows only."""
+        return feature_counts(self.features)
+
+    def empty_rows(self) -> Array:
+        """How many rows have no features, int64 (1,); of sparse rows only."""
+        return np.array([np.count_nonzero(find_empty(self.features))])
 
     def number_rows(self, sizes: list[int]) -> None:
         """Rows are numbered on from those of the parts before."""
@@ -128,6 +141,23 @@ def agree_on_cuts(shards: Shards, max_bins: int, seed: int, n_rows: int) -> Cuts
     return join_cuts(shards.exchange("feature_cuts", max_bins, seed, last))
 
 
+def agree_on_empty_rows(shards: Shards, rows: RowsInfo, label_counts: Array) -> EmptyRows | None:
+    """What rows without a known feature get; None where rows are dense."""
+    if not rows.sparse:
+        return None
+    n_empty, of_empty = int(shards.sum("empty_rows")[0]), shards.sum("empty_label_counts")
+    return EmptyRows.from_counts(shards.sum("feature_counts"), label_counts, rows.n_rows, of_empty, n_empty)
+
+
+def agree_on_prior(shards: Shards, rows: RowsInfo, label_counts: Array) -> EmptyRows | None:
+    """The same for boosting from a base score, whose trees learn what empty rows mean where there are some."""
+    if not rows.sparse or int(shards.sum("empty_rows")[0]) >= ENOUGH_EMPTY:
+        return None
+    return EmptyRows.from_counts(
+        shards.sum("feature_counts"), label_counts, rows.n_rows, np.zeros_like(label_counts), 0
+    )
+
+
 def _stacked(blocks: list[Features]) -> Features:
     if len(blocks) == 1:
         return blocks[0]
@@ -169,6 +199,11 @@ class SparsePart(Part):
         """Rows that have each label, int64."""
         matrix = self.targets.matrix
         return np.bincount(matrix.indices, minlength=matrix.shape[1]).astype(np.int64)
+
+    def empty_label_counts(self) -> Array:
+        """Rows without features that have each label, int64; of sparse rows only."""
+        Y = self.targets.matrix
+        return np.bincount(Y[find_empty(self.features)].indices, minlength=Y.shape[1])
 
     def fingerprints(self) -> Prints:
         """Fingerprints of the rows, by argument."""

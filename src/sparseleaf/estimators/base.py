@@ -211,8 +211,10 @@ def saved(value: Any) -> Any:
 class ModelClassifier(ClassifierMixin, ModelEstimator):  # type: ignore[misc]
     """Base of the classifiers whose scores are sparse."""
 
-    score_threshold: float = 0.5
-    """``predict`` answers the labels whose score is at least this."""
+    @property
+    def _default_threshold(self) -> float:
+        """``threshold_`` where there were no validation rows to choose it on: scores are rates."""
+        return 0.5
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -267,15 +269,15 @@ class ModelClassifier(ClassifierMixin, ModelEstimator):  # type: ignore[misc]
         Returns
         -------
         CSR matrix, array, or list of lists
-            For a sparse or dense 0/1 matrix: the same, with the labels whose score by the trees is at least
-            ``score_threshold`` (re-ranking orders labels, it does not say how many there are). For lists of names:
-            lists, best first. For one class a row: the class of highest score.
+            For a sparse or dense 0/1 matrix: the same, with the labels whose score (that of :meth:`decision_function`
+            and :meth:`predict_topk`) is at least ``threshold_``. For lists of names: lists, best first. For one
+            class a row: the class of highest score.
         """
         model = self._model()
         if model.target_kind in ONE_CLASS_A_ROW:
             return self._predict_class(X)
-        scores = model.tree_scores(self._features(X), None, effective_n_jobs(self.n_jobs))
-        scores.data = np.where(scores.data >= self.score_threshold, scores.data, np.float32(0))
+        scores = model.scores(self._features(X), None, effective_n_jobs(self.n_jobs))
+        scores.data = np.where(scores.data >= self.threshold_, scores.data, np.float32(0))
         scores.eliminate_zeros()
         if model.target_kind == "label-lists":
             names = model.label_names
@@ -339,6 +341,7 @@ class ModelClassifier(ClassifierMixin, ModelEstimator):  # type: ignore[misc]
         asked = model.parameters.get("projection")
         self.projection_kind_ = None if model.projection is None else "leml" if asked == "auto" else asked
         self.rerank_weight_ = None if model.rerank is None else model.rerank.weight
+        self.threshold_ = self._default_threshold if model.threshold is None else model.threshold
         names = model.label_names
         self.classes_ = np.arange(model.n_labels) if names is None else names
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -15,8 +16,8 @@ from sparseleaf.estimators.base import ModelClassifier, encode_known
 from sparseleaf.estimators.parameters import Parameter, check_parameters
 from sparseleaf.estimators.reranking import RerankMixin
 from sparseleaf.model import BlendModel, Model, blend_models
+from sparseleaf.model.threshold import best_threshold
 from sparseleaf.rerank.fit import all_but, held_out_rows
-from sparseleaf.rerank.listed import PLACES
 from sparseleaf.rerank.weighing import choose_shares, true_candidates
 
 if TYPE_CHECKING:
@@ -119,11 +120,13 @@ class BlendClassifier(ModelClassifier):
             seen = all_but(X.shape[0], held)
             fitted = [clone(one).fit(X[seen], _some(y, seen)) for one in self.estimators]
             judges = (X[held], _some(y, held))
+        threshold = None
         if weights is None:
             weights = self._chosen_weights(fitted, *judges)
+            threshold = self._chosen_threshold(fitted, weights, *judges)
             if not self.prefit:
                 fitted = [clone(one).fit(X, y) for one in self.estimators]
-        self._adopt_members(fitted, weights, seed)
+        self._adopt_members(fitted, weights, seed, threshold)
         return self
 
     @property
@@ -156,9 +159,11 @@ class BlendClassifier(ModelClassifier):
         assert isinstance(model, BlendModel)
         self.weights_ = model.weights
 
-    def _adopt_members(self, fitted: list[Any], weights: Array, seed: int) -> None:
+    def _adopt_members(
+        self, fitted: list[Any], weights: Array, seed: int, threshold: float | None = None
+    ) -> None:
         parameters = {"weights": weights.tolist(), "prefit": True, "random_state": seed}
-        self._adopt(self._blended(fitted, weights, parameters))
+        self._adopt(replace(self._blended(fitted, weights, parameters), threshold=threshold))
         self.estimators_ = fitted
 
     def _given_weights(self) -> Array | None:
@@ -181,12 +186,19 @@ class BlendClassifier(ModelClassifier):
             return model.weights
         truth = encode_known(y, X.shape[0], model.known_labels)
         sizes, hits, opinions = [], [], []
-        for block, starts, labels, said in model.opinions(X, PLACES, effective_n_jobs(self.n_jobs)):
+        for block, starts, labels, said in model.opinions(X, effective_n_jobs(self.n_jobs)):
             sizes.append(np.diff(starts))
             hits.append(true_candidates(starts, labels, truth[block]))
             opinions.append(said)
         starts = np.concatenate(([0], np.cumsum(np.concatenate(sizes))))
         return choose_shares(np.concatenate(opinions), starts, np.concatenate(hits))
+
+    def _chosen_threshold(self, fitted: list[Any], weights: Array, X: Features, y: Any) -> float | None:
+        if X.shape[0] == 0:
+            return None
+        model = self._blended(fitted, weights, {})
+        truth = encode_known(y, X.shape[0], model.known_labels)
+        return best_threshold(model.scores(X, None, effective_n_jobs(self.n_jobs)), truth)
 
     def _blended(self, fitted: list[Any], weights: Array, parameters: dict[str, Any]) -> BlendModel:
         try:

@@ -170,11 +170,6 @@ class SketchForestClassifier(RoutedClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    @property
-    def score_threshold(self) -> float:  # type: ignore[override]
-        """Scores are rates: what half the rows of a leaf have."""
-        return 0.5
-
     # --- inside
 
     def _estimate(self, X: Features, Y: sp.csr_matrix, abreast: int, n_jobs: int) -> RoutedEstimate:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 import scipy.sparse as sp
 
 from sparseleaf.estimators.parameters import Parameter
@@ -17,6 +19,8 @@ from sparseleaf.routed.ldsm import COPY_ENTRIES, SEND_ABOVE, LdsmRule, LdsmSplit
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
+    from sparseleaf.model.empty import EmptyRows
+    from sparseleaf.rerank import Rerank
 
 MOST_CHILDREN = 16
 
@@ -152,6 +156,20 @@ class LdSMClassifier(RoutedClassifier):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+
+    @property
+    def _default_threshold(self) -> float:
+        """Scores are shares: what half the rows of a leaf have is half of one label's share of the row's labels."""
+        model = self.model_
+        per_row = model.label_counts.sum() / max(1, model.n_train_rows)
+        return float(0.5 / max(1.0, per_row))
+
+    def _empty_rows(self, X: Features, Y: sp.csr_matrix, stage: Rerank | None) -> EmptyRows | None:
+        empty = super()._empty_rows(X, Y, stage)
+        if empty is None or stage is not None:
+            return empty
+        per_row = np.float32(max(1.0, Y.nnz / max(1, Y.shape[0])))
+        return replace(empty, scores=empty.scores / per_row)  # shares, as the leaves have
 
     def _estimate(self, X: Features, Y: sp.csr_matrix, abreast: int, n_jobs: int) -> RoutedEstimate:
         return estimate_ldsm(

@@ -17,7 +17,7 @@ from sparseleaf.callbacks import Callback, EarlyStopping
 from sparseleaf.checkpoint import EVERY, Checkpoint
 from sparseleaf.data.categories import encode_categories, find_categories, join_categories
 from sparseleaf.data.checks import check_values
-from sparseleaf.engine.part import agree_on_rows
+from sparseleaf.engine.part import agree_on_prior, agree_on_rows
 from sparseleaf.engine.shards import check_layout, make_engine
 from sparseleaf.estimators.base import CUSTOM, ModelEstimator, saved
 from sparseleaf.estimators.evaluation import make_metric
@@ -43,6 +43,8 @@ class MultiGBDT(ModelEstimator):
 
     dense_scores: ClassVar[bool] = True
     eval_set_form: ClassVar[str] = "(X, y)"
+    predicts_labels: ClassVar[bool] = False
+    """Whether outputs are labels, of which a row without features gets the prior."""
 
     def __init__(
         self,
@@ -245,6 +247,7 @@ class MultiGBDT(ModelEstimator):
             f" loss {loss.name}, split {plan.split}; {estimated}"
         )
         shards.once(lambda: say(text, self.verbose))
+        empty = agree_on_prior(shards, rows, known.counts) if self.predicts_labels else None
         start = agree_on_base(shards, loss, rows.n_rows) if before is None else before.base_score
         assert start is not None
         with phase("binning"):
@@ -299,6 +302,7 @@ class MultiGBDT(ModelEstimator):
                 base_score=start,
                 feature_names=self._feature_names(),
                 categories=categories,
+                empty=empty,
             )
         )
         return self
@@ -341,7 +345,7 @@ class MultiGBDT(ModelEstimator):
 
     def _scores(self, X: Any, n_trees: int | None = None) -> Array:
         model = self._model()
-        return model.dense(self._features(X), n_trees, effective_n_jobs(self.n_jobs))
+        return model.outputs(self._features(X), n_trees, effective_n_jobs(self.n_jobs))
 
     def _stages(self, X: Any, every: int) -> Iterator[Array]:
         if every < 1:
@@ -351,7 +355,7 @@ class MultiGBDT(ModelEstimator):
         per_round = model.n_labels if self.tree_per_output else 1
         n_rounds = model.n_trees // per_round
         for used in sorted({*range(every, n_rounds + 1, every), n_rounds}):
-            yield model.dense(features, used * per_round, effective_n_jobs(self.n_jobs))
+            yield self._scores(features, used * per_round)
 
     # --- inside
 

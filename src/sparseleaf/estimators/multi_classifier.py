@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 
+from sparseleaf._arrays import effective_n_jobs
 from sparseleaf.boosting.dense_losses import CLASSIFICATION_LOSSES, dense_loss
 from sparseleaf.data.targets import decode
 from sparseleaf.estimators.base import CUSTOM, ONE_CLASS_A_ROW, encode_known
@@ -47,10 +48,13 @@ class MultiGBDTClassifier(RerankMixin, ClassifierMixin, MultiGBDT):  # type: ign
         ``eval_metric`` after every tree, where there was a validation set.
     best_iteration_ : int
         Trees in the model (rounds with ``tree_per_output``).
+    threshold_ : float
+        Score from which :meth:`predict` returns a label.
     n_features_in_, n_outputs_ : int
     """
 
     method: ClassVar[str] = "gbdt-mo"
+    predicts_labels: ClassVar[bool] = True
     parameter_table: ClassVar[dict[str, Parameter]] = multi_parameters(
         ("auto", *CLASSIFICATION_LOSSES),
         '"softmax" for one class a row, "logistic" for several labels; "auto" chooses from y',
@@ -71,7 +75,10 @@ class MultiGBDTClassifier(RerankMixin, ClassifierMixin, MultiGBDT):  # type: ign
         return self._margins(self._scores(X))
 
     def predict(self, X: Any) -> Any:
-        """Class of every row, or its labels (probability of at least one half) in the form of the targets.
+        """Class of every row, or its labels in the form of the targets.
+
+        Labels are those of probability at least one half; after :meth:`fit_rerank`, those whose score is at least
+        ``threshold_``, which is chosen on its ``eval_set`` for the highest micro-F1.
 
         Returns
         -------
@@ -149,8 +156,17 @@ class MultiGBDTClassifier(RerankMixin, ClassifierMixin, MultiGBDT):  # type: ign
 
     # --- inside
 
+    def _scores(self, X: Any, n_trees: int | None = None) -> Array:
+        model = self._model()
+        if model.rerank is None:
+            return super()._scores(X, n_trees)
+        scores: Array = model.scores(self._features(X), n_trees, effective_n_jobs(self.n_jobs)).toarray()
+        return scores
+
     def _adopt(self, model: Model) -> None:
         super()._adopt(model)
+        default = 0.0 if model.rerank is None else 0.5
+        self.threshold_ = default if model.threshold is None else model.threshold
         self.classes_ = np.arange(model.n_labels) if model.label_names is None else model.label_names
 
     @property
@@ -162,14 +178,13 @@ class MultiGBDTClassifier(RerankMixin, ClassifierMixin, MultiGBDT):  # type: ign
         return ("softmax" if self._one_class else "logistic") if name == "auto" else name
 
     def _probabilities(self, scores: Array) -> Array:
+        if self.model_.rerank is not None:  # its scores are from 0 to 1
+            return _normalised(scores) if self._one_class else scores
         name = self._loss_name()
         if name == CUSTOM:
             name = "softmax" if self._one_class else "logistic"
         values = dense_loss(name).predict(scores)
-        if name == "logistic" and self._one_class:
-            total = values.sum(axis=1, keepdims=True)
-            return values / np.where(total > 0, total, 1)
-        return values
+        return _normalised(values) if name == "logistic" and self._one_class else values
 
     def _margins(self, scores: Array) -> Array:
         if self._one_class and scores.shape[1] == 2:
@@ -180,7 +195,7 @@ class MultiGBDTClassifier(RerankMixin, ClassifierMixin, MultiGBDT):  # type: ign
         kind, names = self.model_.target_kind, self.model_.label_names
         if self._one_class:
             return self.classes_[scores.argmax(axis=1)]
-        chosen = scores >= 0
+        chosen = scores >= self.threshold_
         if kind == "label-lists":
             assert names is not None
             return [
@@ -203,3 +218,10 @@ class MultiGBDTClassifier(RerankMixin, ClassifierMixin, MultiGBDT):  # type: ign
     def _encode(self, y: Any, n_rows: int, known: KnownTargets | None) -> tuple[KnownTargets, DenseTargets]:
         by_class = callable(self.loss) or self.loss in ("auto", "softmax")
         return encode_labels(y, n_rows, known, by_class=by_class)
+
+
+def _normalised(values: Array) -> Array:
+    """Values from 0 as probabilities of classes of which one is true."""
+    total = values.sum(axis=1, keepdims=True)
+    probabilities: Array = values / np.where(total > 0, total, 1)
+    return probabilities

@@ -8,6 +8,7 @@ from typing import Any, Self
 from sparseleaf._arrays import effective_n_jobs
 from sparseleaf.estimators.base import ModelEstimator, encode_known, refuse_nan
 from sparseleaf.estimators.parameters import Parameter
+from sparseleaf.model.threshold import best_threshold
 from sparseleaf.progress import phase, reporting
 from sparseleaf.rerank import KINDS
 from sparseleaf.rerank.fit import AUTO, fit_stage, refuse_fixed_weight
@@ -107,5 +108,9 @@ class RerankMixin(ModelEstimator):
             stage = fit_stage(
                 rerank, features, truth, validation, None if weight is None else float(weight), scale
             )
-        self._adopt(replace(model, rerank=stage))
+        ranked = replace(model, rerank=stage)
+        threshold = None
+        if eval_set is not None:
+            threshold = best_threshold(ranked.scores(other, None, validation.n_jobs), known)
+        self._adopt(replace(ranked, threshold=threshold))
         return self

@@ -26,6 +26,7 @@ from sparseleaf.estimators.reranking import RerankMixin
 from sparseleaf.estimators.resuming import describe_targets, describe_watched
 from sparseleaf.metrics import precision_at_k
 from sparseleaf.model import Model, RoutedModel
+from sparseleaf.model.empty import EmptyRows
 from sparseleaf.progress import phase, reporting, say, training_progress
 from sparseleaf.rerank.fit import Reranking, all_but
 from sparseleaf.routed.ensemble import FrozenTree, join_trees, with_more_rows
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from sparseleaf.data.targets import Targets
     from sparseleaf.engine.trees import TreeWorkers
     from sparseleaf.model.routed import RoutedTrees
+    from sparseleaf.rerank import Rerank
 
 
 class RoutedClassifier(RerankMixin, ModelClassifier):
@@ -54,13 +56,6 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
     leaf_labels: int | None
     verbose: int
     model_: RoutedModel
-
-    @property
-    def score_threshold(self) -> float:  # type: ignore[override]
-        """Scores are shares: what half the rows of a leaf have is half of one label's share of the row's labels."""
-        model = self.model_
-        per_row = model.label_counts.sum() / max(1, model.n_train_rows)
-        return float(0.5 / max(1.0, per_row))
 
     def fit(
         self,
@@ -143,6 +138,7 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
 
         model = self._joined_model(grown, X.shape[1], targets)
         stage = reranking.choose(model, n_jobs)
+        threshold = reranking.threshold(replace(model, rerank=stage), n_jobs)
         if len(held):  # routers have not seen these rows, leaves shall
             with phase("adding held-out rows to the leaves"):
                 reached, labels = model.leaves(X[held], n_jobs), targets.matrix[held]
@@ -157,6 +153,8 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
                 history={} if watch is None else {"valid P@1": watch.values},
                 rerank=reranking.refit(stage, model, n_jobs),
                 feature_names=self._feature_names(),
+                empty=self._empty_rows(X, targets.matrix, stage),
+                threshold=threshold,
             )
         )
         self._adopt_trees(grown)
@@ -191,6 +189,9 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
         checked = super()._validate_features(X, reset=reset)
         refuse_nan(checked)
         return checked
+
+    def _empty_rows(self, X: Features, Y: sp.csr_matrix, stage: Rerank | None) -> EmptyRows | None:
+        return EmptyRows.of(X, Y)
 
     @abstractmethod
     def _estimate(self, X: Features, Y: sp.csr_matrix, abreast: int, n_jobs: int) -> memory.RoutedEstimate:

@@ -25,7 +25,7 @@ from sparseleaf.callbacks import Callback, EarlyStopping
 from sparseleaf.checkpoint import EVERY, Checkpoint
 from sparseleaf.data.rows import RowsInfo
 from sparseleaf.data.targets import encode_targets, join_forms
-from sparseleaf.engine.part import SparsePart, agree_on_cuts, agree_on_rows
+from sparseleaf.engine.part import SparsePart, agree_on_cuts, agree_on_empty_rows, agree_on_rows
 from sparseleaf.engine.shards import check_layout, make_engine
 from sparseleaf.engine.sparse import SparseShard
 from sparseleaf.estimators.base import ModelClassifier, refuse_nan
@@ -379,6 +379,7 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
         told = self.verbose * shards.leads
         say(f"{sizes}; trees on {seen}; {estimated}", told)
         label_counts = shards.sum("label_counts")
+        empty = agree_on_empty_rows(shards, rows, label_counts)
         reranking = None
         if self.rerank is not None:
             reranking = Reranking.plan(self, *self._all_rows(shards), seed, watched)
@@ -421,10 +422,12 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
             parameters=self._saved_parameters(seed),
             history=run.history,
             feature_names=self._feature_names(),
+            empty=empty,
         )
         if reranking is not None:
             stage = reranking.choose(model, n_jobs)
-            model = replace(model, rerank=reranking.refit(stage, model, n_jobs))
+            threshold = reranking.threshold(replace(model, rerank=stage), n_jobs)
+            model = replace(model, rerank=reranking.refit(stage, model, n_jobs), threshold=threshold)
         self._adopt(model)
         return self
 

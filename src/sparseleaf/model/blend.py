@@ -41,20 +41,20 @@ class BlendModel(Model):
         """Whether all members do."""
         return all(member.takes_nan for member in self.members)
 
-    def topk(self, X: Features, k: int, n_trees: int | None, n_jobs: int) -> tuple[Array, Array]:
-        """See :meth:`Model.topk`; trees are used all."""
+    def _topk(self, X: Features, k: int, n_trees: int | None, n_jobs: int) -> tuple[Array, Array]:
+        """See :meth:`Model.topk`; all trees are used."""
         self._used(n_trees)
         labels = np.empty((X.shape[0], k), np.int32)
         scores = np.empty((X.shape[0], k), np.float32)
-        for block, starts, joined, opinions in self.opinions(X, k, n_jobs):
+        for block, starts, joined, opinions in self.opinions(X, n_jobs):
             labels[block], scores[block] = topk_of(starts, joined, opinions @ self.weights, k)
         return labels, scores
 
-    def scores(self, X: Features, n_trees: int | None, n_jobs: int) -> sp.csr_matrix:
+    def _scores(self, X: Features, n_trees: int | None, n_jobs: int) -> sp.csr_matrix:
         """See :meth:`Model.scores`: those of candidates."""
         self._used(n_trees)
         parts = [sp.csr_matrix((0, self.n_labels), dtype=np.float32)]
-        for _, starts, joined, opinions in self.opinions(X, PLACES, n_jobs):
+        for _, starts, joined, opinions in self.opinions(X, n_jobs):
             shape = (len(starts) - 1, self.n_labels)
             parts.append(sp.csr_matrix((opinions @ self.weights, joined, starts), shape=shape))
         return sp.vstack(parts, "csr")
@@ -63,10 +63,10 @@ class BlendModel(Model):
         """The same: members have their say whole."""
         return self.scores(X, n_trees, n_jobs)
 
-    def opinions(self, X: Features, k: int, n_jobs: int) -> Iterator[tuple[slice, Array, Array, Array]]:
+    def opinions(self, X: Features, n_jobs: int) -> Iterator[tuple[slice, Array, Array, Array]]:
         """Block by block of rows: (rows, starts, labels, what each member says of each candidate).
 
-        Candidates are the ``PLACES`` best labels of every member, or k if that is more. A member says its score by the
+        Candidates are the ``PLACES`` best labels of every member. A member says its score by the
         highest score that it has for the row, so that members with other units can be mixed; 0 of a label that is
         not among its best.
         """
@@ -76,7 +76,7 @@ class BlendModel(Model):
             n_rows = min(begin + BLOCK_ROWS, X.shape[0]) - begin
             keys, said = [], []
             for member in self.members:
-                labels, scores = _best(member, rows, max(k, PLACES), n_jobs)
+                labels, scores = _best(member, rows, PLACES, n_jobs)
                 there = labels >= 0
                 top = scores.max(axis=1, keepdims=True)
                 relative = np.divide(scores, top, where=there & (top > 0), out=np.zeros_like(scores))
@@ -136,5 +136,6 @@ def blend_models(
         history={},
         feature_names=feature_names,
         members=tuple(members),
+        empty=first.empty,
         weights=weights if abs(weights.sum() - 1) < 1e-6 else weights / weights.sum(),
     )

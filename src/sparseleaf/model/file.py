@@ -12,6 +12,7 @@ import json
 import math
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import numpy as np
@@ -23,6 +24,7 @@ from sparseleaf.data.categories import MAX_CATEGORIES
 from sparseleaf.data.targets import Kind
 from sparseleaf.model.blend import BlendModel, blend_models
 from sparseleaf.model.codec import UNSIGNED, decode_trees, encode_trees, narrow
+from sparseleaf.model.empty import EmptyRows, decode_empty, encode_empty
 from sparseleaf.model.model import Model
 from sparseleaf.model.rerank import decode_rerank, encode_rerank
 from sparseleaf.model.routed import RoutedModel, decode_routed, encode_routed
@@ -115,6 +117,7 @@ def _header_of(model: Model) -> dict[str, Any]:
         "history": model.history,
         "feature_names": model.feature_names,
         "categories": {str(feature): names for feature, names in model.categories.items()},
+        "threshold": model.threshold,
     }
 
 
@@ -131,6 +134,8 @@ def _tensors_of(model: Model, compact: bool) -> dict[str, Array]:
         tensors["projection.components"] = model.projection.components
     if model.base_score is not None:
         tensors["base_score"] = model.base_score
+    if model.empty is not None:
+        tensors |= _prefixed("empty", encode_empty(model.empty))
     return tensors
 
 
@@ -194,7 +199,8 @@ def _blend_of(
         except ModelFileError as error:
             raise ModelFileError(f"member {number}: {error}") from None
     try:
-        return blend_models(members, weights, header["parameters"], _feature_names(header))
+        blend = blend_models(members, weights, header["parameters"], _feature_names(header))
+        return replace(blend, threshold=_threshold(header))
     except ValueError as error:
         raise ModelFileError(f"blend: {error}") from None
 
@@ -249,6 +255,8 @@ def _model_of(tensors: dict[str, tuple[str, Array]], header: dict[str, Any], nam
         _feature_names(header),
         _categories(header),
         rerank,
+        _empty(tensors, header),
+        _threshold(header),
     )
     try:
         _ = model.predictor
@@ -276,6 +284,20 @@ def _rerank(tensors: dict[str, tuple[str, Array]], header: dict[str, Any]) -> Re
         return f"rerank.{name}" in tensors
 
     return _decoded("rerank", tensors, lambda take: decode_rerank(take, has, n_features, n_labels))
+
+
+def _empty(tensors: dict[str, tuple[str, Array]], header: dict[str, Any]) -> EmptyRows | None:
+    if "empty.known" not in tensors:
+        return None
+    n_features, n_labels = header["n_features"], header["n_labels"]
+    return _decoded("empty", tensors, lambda take: decode_empty(take, n_features, n_labels))
+
+
+def _threshold(header: dict[str, Any]) -> float | None:
+    value = header.get("threshold")
+    if value is not None and not (isinstance(value, float) and math.isfinite(value)):
+        raise ModelFileError(f"metadata 'threshold' is {_short(value)}; wanted a finite number, or null")
+    return value
 
 
 def _map_tensors(path: Path) -> tuple[dict[str, tuple[str, Array]], dict[str, str]]:

@@ -19,11 +19,11 @@ from sparseleaf import _kernels
 from sparseleaf._arrays import csr_parts, has_nan
 from sparseleaf.boosting.tree import SET_BYTES
 from sparseleaf.data.targets import Targets
-from sparseleaf.rerank.centroids import CentroidRerank
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
     from sparseleaf.boosting.tree import FlatTree, LeafVectors
+    from sparseleaf.model.empty import EmptyRows
     from sparseleaf.projection import Projection
     from sparseleaf.rerank import Rerank
 
@@ -235,6 +235,10 @@ class Model:
         By feature, what its categories are called; category ``c`` is the c-th.
     rerank : Rerank or None
         The stage that scores the trees' candidates anew.
+    empty : EmptyRows or None
+        What rows without a known feature get; None where training rows were dense.
+    threshold : float or None
+        Score from which ``predict`` returns a label; None in files that do not have it.
     """
 
     method: str
@@ -252,6 +256,8 @@ class Model:
     feature_names: list[str] | None = None
     categories: dict[int, list[Any]] = field(default_factory=dict)
     rerank: Rerank | None = None
+    empty: EmptyRows | None = None
+    threshold: float | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         # the compiled predictor is made again where it is needed
@@ -301,19 +307,28 @@ class Model:
 
         Where a row has fewer candidates the id is -1 and the score -inf.
         """
-        if self.rerank is None:
-            return self.tree_topk(X, k, n_trees, n_jobs)
-        found = self.candidates(X, max(k, self.rerank.places), n_trees, n_jobs)
-        return self.rerank.topk(X, *found, k, n_jobs)
+        labels, scores = self._topk(X, k, n_trees, n_jobs)
+        if self.empty is not None and (self.base_score is None or self.rerank is not None):
+            self.empty.fill_topk(X, labels, scores)
+        return labels, scores
 
     def scores(self, X: Features, n_trees: int | None, n_jobs: int) -> sp.csr_matrix:
-        """Scores of every row as a CSR matrix (n_rows, n_labels); what is not stored is 0."""
-        if self.rerank is not None and not isinstance(self.rerank, CentroidRerank):  # it adds labels
-            return self.rerank.scores(X, *self.candidates(X, self.rerank.places, n_trees, n_jobs), n_jobs)
-        scores = self.tree_scores(X, n_trees, n_jobs)
-        if self.rerank is not None:
-            scores.data = self.rerank.rescored(X, scores.indptr, scores.indices, scores.data, n_jobs)
-        return scores
+        """Scores of every row as a CSR matrix (n_rows, n_labels), in the order of :meth:`topk`; the others are 0."""
+        scores = self._scores(X, n_trees, n_jobs)
+        return scores if self.empty is None else self.empty.filled(X, scores)
+
+    def _topk(self, X: Features, k: int, n_trees: int | None, n_jobs: int) -> tuple[Array, Array]:
+        """:meth:`topk`, whatever the rows."""
+        if self.rerank is None:
+            return self.tree_topk(X, k, n_trees, n_jobs)
+        # always the same candidates, so that the order of labels does not depend on how many are asked for
+        return self.rerank.topk(X, *self.candidates(X, self.rerank.places, n_trees, n_jobs), k, n_jobs)
+
+    def _scores(self, X: Features, n_trees: int | None, n_jobs: int) -> sp.csr_matrix:
+        """:meth:`scores`, whatever the rows."""
+        if self.rerank is None:
+            return self.tree_scores(X, n_trees, n_jobs)
+        return self.rerank.scores(X, *self.candidates(X, self.rerank.places, n_trees, n_jobs), n_jobs)
 
     def candidates(self, X: Features, k: int, n_trees: int | None, n_jobs: int) -> tuple[Array, Array]:
         """The trees' k best labels for a re-ranking stage, with scores above 0 for what is likely."""
@@ -340,7 +355,7 @@ class Model:
         scores = np.full((X.shape[0], k), -np.inf, np.float32)
         for begin in range(0, X.shape[0], BLOCK_ROWS):
             block = slice(begin, begin + BLOCK_ROWS)
-            own = self.dense(X[block], n_trees, n_jobs)
+            own = self.outputs(X[block], n_trees, n_jobs)
             best = np.argsort(-own, axis=1, kind="stable")[:, :k]
             labels[block, : best.shape[1]] = best
             scores[block, : best.shape[1]] = np.take_along_axis(own, best, axis=1)
@@ -368,6 +383,13 @@ class Model:
                 self.predictor.dense_csr(*csr_parts(rows), used, missing, out[block], threads)
             else:
                 self.predictor.dense(rows, used, missing, out[block], threads)
+        return out
+
+    def outputs(self, X: Features, n_trees: int | None, n_jobs: int) -> Array:
+        """:meth:`dense`, and the base score for rows without a known feature."""
+        out = self.dense(X, n_trees, n_jobs)
+        if self.empty is not None:
+            out[self.empty.find(X)] = self.base_score
         return out
 
     def apply(self, X: Features, n_trees: int | None, n_jobs: int) -> Array:

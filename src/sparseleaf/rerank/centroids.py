@@ -31,7 +31,7 @@ CENTROID_FEATURES = 256
 BLOCK_LABELS = 4096
 
 PLACES = 300
-"""Labels of the trees that are candidates, at least; more where more are asked for."""
+"""Labels of the trees that are candidates."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +95,20 @@ class CentroidRerank:
     def places(self) -> int:
         """Labels of the trees that it looks at."""
         return PLACES
+
+    def scores(self, X: Features, labels: Array, scores: Array, n_jobs: int) -> sp.csr_matrix:
+        """Scores of all candidates as a CSR matrix."""
+        listed = labels >= 0
+        starts = np.concatenate(([0], np.cumsum(listed.sum(axis=1), dtype=np.int64)))
+        rescored = self.rescored(X, starts, labels[listed], scores[listed], n_jobs)
+        found = sp.csr_matrix((rescored, labels[listed], starts), shape=(len(labels), self.n_labels))
+        found.sort_indices()
+        return found
+
+    @property
+    def n_labels(self) -> int:
+        """Labels that there are."""
+        return int(self.centroids.shape[0])
 
     def topk(self, X: Features, labels: Array, scores: Array, k: int, n_jobs: int) -> tuple[Array, Array]:
         """The k best of each row's candidates, both (n_rows, more than k), by their new scores."""

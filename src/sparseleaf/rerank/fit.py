@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparseleaf._arrays import hash_rows, smallest_hashes
+from sparseleaf.model.threshold import best_threshold
 from sparseleaf.progress import phase
 from sparseleaf.rerank import BAYES, LEARNED, BayesRerank, CentroidRerank, LearnedRerank
 from sparseleaf.rerank.bayes import fit_telling
@@ -173,8 +174,7 @@ class Reranking:
         """
         if self.kind is None:
             return None
-        rows = self.validation or (self.X[self.held], self.Y[self.held])
-        validation = Validation(*rows, trees, self.seed, n_jobs)
+        validation = Validation(*self._validation_rows(), trees, self.seed, n_jobs)
         try:
             with phase("re-ranking"):
                 return fit_stage(self.kind, *self.tree_rows(), validation, self.weight, self.scale)
@@ -184,6 +184,19 @@ class Reranking:
                 stacklevel=4,
             )
             return None
+
+    def threshold(self, model: AnyModel, n_jobs: int) -> float | None:
+        """Score from which labels are returned, chosen on the validation rows; None where there are none.
+
+        ``model`` ends with the stage that was chosen, and its trees have not seen these rows.
+        """
+        X, Y = self._validation_rows()
+        if self.kind is None or not X.shape[0]:
+            return None
+        return best_threshold(model.scores(X, None, n_jobs), Y)
+
+    def _validation_rows(self) -> tuple[Features, sp.csr_matrix]:
+        return self.validation or (self.X[self.held], self.Y[self.held])
 
     def refit(self, stage: Rerank | None, trees: AnyModel, n_jobs: int) -> Rerank | None:
         """The chosen stage with all training rows.

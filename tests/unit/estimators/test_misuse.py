@@ -48,13 +48,6 @@ def test_training_does_not_go_on_from_another_kind_of_model():
         MultiGBDTRegressor().fit(X, y, init_model="m.safetensors")
 
 
-@pytest.mark.parametrize("mix", ["centroid", "cosine", "log"])
-def test_predict_is_the_trees_say(mix):
-    plain = SparseGBDTClassifier(n_trees=5, min_samples_leaf=3).fit(X, Y).predict(X)
-    ranked = SparseGBDTClassifier(n_trees=5, min_samples_leaf=3, rerank=mix, rerank_weight=0.3).fit(X, Y)
-    assert (ranked.predict(X) != plain).nnz == 0
-
-
 @pytest.mark.parametrize("clf", [
     SparseGBDTClassifier(n_trees=2, rerank="log", rerank_weight=0.3), LdSMClassifier(n_trees=2),
 ], ids=["re-ranked", "routed"])  # fmt: skip
