@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import glob
 import gzip
 import os
 import secrets
+import shutil
 import tempfile
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TypeAlias
 from urllib.parse import unquote, urlsplit
@@ -71,22 +73,57 @@ def local_copy(path: AnyPath) -> Iterator[Path]:
 
 @contextmanager
 def drafting(path: Path) -> Iterator[Path]:
-    """A path beside ``path`` to write to; it takes its place when all went well, and goes away otherwise."""
+    """A file to write to, empty at first; it takes the place of ``path`` when all went well, and goes away otherwise.
+
+    It is in a folder beside ``path`` that only its owner can read, and that is locked while the writer lives: so the
+    next writer can tell what killed ones have left, and removes it. The file gets the permissions of the one that it
+    replaces.
+    """
     path = path.resolve()  # a symbolic link stays one, its target is replaced
-    draft = path.with_name(f".{path.name}{_draft_suffix()}")
-    try:
+    remove_drafts(path)
+    with _locked_folder(path) as folder:
+        draft = folder / path.name
+        draft.touch()
+        mode = (path if path.exists() else draft).stat().st_mode
         yield draft
+        draft.chmod(mode)  # whatever the writer made of it
         draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def _locked_folder(path: Path) -> Iterator[Path]:
+    """A new folder beside ``path``, which goes away."""
+    while True:
+        folder = path.with_name(f".{path.name}{_draft_suffix()}")
+        folder.mkdir(mode=0o700)
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(handle, fcntl.LOCK_EX)
+            if not folder.exists():  # another writer was quicker to lock it, and took it for a dead one's
+                continue
+            try:
+                yield folder
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+            return
+        finally:
+            os.close(handle)
 
 
 def remove_drafts(path: AnyPath) -> None:
-    """Remove what writers of a local file that were killed have left beside it; nobody else may be writing it."""
-    if isinstance(path, Path):
-        path = path.resolve()
-        for left in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * DRAFT_DIGITS}.part"):
-            left.unlink(missing_ok=True)
+    """Remove what writers of a local file that were killed have left beside it."""
+    if not isinstance(path, Path):
+        return
+    path = path.resolve()
+    for left in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * DRAFT_DIGITS}.part"):
+        with suppress(OSError):  # it is locked: its writer lives; or it is gone
+            handle = os.open(left, os.O_RDONLY)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(left) if left.is_dir() else left.unlink()
+            finally:
+                os.close(handle)
 
 
 @contextmanager
@@ -106,7 +143,7 @@ def replacing(path: AnyPath) -> Iterator[IO[bytes]]:
         with path.open("wb") as file:
             yield file
         return
-    with drafting(path) as draft, draft.open("xb") as file:
+    with drafting(path) as draft, draft.open("wb") as file:
         with _maybe_packed(path, file) as target:
             yield target
         file.flush()

@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from sparseleaf._files import AnyPath
 
 
-ATTEMPTS = 10
-"""Times that a draft is written where other processes remove it: each does so once, when it starts."""
-
-
 def write_tensors(path: AnyPath, tensors: dict[str, Array], metadata: dict[str, str]) -> None:
     """Write a file; the old one, if any, stays until the new one is complete and on disk.
 
@@ -41,25 +37,10 @@ def write_tensors(path: AnyPath, tensors: dict[str, Array], metadata: dict[str, 
             return
         if path.exists() and not path.is_file():
             raise ValueError(f"path: {os.fspath(path)!r} is not a regular file; wanted a file to write.")
-        for _ in range(ATTEMPTS - 1):
-            try:
-                _write_draft(path, contiguous, metadata)
-                return
-            except FileNotFoundError:
-                # a process that starts takes all drafts for those of killed ones: write another
-                if not path.parent.is_dir():
-                    raise
-        _write_draft(path, contiguous, metadata)
-
-
-def _write_draft(path: Path, tensors: dict[str, Array], metadata: dict[str, str]) -> None:
-    with drafting(path) as draft:
-        draft.touch()
-        mode = draft.stat().st_mode  # what files have here; the library's own would hide it from other users
-        save_file(tensors, draft, metadata)
-        draft.chmod(mode)
-        with io.FileIO(draft, "r+") as file:
-            os.fsync(file.fileno())
+        with drafting(path) as draft:
+            save_file(contiguous, draft, metadata)
+            with io.FileIO(draft, "r+") as file:
+                os.fsync(file.fileno())
 
 
 @contextmanager

@@ -28,6 +28,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from sparseleaf._printable import printable
 from sparseleaf.callbacks import Callback, TrainingState
 
 logger = logging.getLogger("sparseleaf")
@@ -76,7 +77,7 @@ def phase(name: str, total: int | None = None) -> Iterator[Advance]:
 
         def advance(done: int, text: str) -> None:
             if bar is not None and task is not None:
-                bar.update(task, completed=done, text=escape(text))
+                bar.update(task, completed=done, text=escape(printable(text)))
 
         logger.debug("%s: started", "/".join(path))
         began, outcome = time.perf_counter(), "stopped after "
@@ -97,7 +98,7 @@ def say(text: str, verbose: int) -> None:
     """Log a line, and print it to stderr where the user wants to know."""
     logger.info("%s", text)
     if verbose:
-        Console(stderr=True, highlight=False, soft_wrap=True).print(text, markup=False)
+        Console(stderr=True, highlight=False, soft_wrap=True).print(printable(text), markup=False)
 
 
 @contextmanager
@@ -109,7 +110,7 @@ def training_progress(n_trees: int, verbose: int) -> Iterator[list[Callback]]:
             advance(state.tree, _metrics(state))
             logger.debug("%s", _line(state))
             if verbose >= 2:
-                print(_line(state), file=sys.stderr, flush=True)
+                print(printable(_line(state)), file=sys.stderr, flush=True)
 
         yield [after_tree]
 

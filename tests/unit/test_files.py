@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -390,3 +391,53 @@ def test_mistakes_are_one_line(arguments, said, memory, failing, monkeypatch, ca
     assert said in err
     assert files(memory) == ["/in/d.txt"]
     assert not files(failing)
+
+
+# --- permissions and drafts
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o644])
+def test_a_file_that_is_replaced_keeps_its_permissions(tmp_path, mode):
+    path = tmp_path / "model"
+    clf = SparseGBDTClassifier(n_trees=1).fit(X, Y)
+    clf.save(path)
+    plain = tmp_path / "plain"
+    plain.touch()
+    assert path.stat().st_mode == plain.stat().st_mode  # a new file is like any other
+    path.chmod(mode)
+    clf.save(path)
+    assert path.stat().st_mode & 0o777 == mode
+    save_xc(path, X, Y)
+    assert path.stat().st_mode & 0o777 == mode
+
+
+def test_a_draft_is_not_readable_by_others(tmp_path):
+    with replacing(tmp_path / "file"):
+        (draft,) = tmp_path.iterdir()
+        assert draft.stat().st_mode & 0o077 == 0
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from sparseleaf._files import drafting
+with drafting(Path(sys.argv[1])) as draft:
+    draft.write_text("half")
+    (draft.parent / ".tmp123").write_text("what a library that writes the file leaves")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_drafts_of_killed_writers_go_away_and_those_of_others_stay(tmp_path):
+    path = tmp_path / "file"
+    subprocess.run([sys.executable, "-c", KILLED, path], check=False)
+    (tmp_path / f".file.{'0' * 16}.part").write_text("as an earlier version left it")
+    assert len(list(tmp_path.iterdir())) == 2
+    with replacing(path) as first:
+        assert len(list(tmp_path.iterdir())) == 1  # its own
+        first.write(b"first")
+        with replacing(path) as second:
+            second.write(b"second")
+        assert path.read_bytes() == b"second"
+    assert path.read_bytes() == b"first"
+    assert list(tmp_path.iterdir()) == [path]

@@ -16,6 +16,7 @@ from typing import Annotated, NoReturn, TextIO
 
 import typer
 
+from sparseleaf._printable import printable
 from sparseleaf.cli.blend import blend
 from sparseleaf.cli.demo import demo
 from sparseleaf.cli.evaluate import evaluate
@@ -84,7 +85,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
             if text is None or os.environ.get("SPARSELEAF_TRACEBACK"):
                 raise
             if not _first_rank_tells():
-                print(f"sparseleaf: error: {' '.join(text.split())}", file=sys.stderr)
+                print(f"sparseleaf: error: {printable(' '.join(text.split()))}", file=sys.stderr)
             return USER_ERROR
     return code if isinstance(code, int) else 0
 
@@ -116,4 +117,4 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    print(f"sparseleaf: warning: {' '.join(str(message).split())}", file=file or sys.stderr)
+    print(f"sparseleaf: warning: {printable(' '.join(str(message).split()))}", file=file or sys.stderr)

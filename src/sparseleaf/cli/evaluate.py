@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sparseleaf._printable import printable
 from sparseleaf.cli._common import (
     AsJson,
     Columns,
@@ -61,7 +62,7 @@ def evaluate(
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table(title=escape(model.name), caption=_speed(result))
+    table = Table(title=escape(printable(model.name)), caption=_speed(result))
     if "P@1" in result:
         table.add_column("%")
         for k in KS:
@@ -73,7 +74,7 @@ def evaluate(
         for name in NUMBERS:
             table.add_column(name.upper(), justify="right")
         for output, found in {**result["outputs"], "all": result}.items():
-            table.add_row(escape(output), *(f"{found[name]:.4g}" for name in NUMBERS))
+            table.add_row(escape(printable(output)), *(f"{found[name]:.4g}" for name in NUMBERS))
     else:
         table.add_column("metric")
         table.add_column("mean over queries", justify="right")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from sparseleaf._printable import printable
 from sparseleaf.cli._common import AsJson, Model, readable_bytes
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ def _show(path: AnyPath, found: dict[str, Any]) -> None:
     from sparseleaf.plotting import draw_learning_curve
 
     console = Console(highlight=False)
-    table = Table(title=escape(path.name), show_header=False)
+    table = Table(title=escape(printable(path.name)), show_header=False)
     table.add_column(style="bold")
     table.add_column()
     if "members" in found:
@@ -173,7 +174,8 @@ def _show(path: AnyPath, found: dict[str, Any]) -> None:
         }.items():
             table.add_row(name, text)
         for member in found["members"]:
-            table.add_row(f"{member['weight']:.3g}", f"{member['method']}, {member['n_trees']:,} trees")
+            kind = escape(printable(member["method"]))
+            table.add_row(f"{member['weight']:.3g}", f"{kind}, {member['n_trees']:,} trees")
         console.print(table)
         return
     shape = found["projection_shape"]
@@ -212,7 +214,7 @@ def _show(path: AnyPath, found: dict[str, Any]) -> None:
         if rows[name] == "none":
             del rows[name]
     for name, text in rows.items():
-        table.add_row(name, escape(text))
+        table.add_row(name, escape(printable(text)))
     console.print(table)
     if any(found["history"].values()):
-        console.print(draw_learning_curve(found["history"]), markup=False)
+        console.print(printable(draw_learning_curve(found["history"])), markup=False)

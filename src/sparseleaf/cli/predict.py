@@ -14,6 +14,7 @@ from typing import IO, Annotated, Any
 import typer
 
 from sparseleaf._files import AnyPath, as_path, replacing
+from sparseleaf._printable import printable
 from sparseleaf.cli._common import (
     Columns,
     Data,
@@ -69,9 +70,10 @@ def predict(
         if hasattr(estimator, "predict_topk")
         else output_lines(estimator, rows.X, as_json)
     )
+    shown = not to_file and sys.stdout.isatty()
     with _opened(output if to_file else None) as file:
         for some in lines:
-            file.write(some.encode())
+            file.write((printable(some) if shown else some).encode())
 
 
 def topk_lines(estimator: Any, X: Any, k: int, as_json: bool, n_jobs: int | None) -> Iterator[str]:
@@ -122,7 +124,8 @@ def _line(labels: list[Any], scores: list[float], ids: list[int], as_json: bool)
     found = sum(i >= 0 for i in ids)  # what is missing is at the end
     if as_json:
         short = [float(f"{score:.6g}") for score in scores[:found]]
-        return json.dumps({"labels": labels[:found], "scores": short}, ensure_ascii=False) + "\n"
+        plain = all(str(label).isprintable() for label in labels[:found])
+        return json.dumps({"labels": labels[:found], "scores": short}, ensure_ascii=not plain) + "\n"
     pairs = (f"{_quoted(label)}:{score:.6g}" for label, score in zip(labels[:found], scores, strict=False))
     return " ".join(pairs) + "\n"
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from sparseleaf._files import AnyPath, as_path
+from sparseleaf._printable import printable
 from sparseleaf.cli._common import (
     Columns,
     Data,
@@ -168,7 +169,7 @@ def train(
     if profile is not None:
         profile.write_text(json.dumps(where["engine"].profile, indent=1))
     if interrupted or not quiet:
-        typer.echo(summary(estimator, seconds, model))
+        typer.echo(printable(summary(estimator, seconds, model)))
     if interrupted:
         raise typer.Exit(INTERRUPTED)
 

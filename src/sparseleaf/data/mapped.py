@@ -158,7 +158,7 @@ def _write(
     n_rows, ends = 0, [0, 0]
     with ExitStack() as stack:
         drafts = {name: stack.enter_context(drafting(folder / f"{name}.bin")) for name in ARRAYS}
-        files = {name: stack.enter_context(draft.open("xb")) for name, draft in drafts.items()}
+        files = {name: stack.enter_context(draft.open("wb")) for name, draft in drafts.items()}
 
         def put(name: str, values: Any) -> None:
             files[name].write(np.ascontiguousarray(values, ARRAYS[name]).data)

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import numpy as np
+import pandas as pd
 
 import sparseleaf
 from sparseleaf.cli.inspect import tree_depths
@@ -81,3 +83,33 @@ def test_a_missing_model_is_one_line(cli, tmp_path):
     done = cli("inspect", tmp_path / "m")
     assert done.code == 2
     assert done.err.count("\n") == 1
+
+
+EVIL = "\x1b]0;title\x07\x1b[2J\x9b31mred\u202e"
+
+
+def test_control_characters_in_names_do_not_reach_the_terminal(cli, tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.random((60, 2)), columns=["a", EVIL])
+    Y = pd.DataFrame({"y" + EVIL: X[EVIL], "z" + EVIL: X["a"]})
+    data, model = tmp_path / "data.csv", tmp_path / "model"
+    pd.concat([X, Y], axis=1).to_csv(data, index=False)
+    clf = sparseleaf.MultiGBDTRegressor(n_trees=2, eval_metric="rmse").fit(X, Y, eval_set=(X, Y))
+    clf.model_.history["metric" + EVIL] = [1.0, 2.0]
+    clf.save(model)
+    targets = [word for name in Y.columns for word in ("--target", name)]
+    for arguments in (
+        ["inspect", model],
+        ["inspect", model, "--json"],
+        ["evaluate", model, data, *targets],
+        ["predict", model, data],
+        ["predict", model, data, "--json"],
+        ["train", data, "--target", "no" + EVIL, "-m", tmp_path / "other", "--method", "gbdt-mo"],
+    ):
+        with monkeypatch.context() as patch:
+            if arguments[0] == "predict":  # to a file, names are as they are
+                patch.setattr(sys.stdout, "isatty", lambda: True)
+            done = cli(*arguments)
+        for sign in "\x1b\x07\x9b\u202e":
+            assert sign not in done.out + done.err, arguments
+        assert "1b" in done.out + done.err  # its escape
