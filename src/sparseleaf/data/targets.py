@@ -324,7 +324,7 @@ def _column_names(columns: Any) -> NDArray[Any] | None:
 
 
 def _from_classes(Y: NDArray[Any]) -> Targets:
-    y = column_or_1d(Y, warn=True, input_name="Y")
+    y = column_or_1d(Y, warn=True)
     if y.size == 0:
         raise ValueError(f"Y: found no rows, wanted {_ACCEPTED}")
     if y.dtype == object and not all(isinstance(value, str) for value in y):

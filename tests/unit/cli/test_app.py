@@ -43,7 +43,7 @@ def test_help_does_not_wait_for_scikit_learn():
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [(["trian"], "train"), (["train"], "sparseleaf train --help"), (["predict", "--nope"], "--nope")],
+    [(["trian"], "trian"), (["train"], "sparseleaf train --help"), (["predict", "--nope"], "--nope")],
 )
 def test_a_mistyped_command_line_is_one_line(cli, arguments, said):
     done = cli(*arguments)

@@ -23,7 +23,7 @@ def write(tmp_path):
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("zero_based", [False, True])
 def test_what_scikit_learn_writes_comes_back_with_ids_as_columns(tmp_path, zero_based, packed):
-    X = sp.random(50, 12, 0.3, "csr", np.float32, rng=np.random.default_rng(0))
+    X = sp.random(50, 12, 0.3, "csr", np.float32, random_state=0)
     # a file that counts from 0 and has no feature 0 must not be taken for one that counts from 1
     X = sp.hstack([sp.csr_matrix((50, 1), dtype=np.float32), X], format="csr")
     y, qid = np.arange(50) % 3, np.arange(50) // 7

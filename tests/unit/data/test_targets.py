@@ -56,8 +56,10 @@ def test_other_values_are_refused(value, container):
 def test_sparse_refusals():
     with pytest.raises(ValueError, match="Y: found values of dtype complex"):
         encode_targets(sparse.csr_matrix(TABLE.astype(complex)))
-    with pytest.raises(ValueError, match=r"Y: found a sparse array of shape \(3,\)"):
-        encode_targets(sparse.coo_array([1, 0, 1]))
+    line = sparse.coo_array([1, 0, 1])
+    if line.ndim == 1:  # which scipy has from 1.13 on
+        with pytest.raises(ValueError, match=r"Y: found a sparse array of shape \(3,\)"):
+            encode_targets(line)
     broken = sparse.csr_matrix(TABLE)
     broken.indices[0] = 99
     with pytest.raises(ValueError, match="Y is not a valid sparse matrix"):
