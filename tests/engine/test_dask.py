@@ -155,7 +155,7 @@ def test_the_command_line_goes_on_from_a_checkpoint(client, tmp_path):
     assert len(json.loads((tmp_path / "profile.json").read_text())) == 2
 
 
-@pytest.mark.parametrize("layout", ["rows", "features"])
+@pytest.mark.parametrize("layout", ["rows", pytest.param("features", marks=pytest.mark.slow)])
 def test_it_goes_on_when_a_worker_is_killed(layout, client, alone):
     def kill(state):
         if state.tree == 2 and not killed:
@@ -169,6 +169,7 @@ def test_it_goes_on_when_a_worker_is_killed(layout, client, alone):
     assert jobs.digest(estimator) == alone["sparse"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["rows", "features"])
 @pytest.mark.parametrize("verb", ["_build", "describe", "feature_cuts_give", "columns_take", "_grow"])
 def test_it_goes_on_when_a_worker_is_killed_before_the_first_tree(verb, layout, client, alone, monkeypatch):
@@ -192,6 +193,7 @@ def test_it_goes_on_when_a_worker_is_killed_before_the_first_tree(verb, layout, 
     assert jobs.digest(estimator) == alone["sparse"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["rows", "features"])
 def test_it_goes_on_when_a_worker_is_killed_within_a_round(layout, client, monkeypatch):
     """The trees of a round have the gradients of its beginning, which new shards lack."""
@@ -226,6 +228,7 @@ def test_it_goes_on_when_a_message_is_lost(layout, client, alone):
     assert jobs.digest(estimator) == alone["sparse"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("last", "error"), [("lost", WorkerLostError), ("unreadable", RuntimeError)])
 def test_who_waits_for_a_message_that_never_comes_is_told(last, error, client):
     """By who has sent it, and has its own piece already: else nobody would notice."""

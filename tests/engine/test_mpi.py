@@ -21,7 +21,7 @@ def alone():
 
 
 @pytest.mark.parametrize("layout", ["rows", "features"])
-@pytest.mark.parametrize("n", [1, 2, 3, 4])
+@pytest.mark.parametrize("n", [2, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 3, 4))])
 def test_ranks_train_the_model_of_one_process(n, layout, mpiexec, alone):
     names = [name for name in jobs.BY_RANKS[n] if not (name == "exact" and layout == "rows")]
     done = mpiexec(n, PROGRAM, layout, *names)
@@ -66,6 +66,7 @@ def test_a_rank_that_fails_ends_the_job_and_says_why(layout, mpiexec, tmp_path):
     assert "rank 1 of 3 failed, which ends the job: RuntimeError: no more disk" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["rows", "features"])
 def test_a_killed_rank_ends_the_job(layout, mpiexec, tmp_path):
     done = run_failing(mpiexec, tmp_path, layout, fail="os.kill(os.getpid(), signal.SIGKILL)")
@@ -75,9 +76,11 @@ def test_a_killed_rank_ends_the_job(layout, mpiexec, tmp_path):
 
 @pytest.mark.parametrize(("args", "match"), [
     ("X[:, :7 - (comm.rank == 2)], y", "found 6 features in part 2; wanted 7"),
-    ("X, y[:, :3 - (comm.rank == 2)]", "found 2 outputs in part 2; wanted 3"),
-    ("X, y if comm.rank else np.full(100, np.inf)", "infinity"),
-    ("X[: 100 * (comm.rank < 2)], y[: 100 * (comm.rank < 2)]", "minimum of 1 is required"),
+    *(pytest.param(*case, marks=pytest.mark.slow) for case in [
+        ("X, y[:, :3 - (comm.rank == 2)]", "found 2 outputs in part 2; wanted 3"),
+        ("X, y if comm.rank else np.full(100, np.inf)", "infinity"),
+        ("X[: 100 * (comm.rank < 2)], y[: 100 * (comm.rank < 2)]", "minimum of 1 is required"),
+    ]),
 ])  # fmt: skip
 def test_bad_rows_of_one_rank_are_told_to_all_before_training(args, match, mpiexec, tmp_path):
     done = run_failing(mpiexec, tmp_path, args=args)
@@ -112,7 +115,10 @@ def train_alone(tmp_path, *more):
     return model.read_bytes()
 
 
-@pytest.mark.parametrize(("n", "layout"), [(2, "rows"), (3, "features"), (6, "rows")])
+@pytest.mark.parametrize(
+    ("n", "layout"),
+    [(2, "rows"), *(pytest.param(*case, marks=pytest.mark.slow) for case in [(3, "features"), (6, "rows")])],
+)
 def test_the_command_line_reads_parts(n, layout, mpiexec, parts, tmp_path):
     model, profile = tmp_path / "model", tmp_path / "profile.json"
     where = ("--engine", "mpi", "--layout", layout, "--profile", profile)
@@ -125,6 +131,7 @@ def test_the_command_line_reads_parts(n, layout, mpiexec, parts, tmp_path):
     assert all(worker["received"] > 0 for tree in found for worker in tree["workers"])
 
 
+@pytest.mark.slow
 def test_a_job_that_was_cut_short_goes_on_in_any_number_of_ranks_and_layout(mpiexec, parts, tmp_path):
     wanted = train_alone(tmp_path, "--valid", str(parts[0]))
     model, kept = tmp_path / "model", ("--checkpoint", tmp_path / "kept", "--checkpoint-every", "1")
@@ -143,7 +150,9 @@ def test_a_job_that_was_cut_short_goes_on_in_any_number_of_ranks_and_layout(mpie
     assert "another training: found X" in done.stderr
 
 
-@pytest.mark.parametrize("damage", ["missing", "truncated", "shape"])
+@pytest.mark.parametrize(
+    "damage", ["missing", *(pytest.param(one, marks=pytest.mark.slow) for one in ("truncated", "shape"))]
+)
 def test_a_bad_part_is_named_before_training(damage, mpiexec, parts, tmp_path):
     bad = parts[2]
     if damage == "missing":

@@ -25,6 +25,7 @@ def may_make_namespaces():
     return True
 
 
+@pytest.mark.slow
 def test_ranks_on_separate_hosts_train_the_same_model(mpiexec):
     if not may_make_namespaces():
         pytest.skip("network namespaces need root and iproute2")

@@ -128,7 +128,7 @@ def test_what_cannot_fit_is_refused_before_it_is_taken(monkeypatch):
 def test_where_the_system_does_not_tell_nothing_is_refused(monkeypatch):
     X, Y = make_set(100, 5, 6)
     monkeypatch.setattr(memory, "available_memory", lambda: None)
-    SparseGBDTClassifier(n_trees=1).fit(X, Y)
+    assert SparseGBDTClassifier(n_trees=1).fit(X, Y).model_.n_trees == 1
 
 
 def test_available_memory_is_plausible():

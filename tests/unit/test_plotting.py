@@ -92,6 +92,7 @@ def test_a_file_leaves_no_pyplot_figure(tmp_path):
 @pytest.mark.parametrize("values", [[0.3], [0.5, 0.5], [NAN, 0.1, NAN, math.inf], [NAN], [0.0]])
 def test_odd_histories_can_be_plotted(tmp_path, values):
     plot_learning_curve({"x": values, "empty": []}, tmp_path / "curve.png")
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch):

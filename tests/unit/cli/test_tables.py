@@ -276,12 +276,16 @@ def piped(data: Path, *arguments: object) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(command, input=data.read_bytes(), capture_output=True, check=False)
 
 
-def test_standard_input(files, tables, tmp_path, cli):
+def test_standard_input(files, cli):
+    done = piped(files.test, "predict", files.model, "-")
+    assert done.stdout.decode() == cli("predict", files.model, files.test).out
+
+
+@pytest.mark.slow
+def test_every_command_takes_standard_input(files, tables, tmp_path, cli):
     assert piped(files.train, "train", "-", "-m", tmp_path / "m", "-s", "n_trees=2", "-q").returncode == 0
     assert cli("train", files.train, "-m", tmp_path / "n", "-s", "n_trees=2", "-q").code == 0
     assert (tmp_path / "m").read_bytes() == (tmp_path / "n").read_bytes()
-    done = piped(files.test, "predict", files.model, "-")
-    assert done.stdout.decode() == cli("predict", files.model, files.test).out
     found = json.loads(piped(files.test, "evaluate", files.model, "-", "--json").stdout)
     assert found["rows"] == 100
     for path, kind in ((tables.csv, "csv"), (tables.parquet, "parquet")):

@@ -118,11 +118,6 @@ def test_reduced_gradients_learn(reducer):
     same_trees(est, same)
 
 
-def test_a_sketch_as_wide_as_the_outputs_is_the_full_search():
-    X, Y = make()
-    same_trees(reg(split="reduced", sketch_dim=3).fit(X, Y), reg(split="full").fit(X, Y))
-
-
 def test_leaf_min_gain_drops_entries():
     X, Y = make()
     all_kept, few = reg().fit(X, Y).model_.trees, reg(leaf_min_gain=2.0).fit(X, Y).model_.trees

@@ -402,11 +402,12 @@ def arguments(**change):
 
 
 def test_the_arguments_of_the_next_test_are_sound():
-    _kernels.find_splits(**arguments())
     free = np.zeros((1, 2))
-    _kernels.find_splits(
-        **arguments(directions=np.ones((2, 2), np.int8), low=free, high=free, out_middle=free.copy())
-    )
+    bound = {"directions": np.ones((2, 2), np.int8), "low": free, "high": free, "out_middle": free.copy()}
+    for given in (arguments(), arguments(**bound)):
+        given["out_feature"].fill(99)
+        _kernels.find_splits(**given)
+        assert (given["out_feature"] < 99).all()
 
 
 @pytest.mark.parametrize(("change", "match"), [
