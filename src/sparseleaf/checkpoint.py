@@ -20,6 +20,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from sparseleaf._files import as_path, local_copy, remove_drafts
+from sparseleaf._settings import plain_settings, short
 from sparseleaf._tensors import write_tensors
 from sparseleaf.fingerprint import join_fingerprints
 from sparseleaf.progress import say
@@ -99,7 +100,7 @@ class Checkpoint:
             raise ValueError(f"checkpoint: {os.fspath(path)!r}: there is no folder {place.parent}.")
         identity = {
             "estimator": type(estimator).__name__,
-            "settings": _settings(estimator),
+            "settings": plain_settings(estimator, MAY_CHANGE),
             "data": data(),
         }
         remove_drafts(place)  # a killed process leaves the file that it was writing
@@ -231,7 +232,7 @@ class Checkpoint:
             if not isinstance(found, dict):
                 raise self._refusal(f"it is damaged: its {kind} cannot be read")
             differences += [
-                f"found {name} {_short(found.get(name))}; wanted {_short(wanted[kind].get(name))}"
+                f"found {name} {short(found.get(name))}; wanted {short(wanted[kind].get(name))}"
                 for name in sorted({*found, *wanted[kind]})
                 if found.get(name) != wanted[kind].get(name)
             ]
@@ -242,32 +243,6 @@ class Checkpoint:
         return CheckpointError(
             f"checkpoint: {str(self._path)!r}: {reason}. Give another file, or remove this one to train from the start."
         )
-
-
-def _settings(estimator: Any) -> dict[str, Any]:
-    """All parameters that change what comes out, as JSON has them; a function by its name."""
-    found = {
-        name: _plain(value)
-        for name, value in estimator.get_params(deep=False).items()
-        if name not in MAY_CHANGE
-    }
-    if not isinstance(estimator.random_state, int | np.integer):
-        found["random_state"] = "drawn"  # any seed is right, the file's too
-    return found
-
-
-def _plain(value: Any) -> Any:
-    if callable(value):
-        return (
-            f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', type(value).__qualname__)}"
-        )
-    if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
-    if isinstance(value, np.generic | np.ndarray):
-        return value.tolist()
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    return value if isinstance(value, str | int | float | None) else repr(value)
 
 
 def _digest(header: dict[str, Any], tensors: dict[str, Array]) -> str:
@@ -284,8 +259,3 @@ def _is_history(history: Any) -> bool:
         isinstance(values, list) and all(isinstance(value, int | float) for value in values)
         for values in history.values()
     )
-
-
-def _short(value: Any) -> str:
-    text = value if isinstance(value, str) and "fingerprint" in value else repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."

@@ -23,7 +23,12 @@ def mpiexec():
         pytest.skip("there is no mpiexec")
 
     def run(n, *command, timeout=100, **options):
-        env = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", **options.pop("env", {})}
+        env = {
+            **os.environ,
+            "OMP_NUM_THREADS": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+            "PYTHONPATH": os.pathsep.join(sys.path),  # what this process can import, ranks can
+        }
         words = [found, "-n", str(n), sys.executable, *map(str, command)]
         return subprocess.run(
             words, capture_output=True, text=True, timeout=timeout, check=False, env=env, **options

@@ -3,6 +3,9 @@
 import json
 import os
 import signal
+import subprocess
+import sys
+import time
 
 import jobs
 import numpy as np
@@ -11,10 +14,11 @@ import scipy.sparse as sp
 
 from sparseleaf import MultiGBDTRegressor, SparseGBDTClassifier
 from sparseleaf.cli import run
-from sparseleaf.data import save_xc
+from sparseleaf.data import load_xc, save_xc
 from sparseleaf.engine import peers
 from sparseleaf.engine.dask import QUIET, DaskEngine, DaskShards, local_cluster
 from sparseleaf.engine.peers import Peers, WorkerLostError, close_boxes
+from sparseleaf.estimators import ESTIMATORS
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed")
 pytestmark = pytest.mark.filterwarnings("ignore")  # those of Dask and of its libraries are not ours
@@ -127,6 +131,36 @@ def test_part_files(client, tmp_path):
         small.fit(paths, None, engine=client)
     save_xc(paths[1], X[50:200, :5], Y[50:200])
     with pytest.raises(ValueError, match=r"found 5 features in part [01]|part-1\.txt"):
+        small.fit(paths, None, engine=client)
+
+
+@pytest.mark.parametrize("method", ["forest", "ldsm"])
+def test_part_files_for_whole_trees(method, client, tmp_path):
+    import dask.array as da
+
+    X, scores, _ = jobs.make_rows()
+    X, Y = sp.csr_matrix(np.nan_to_num(X)), sp.csr_matrix((scores > 2.5).astype(np.float32))
+    paths = [tmp_path / f"p{i}.txt" for i in range(2)]
+    for path, rows in zip(paths, (slice(0, 150), slice(150, None)), strict=True):
+        save_xc(path, X[rows], Y[rows])
+    save_xc(tmp_path / "all.txt", X, Y)
+    X, Y = load_xc(tmp_path / "all.txt")
+    kind = ESTIMATORS[method]["classification"]
+    small = kind(n_trees=3, n_jobs=1)
+    wanted = jobs.digest(small.fit(X, Y))
+    assert jobs.digest(small.fit(paths, None, engine=client)) == wanted
+    assert jobs.digest(small.fit(list(map(str, paths)), None, engine=client)) == wanted
+    with pytest.raises(ValueError, match="X: found part files, whose rows have their labels; wanted y=None"):
+        small.fit(paths, Y, engine=client)
+    blocks = da.from_array(X.toarray(), (100, 3)), da.from_array(Y.toarray(), (200, 12))
+    assert jobs.digest(small.fit(*blocks, engine=client)) == jobs.digest(small.fit(X.toarray(), Y.toarray()))
+    where = ["--engine", "dask", "--scheduler", client.scheduler.address]
+    same = ["--method", method, "-q", "-j", "1", "-s", "n_trees=3"]
+    for name, words in (("one", [tmp_path / "all.txt"]), ("many", [*paths, *where])):
+        assert run(["train", *map(str, words), *same, "-m", str(tmp_path / name)]) == 0
+    assert (tmp_path / "many").read_bytes() == (tmp_path / "one").read_bytes()
+    paths[1].write_text(paths[1].read_text()[:-200])
+    with pytest.raises(ValueError, match=r"p1\.txt"):
         small.fit(paths, None, engine=client)
 
 
@@ -244,6 +278,78 @@ def test_who_waits_for_a_message_that_never_comes_is_told(last, error, client):
     waiting = do(_talk, session, last)[1]
     assert type(waiting.exception(timeout=60)) is error
     client.run(close_boxes, session)
+
+
+LOST_CLIENT = """
+import sys, time
+import distributed
+import jobs
+from sparseleaf.engine.dask import DaskEngine
+
+def stay(state):
+    if state.tree == 2:
+        print("growing", flush=True)
+        time.sleep(1000)
+
+with distributed.Client(sys.argv[1]) as client:
+    estimator, rows = jobs.make_jobs()["sparse"]
+    estimator.fit(**rows, engine=DaskEngine(client, 2), callbacks=[stay])
+"""
+
+
+def test_workers_drop_the_shards_of_a_client_that_is_killed(client, alone):
+    command = [sys.executable, "-c", LOST_CLIENT, client.scheduler.address]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as other:
+        assert other.stdout.readline() == "growing\n"
+        assert sum(client.run(_kept).values(), 0) > 0
+        # another training goes on beside it, and stays when the first one's client is gone
+        estimator = train(
+            jobs.make_jobs()["sparse"], client, 2, "rows", callbacks=[lambda state: other.kill()]
+        )
+    assert jobs.digest(estimator) == alone["sparse"]
+    deadline = time.monotonic() + 60
+    while sum(client.run(_kept).values(), 0) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert sum(client.run(_kept).values(), 0) == 0
+
+
+def _kept():
+    from sparseleaf.engine import dask
+
+    return len(dask._HELD) + len(dask._LEASES) + len(peers._BOXES)
+
+
+def test_a_worker_with_another_version_is_refused(client):
+    address = next(iter(client.nthreads()))
+    estimators = {name: jobs.make_jobs()[name] for name in ("sparse", "forest")}
+    for version, said in (
+        ("0.0.1", "has sparseleaf 0.0.1, the client has"),
+        (None, "does not have sparseleaf"),
+    ):
+        client.run(_pretend, version, workers=[address])
+        try:
+            for estimator, rows in estimators.values():
+                with pytest.raises(ValueError, match=f"the Dask worker {address} {said}"):
+                    estimator.fit(**rows, engine=client)
+        finally:
+            client.run(_pretend, "", workers=[address])
+
+
+def _pretend(version):
+    """In a worker: have that version of the package, none (None), or the real one again ("")."""
+    from importlib import metadata
+
+    real = getattr(metadata, "real_version", metadata.version)
+
+    def found(name):
+        if name != "sparseleaf" or version == "":
+            return real(name)
+        if version is None:
+            raise metadata.PackageNotFoundError(name)
+        return version
+
+    metadata.real_version, metadata.version = real, found
 
 
 def _meet(rank, session, addresses):

@@ -1,6 +1,7 @@
 """Several ranks give the model of one process, to the byte; what fails in one rank ends all of them."""
 
 import json
+import sys
 from pathlib import Path
 
 import jobs
@@ -56,7 +57,7 @@ except ValueError as error:
 def run_failing(mpiexec, tmp_path, layout="rows", fail="pass", args="X, y", more=""):
     program = tmp_path / "failing.py"
     program.write_text(FAILING.format(fail=fail, args=args, more=more, layout=layout))
-    return mpiexec(3, program, env={"PYTHONPATH": str(PROGRAM.parent)})  # a hang is a timeout, and fails
+    return mpiexec(3, program)  # a hang is a timeout, and fails
 
 
 @pytest.mark.parametrize("layout", ["rows", "features"])
@@ -75,9 +76,9 @@ def test_a_killed_rank_ends_the_job(layout, mpiexec, tmp_path):
 
 
 @pytest.mark.parametrize(("args", "match"), [
-    ("X[:, :7 - (comm.rank == 2)], y", "found 6 features in part 2; wanted 7"),
+    ("X[:, :7 - (comm.rank == 2)], y", "rank 2 has n_features 6, rank 0 has 7"),
     *(pytest.param(*case, marks=pytest.mark.slow) for case in [
-        ("X, y[:, :3 - (comm.rank == 2)]", "found 2 outputs in part 2; wanted 3"),
+        ("X, y[:, :3 - (comm.rank == 2)]", "rank 2 has columns of y 2, rank 0 has 3"),
         ("X, y if comm.rank else np.full(100, np.inf)", "infinity"),
         ("X[: 100 * (comm.rank < 2)], y[: 100 * (comm.rank < 2)]", "minimum of 1 is required"),
     ]),
@@ -87,6 +88,90 @@ def test_bad_rows_of_one_rank_are_told_to_all_before_training(args, match, mpiex
     assert done.returncode == 0, done.stderr
     assert sorted(line[:6] for line in done.stdout.splitlines()) == ["rank 0", "rank 1", "rank 2"]
     assert all(match in line for line in done.stdout.splitlines()), done.stdout
+
+
+DISAGREEING = """
+import sys
+import numpy as np
+import scipy.sparse as sp
+from mpi4py import MPI
+import jobs
+import sparseleaf
+from sparseleaf import GBDTRanker, LdSMClassifier, MultiGBDTClassifier, MultiGBDTRegressor, SketchForestClassifier
+from sparseleaf import SparseGBDTClassifier
+
+comm = MPI.COMM_WORLD
+odd = comm.rank == 1
+X, scores, weights = jobs.make_rows()
+rows = slice(comm.rank * 100, comm.rank * 100 + 100)
+X, y, weights = X[rows], scores[rows, :3], weights[rows]
+Y, text, classes = sp.csr_matrix(y > 1), np.nan_to_num(X), np.arange(100) % 3
+version = sparseleaf.__version__
+for number, case in enumerate({cases!r}):
+    try:
+        eval(case)
+        found = "trained"
+    except ValueError as error:
+        found = str(error)
+    sparseleaf.__version__ = version
+    sys.stdout.write(f"{{number}}\\t{{comm.rank}}\\t{{found}}\\n")
+    sys.stdout.flush()
+"""
+MULTI = "MultiGBDTRegressor(n_trees=3, {}).fit({}, engine=comm)"
+SPARSE = "SparseGBDTClassifier(n_trees=3, {}).fit({}, engine=comm)"
+FOREST = "SketchForestClassifier(n_trees=3, {}).fit({}, engine=comm)"
+EITHER = "(MultiGBDTRegressor if odd else MultiGBDTClassifier)(n_trees=3).fit(X, classes, engine=comm)"
+CLASSES = "MultiGBDTClassifier(n_trees=3).fit(X, classes.astype(str) if odd else classes, engine=comm)"
+RANK = "GBDTRanker(n_trees=3, loss='gbrank' if odd else 'lambdamart').fit(X, y[:, 0] > 0, group=[100], engine=comm)"
+LDSM = "LdSMClassifier(n_trees=3, epochs=1 + odd).fit(text, Y, engine=comm)"
+OTHER_VERSION = "setattr(sparseleaf, '__version__', '0.0.1' if odd else version) or "
+STARTED = "init_model=MultiGBDTRegressor(n_trees=1 + odd).fit(X, y)"
+DISAGREEMENTS = [
+    (MULTI.format("learning_rate=0.1 + 0.1 * odd", "X, y"), "learning_rate 0.2, rank 0 has 0.1"),
+    (MULTI.format("l2=1.0 + odd", "X, y"), "l2 2.0, rank 0 has 1.0"),
+    (MULTI.format("max_bins=32 - odd", "X, y"), "max_bins 31, rank 0 has 32"),
+    (MULTI.format("subsample=1.0 - 0.5 * odd", "X, y"), "subsample 0.5, rank 0 has 1.0"),
+    (MULTI.format("max_depth=4 + odd", "X, y"), "max_depth 5, rank 0 has 4"),
+    ("MultiGBDTRegressor(n_trees=3 + odd).fit(X, y, engine=comm)", "n_trees 4, rank 0 has 3"),
+    (MULTI.format("random_state=None if odd else 0", "X, y"), "random_state 'drawn', rank 0 has 0"),
+    (MULTI.format("", "X, y, layout='features' if odd else 'rows'"), "layout 'features', rank 0 has 'rows'"),
+    (MULTI.format("", "X, y, sample_weight=weights if odd else None"), "'sample_weight': True"),
+    (MULTI.format("", f"X, y, {STARTED}"), "init_model "),
+    (EITHER, "estimator 'MultiGBDTRegressor', rank 0 has 'MultiGBDTClassifier'"),
+    (CLASSES, "labels are of different types"),
+    (RANK, "loss 'gbrank', rank 0 has 'lambdamart'"),
+    (SPARSE.format("sketch_dim=8 + odd", "X, Y"), "sketch_dim 9, rank 0 has 8"),
+    (SPARSE.format("", "X, Y[:, :2] if odd else Y"), "columns of y 2, rank 0 has 3"),
+    (OTHER_VERSION + SPARSE.format("", "X, Y"), "sparseleaf version '0.0.1', rank 0 has "),
+    (OTHER_VERSION + FOREST.format("", "text, Y"), "sparseleaf version '0.0.1', rank 0 has "),
+    (FOREST.format("arity=2 + odd", "text, Y"), "arity 3, rank 0 has 2"),
+    (FOREST.format("", "text[:, : 7 - odd], Y"), "n_features 6, rank 0 has 7"),
+    (FOREST.format("", "text, classes.astype(str) if odd else classes"), "y 'ndarray of str', rank 0 has"),
+    (LDSM, "epochs 2, rank 0 has 1"),
+    # what is wrong in one rank only, the others learn too
+    (MULTI.format("learning_rate=-1.0 if odd else 0.1", "X, y"), "learning_rate"),
+    (MULTI.format("", "X, y, layout='row' if odd else 'rows'"), "layout"),
+    (FOREST.format("arity='two' if odd else 2", "text, Y"), "arity"),
+    # the same number is the same in any type; threads are each rank's own
+    (MULTI.format("l2=1 if odd else 1.0, n_jobs=1 + odd", "X, y"), None),
+]
+
+
+def test_ranks_that_disagree_end_with_an_error_in_all_of_them(mpiexec, tmp_path):
+    program = tmp_path / "disagreeing.py"
+    program.write_text(DISAGREEING.format(cases=[case for case, _ in DISAGREEMENTS]))
+    done = mpiexec(2, program)  # a hang is a timeout, and fails
+    assert done.returncode == 0, done.stderr
+    lines = [line.split("\t") for line in done.stdout.splitlines()]
+    for number, (case, wanted) in enumerate(DISAGREEMENTS):
+        found = {rank: message for at, rank, message in lines if int(at) == number}
+        assert set(found) == {"0", "1"}, case
+        for message in found.values():
+            if wanted is None:
+                assert message == "trained", case
+            else:
+                assert message != "trained", case
+                assert wanted in message, case
 
 
 def test_exact_search_by_rows_is_refused(mpiexec):
@@ -131,6 +216,15 @@ def test_the_command_line_reads_parts(n, layout, mpiexec, parts, tmp_path):
     assert all(worker["received"] > 0 for tree in found for worker in tree["workers"])
 
 
+@pytest.mark.parametrize(("n", "method"), [(2, "forest"), (3, "ldsm")])
+def test_the_command_line_reads_parts_for_whole_trees(n, method, mpiexec, parts, tmp_path):
+    model, same = tmp_path / "model", ("--method", method, "-j", "1", "-q", "-s", "n_trees=3")
+    done = mpiexec(n, "-m", "sparseleaf", "train", *parts, "-m", model, *same, "--engine", "mpi")
+    assert done.returncode == 0, done.stderr
+    assert run(["train", str(tmp_path / "all.txt.gz"), "-m", str(tmp_path / "alone"), *same]) == 0
+    assert model.read_bytes() == (tmp_path / "alone").read_bytes()
+
+
 @pytest.mark.slow
 def test_a_job_that_was_cut_short_goes_on_in_any_number_of_ranks_and_layout(mpiexec, parts, tmp_path):
     wanted = train_alone(tmp_path, "--valid", str(parts[0]))
@@ -148,6 +242,19 @@ def test_a_job_that_was_cut_short_goes_on_in_any_number_of_ranks_and_layout(mpie
     )
     assert done.returncode == 2
     assert "another training: found X" in done.stderr
+
+
+@pytest.mark.parametrize(("odd", "said"), [
+    (("-s", "l2=2.5", "--layout", "features"), "rank 1 has l2 2.5, rank 0 has 1.0; rank 1 has layout 'features'"),
+    (("--method", "forest"), "rank 1 has estimator 'SketchForestClassifier', rank 0 has 'SparseGBDTClassifier'"),
+])  # fmt: skip
+def test_command_lines_that_disagree_are_refused(odd, said, mpiexec, parts, tmp_path):
+    same = ("-m", "sparseleaf", "train", *parts, "-m", tmp_path / "model", "--engine", "mpi", "-j", "1", "-q")
+    done = mpiexec(1, *same, ":", "-n", "1", sys.executable, *same, *odd)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stderr.count("error") == 1, done.stderr
+    assert not (tmp_path / "model").exists()
 
 
 @pytest.mark.parametrize(

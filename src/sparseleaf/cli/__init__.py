@@ -105,7 +105,8 @@ def _user_error(error: Exception) -> str | None:
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return f"{error.filename}: {error.strerror}"
     if isinstance(error, ValueError | OSError | MemoryError | ImportError):
-        return str(error) or type(error).__name__
+        notes = getattr(error, "__notes__", [])  # such as the rank that it comes from
+        return " ".join([str(error) or type(error).__name__, *notes])
     return None
 
 

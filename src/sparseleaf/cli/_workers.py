@@ -12,6 +12,7 @@ import numpy as np
 
 from sparseleaf._files import as_path
 from sparseleaf.cli._common import STDIN, Columns, Reading, Rows, read_rows
+from sparseleaf.engine.agreement import describe_training
 from sparseleaf.engine.shard import even_ranges
 
 if TYPE_CHECKING:
@@ -61,7 +62,9 @@ def mpi(
     shared = len(paths) < group.size
     own = paths if shared else paths[first:end]
     probe = next(iter(candidates.values()))
+    options = {"task": list(candidates), "layout": layout, "files": [path.name for path in paths]}
     with group.all_or_none():
+        group.agree(lambda: (None, describe_training(probe, options, {})))
         rows = group.together(lambda: read_rows(probe, own, how))
         width = group.together(partial(_agreed_width, rows, own, group.gather(_form_of(rows, own))))
         if width != rows.X.shape[1]:
@@ -128,10 +131,14 @@ def dask(
     layout: str,
     scheduler: str | None,
 ) -> Workers:
-    """Every worker reads the files that fall to it; the client reads the first, to know what they hold."""
+    """Every worker reads the files that fall to it; the client reads the first, to know what they hold.
+
+    Where whole trees go to workers, the client reads all and sends all rows to all of them.
+    """
     from sparseleaf.cli.train import fitting
     from sparseleaf.engine.dask import DaskEngine
     from sparseleaf.engine.sources import PartFiles
+    from sparseleaf.estimators.routed import RoutedClassifier
 
     if any(str(path) in ("-", str(STDIN)) for path in paths):
         raise ValueError("-: standard input cannot go to workers; wanted files.")
@@ -139,13 +146,14 @@ def dask(
         if not path.is_file():
             raise ValueError(f"{path}: there is no such file.")
     probe = next(iter(candidates.values()))
-    sample = read_rows(probe, paths[:1], how)
+    whole = isinstance(probe, RoutedClassifier)  # every tree takes all rows
+    sample = read_rows(probe, paths if whole else paths[:1], how)
     watched = read_rows(probe, [valid], how, Columns.of_rows(sample.X)) if valid is not None else None
     files = PartFiles(
         [str(path.absolute() if isinstance(path, Path) else path) for path in paths],
         partial(_read_part, probe, replace(how, n_jobs=how.n_jobs or 1)),
     )
-    rows = Rows(files, None, None)
+    rows = sample if whole else Rows(files, None, None)
     return Workers(
         fitting(candidates, sample.Y), rows, watched, {"engine": DaskEngine(scheduler), "layout": layout}
     )

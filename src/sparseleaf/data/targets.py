@@ -116,6 +116,15 @@ def encode_targets(Y: Any, n_rows: int | None = None) -> Targets:
     return targets
 
 
+def form_of(kind: str, n_labels: int) -> dict[str, Any]:
+    """What targets that are read in parts must have in common: classes and names of labels are joined."""
+    if kind in ("binary", "multiclass"):
+        return {"y": "one class per row"}
+    if kind == "label-lists":
+        return {"y": kind}
+    return {"y": kind, "columns of y": n_labels}
+
+
 def join_forms(forms: Sequence[Targets]) -> Targets:
     """Kind and names of targets that were read in parts, which must be of one kind."""
     first = forms[0]
@@ -138,6 +147,9 @@ def join_forms(forms: Sequence[Targets]) -> Targets:
         return first
     # parts without a label have names of no type of their own
     found = [form.names for form in forms if form.names is not None and len(form.names)]
+    if len({"i" if name.dtype.kind == "u" else name.dtype.kind for name in found}) > 1:
+        types = ", ".join(dict.fromkeys(str(name.dtype) for name in found))
+        raise ValueError(f"Y: found parts whose labels are of different types ({types}); wanted one type.")
     names = np.unique(np.concatenate(found)) if found else first.names
     if kind == "binary" and names is not None and len(names) > 2:
         kind = "multiclass"

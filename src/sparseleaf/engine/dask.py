@@ -2,8 +2,9 @@
 
 Before the first tree every verb is a task of each shard's worker, and what shards give each other goes from worker to
 worker. Then every tree is one task of each, which grow it in step (see :mod:`~sparseleaf.engine.peers`). A shard is
-kept by its worker between tasks. If a worker is lost, its shards are made anew on others from the rows they came from
-and the trees so far, and the tree that was growing is grown again: all draws are keyed, so it is the same tree.
+kept by its worker between tasks, for as long as the client holds a lease there, which ends with the client. If a worker
+is lost, its shards are made anew on others from the rows they came from and the trees so far, and the tree that was
+growing is grown again: all draws are keyed, so it is the same tree.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from sparseleaf.engine.agreement import require_same_version
 from sparseleaf.engine.group import GroupShards
+from sparseleaf.engine.guard import require_main_guard
 from sparseleaf.engine.peers import Peers, WorkerLostError, close_boxes
 from sparseleaf.engine.profile import TreeRecord, join_records, size_of
 from sparseleaf.engine.sources import make_source
@@ -26,6 +29,7 @@ from sparseleaf.engine.sources import make_source
 if TYPE_CHECKING:
     from sparseleaf.boosting.loop import Recipe
     from sparseleaf.boosting.tree import FlatTree, LeafVectors
+    from sparseleaf.engine.shards import Check
     from sparseleaf.engine.sources import Source
 
 Answer = TypeVar("Answer")
@@ -85,15 +89,17 @@ class DaskEngine:
         self.profile: list[dict[str, Any]] = []
 
     @contextmanager
-    def open(self, estimator: Any, rows: dict[str, Any], layout: str) -> Iterator[DaskShards]:
+    def open(self, estimator: Any, rows: dict[str, Any], layout: str, check: Check) -> Iterator[DaskShards]:
         """See :class:`~sparseleaf.engine.shards.Engine`.
 
         ``rows`` are Dask collections, part files, or arrays of this process, which are then sent to the workers.
         """
+        check()
         with self.client() as client:
             addresses = list(client.nthreads())[: self._n_shards]
             if not addresses:
                 raise ValueError("engine: found a Dask cluster without workers; wanted at least one.")
+            require_same_version(client, addresses)
             source = make_source(client, rows, len(addresses))
             shards = DaskShards(client, estimator, source, layout, addresses)
             try:
@@ -123,6 +129,8 @@ def local_cluster(n_workers: int | None = None) -> Any:
     import dask.config
     from distributed import LocalCluster
 
+    if dask.config.get("distributed.worker.multiprocessing-method", "spawn") != "fork":
+        require_main_guard()
     with dask.config.set(QUIET):
         return LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=None)
 
@@ -189,11 +197,46 @@ class _Held:
 
 _HELD: dict[str, _Held] = {}
 
+# A lease is a task without a result worth having. Dask releases it when the client lets go of it or is gone, which the
+# worker is told, and with the last lease of a training its shards are dropped. They are no results of tasks themselves:
+# Dask could move or spill those, or make them anew without what has been done with them since.
+_LEASES: dict[str, set[str]] = {}
+PLUGIN = "sparseleaf-leases"
 
-def _build(key: str, place: int, n_shards: int, estimator: Any, pieces: list[Any], join: Any) -> None:
+
+def _lease(token: str, name: str) -> None:
+    """Let this worker keep shards of a training, for as long as it keeps the result of the task of that name."""
+    from distributed import WorkerPlugin, get_worker
+
+    class Leases(WorkerPlugin):
+        def transition(self, key: Any, start: str, finish: str, **more: Any) -> None:
+            if start == "memory":
+                _end_lease(key)
+
+    worker: Any = get_worker()
+    _LEASES.setdefault(token, set()).add(name)
+    if PLUGIN not in worker.plugins:
+        added = worker.plugin_add(Leases(), PLUGIN)
+        asyncio.run_coroutine_threadsafe(added, worker.loop.asyncio_loop).result()
+
+
+def _end_lease(name: Any) -> None:
+    for token, names in list(_LEASES.items()):
+        if name in names:
+            names.remove(name)
+            if not names:
+                _drop(token)
+
+
+def _build(
+    key: str, token: str, place: int, n_shards: int, estimator: Any, pieces: list[Any], join: Any
+) -> None:
     part = estimator._part(**join(pieces))
     part.take_place(place, n_shards)
     _HELD[key] = _Held(part, place)
+    if token not in _LEASES:  # they have ended meanwhile, or were another process's
+        _drop(token)
+        raise WorkerLostError("a worker was started anew")
 
 
 def _do(key: str, steps: list[tuple[Any, ...]]) -> Any:
@@ -233,6 +276,7 @@ def _take(key: str, verb: str, args: Any, *pieces: Any) -> Any:
 
 
 def _drop(token: str) -> None:
+    _LEASES.pop(token, None)
     close_boxes(token)
     for key in [key for key in list(_HELD) if key.startswith(token)]:
         del _HELD[key]
@@ -277,6 +321,7 @@ class DaskShards:
         self._addresses = addresses[: self.n_shards]
         self._token = f"sparseleaf-{uuid.uuid4().hex}"
         self._keys = [f"{self._token}-{place}" for place in range(self.n_shards)]
+        self._leases: list[Any] = []
         # calls, which wait for the next verb whose answer is wanted
         self._pending: list[tuple[Any, ...]] = []
         self._all_rows = self.n_shards == 1
@@ -296,6 +341,7 @@ class DaskShards:
 
     def _begin(self) -> None:
         try:
+            self._lease_workers()
             self._wait([self._make(place) for place in range(self.n_shards)])
         except WorkerLostError as error:
             if not self.recover(error):
@@ -429,6 +475,8 @@ class DaskShards:
         for place, address in zip(lost, itertools.cycle(others), strict=False):
             if self._addresses[place] not in there:
                 self._addresses[place] = address
+        require_same_version(self._client, self._addresses)
+        self._lease_workers()
         self._wait([self._make(place) for place in lost])
         at = [verb for verb, *_ in self._done].index("spread") if self._spread else len(self._done)
         self._all_rows = self.n_shards == 1
@@ -460,11 +508,23 @@ class DaskShards:
         if self._setting_up:
             self._done.append((verb, *args))
 
+    def _lease_workers(self) -> None:
+        """Hold a lease at every worker that is to keep shards, and none elsewhere."""
+        leases = []
+        for address in sorted(set(self._addresses)):
+            name = f"{self._token}-lease-{uuid.uuid4().hex}"
+            leases.append(
+                self._client.submit(_lease, self._token, name, workers=[address], key=name, pure=False)
+            )
+        self._wait(leases)
+        self._leases = leases  # those before them end now
+
     def _make(self, place: int) -> Any:
         return self._submit(
             place,
             _build,
             self._keys[place],
+            self._token,
             place,
             self.n_shards,
             self._estimator,
@@ -556,6 +616,7 @@ class DaskShards:
 
     def close(self) -> None:
         """Let the workers forget the shards."""
+        self._leases.clear()
         self._client.run(_drop, self._token, on_error="ignore")
 
 

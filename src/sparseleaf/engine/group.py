@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from sparseleaf.boosting.histograms import best_of
+from sparseleaf.engine.agreement import refuse_differences
 from sparseleaf.engine.profile import TreeRecord
 
 if TYPE_CHECKING:
@@ -96,6 +97,18 @@ class Group:
         self.refuse_failures(self.gather(answer if isinstance(answer, _Failure) else None))
         found: Answer = answer
         return found
+
+    def agree(self, work: Callable[[], tuple[Answer, dict[str, Any]]]) -> Answer:
+        """What this rank's work answers, if the descriptions beside the answers are the same in all ranks.
+
+        What goes wrong in one rank, or differs between them, is raised in all.
+        """
+        found = self.attempt(work)
+        described = self.gather(found if isinstance(found, _Failure) else found[1])
+        self.refuse_failures(described)
+        refuse_differences(described)
+        answer: Answer = found[0]
+        return answer
 
     def attempt(self, work: Callable[[], Answer]) -> Any:
         """The answer, or the error as an answer that can be sent."""

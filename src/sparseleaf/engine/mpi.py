@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from sparseleaf.engine.agreement import describe_training
 from sparseleaf.engine.group import Group, GroupShards
 from sparseleaf.engine.profile import join_records, size_of
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from sparseleaf._arrays import Array
     from sparseleaf.boosting.loop import Recipe
     from sparseleaf.boosting.tree import FlatTree, LeafVectors
+    from sparseleaf.engine.shards import Check
 
 Answer = TypeVar("Answer")
 
@@ -45,10 +47,17 @@ class MPIEngine:
         self.profile: list[dict[str, Any]] = []
 
     @contextmanager
-    def open(self, estimator: Any, rows: dict[str, Any], layout: str) -> Iterator[MPIShards]:
+    def open(self, estimator: Any, rows: dict[str, Any], layout: str, check: Check) -> Iterator[MPIShards]:
         """See :class:`~sparseleaf.engine.shards.Engine`; ``rows`` are those of this rank."""
+
+        def prepare() -> tuple[Any, dict[str, Any]]:
+            arguments = check()
+            part = estimator._part(**rows)
+            given = {name: value is not None for name, value in rows.items()}
+            return part, describe_training(estimator, arguments | {"arguments": given}, part.form())
+
         with self.group.all_or_none():
-            part = self.group.together(lambda: estimator._part(**rows))
+            part = self.group.agree(prepare)
             shards = MPIShards(self.group, part, layout)
             yield shards
             self.profile = join_records(self.group.gather(shards.records))

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from sparseleaf._arrays import hash_numbers, smallest_hashes
 from sparseleaf.binning import EXACT_BINS, SAMPLE_ROWS, Cuts, bin_features, find_cuts, join_cuts
 from sparseleaf.data.rows import RowsInfo, join_info
-from sparseleaf.data.targets import Targets, relabelled
+from sparseleaf.data.targets import Targets, form_of, relabelled
 from sparseleaf.engine.shard import even_ranges
 from sparseleaf.engine.sparse import SparseShard
 from sparseleaf.fingerprint import fingerprint
@@ -71,6 +71,14 @@ class Part:
     def empty_rows(self) -> Array:
         """How many rows have no features, int64 (1,); of sparse rows only."""
         return np.array([np.count_nonzero(find_empty(self.features))])
+
+    def form(self) -> dict[str, Any]:
+        """What all parts must have in common."""
+        return {
+            "n_features": self.features.shape[1],
+            "feature names": self.names,
+            "X": "sparse" if sp.issparse(self.features) else "dense",
+        }
 
     def number_rows(self, sizes: list[int]) -> None:
         """Rows are numbered on from those of the parts before."""
@@ -181,6 +189,10 @@ class SparsePart(Part):
     def describe_targets(self) -> tuple[Targets, int]:
         """The kind and names of the labels, without the rows, and how many a row has in all."""
         return self.targets.form(), self.targets.matrix.nnz
+
+    def form(self) -> dict[str, Any]:
+        """See :class:`Part`."""
+        return super().form() | form_of(self.targets.kind, self.targets.n_labels)
 
     def relabel(self, form: Targets) -> None:
         """Take the labels that all parts have together."""

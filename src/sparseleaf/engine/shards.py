@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
+Check = Callable[[], dict[str, Any]]
+"""Checks the arguments of ``fit``; answers, by name, those that all processes of a training must have in common."""
+
 LAYOUTS = ("rows", "features")
 
 
@@ -169,16 +172,20 @@ class LocalShards:
 class Engine(Protocol):
     """What makes shards of the rows that a user gives."""
 
-    def open(self, estimator: Any, rows: dict[str, Any], layout: str) -> Any:
-        """A context in which the rows' :class:`Shards` work; each is a part made by ``estimator._part(**rows)``."""
+    def open(self, estimator: Any, rows: dict[str, Any], layout: str, check: Check) -> Any:
+        """A context in which the rows' :class:`Shards` work; each is a part made by ``estimator._part(**rows)``.
+
+        ``check`` is called before any work, and where several processes call ``fit`` its answers are compared.
+        """
 
 
 class LocalEngine:
     """All in this process."""
 
     @contextmanager
-    def open(self, estimator: Any, rows: dict[str, Any], layout: str) -> Iterator[LocalShards]:
+    def open(self, estimator: Any, rows: dict[str, Any], layout: str, check: Check) -> Iterator[LocalShards]:
         """See :class:`Engine`."""
+        check()
         yield LocalShards(estimator._part(**rows))
 
 

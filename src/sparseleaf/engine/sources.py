@@ -36,7 +36,7 @@ def make_source(client: Any, rows: Rows, n_workers: int) -> Source:
     X = rows["X"]
     if isinstance(X, PartFiles):
         return _Files(X, n_workers)
-    if isinstance(X, list | tuple) and X and all(isinstance(path, str | os.PathLike) for path in X):
+    if _are_paths(X):
         if any(value is not None for name, value in rows.items() if name != "X"):
             raise ValueError(
                 "X: found part files, whose rows have their labels; wanted y=None and no weights."
@@ -45,6 +45,15 @@ def make_source(client: Any, rows: Rows, n_workers: int) -> Source:
     if hasattr(X, "to_delayed"):
         return _Collections(client, rows, n_workers)
     return _Arrays(client, rows, n_workers)
+
+
+def is_remote(X: Any) -> bool:
+    """Whether rows are not in this process, but in part files or in a Dask collection."""
+    return isinstance(X, PartFiles) or _are_paths(X) or hasattr(X, "to_delayed")
+
+
+def _are_paths(X: Any) -> bool:
+    return isinstance(X, list | tuple) and bool(X) and all(isinstance(path, str | os.PathLike) for path in X)
 
 
 # --- part files

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -25,7 +26,7 @@ from sparseleaf.estimators.multi_part import DensePart, agree_on_base, count_que
 from sparseleaf.estimators.multi_targets import KnownTargets, join_known, weighted
 from sparseleaf.estimators.multi_training import MultiTraining, Problem, SearchPlan, Watched
 from sparseleaf.estimators.parameters import check_parameters
-from sparseleaf.estimators.resuming import describe_problem
+from sparseleaf.estimators.resuming import describe_before, describe_problem
 from sparseleaf.estimators.training import no_metric
 from sparseleaf.model import Model, concatenate_trees, join_trees, with_float_values
 from sparseleaf.progress import phase, reporting, say, training_progress
@@ -165,19 +166,17 @@ class MultiGBDT(ModelEstimator):
         -------
         self
         """
-        self._check()
-        check_layout(layout)
-        before = self._before(init_model)
         rows = {"X": X, "y": y, "sample_weight": sample_weight}
+        check = partial(self._check_arguments, layout, init_model)
         with (
-            make_engine(engine).open(self, rows, layout) as shards,
+            make_engine(engine).open(self, rows, layout, check) as shards,
             reporting(self.verbose * shards.leads),
         ):
             return self._train(
                 shards,
                 eval_set,
                 callbacks,
-                before,
+                self._before(init_model),
                 (checkpoint, checkpoint_every),
                 counts_before=init_model is None,
             )
@@ -374,6 +373,12 @@ class MultiGBDT(ModelEstimator):
                 )
         check_parameters(type(self).__name__, values, self.parameter_table)
         effective_n_jobs(self.n_jobs)
+
+    def _check_arguments(self, layout: str, init_model: ModelEstimator | Model | None) -> dict[str, Any]:
+        """See :data:`~sparseleaf.engine.shards.Check`."""
+        self._check()
+        check_layout(layout)
+        return {"layout": layout} | describe_before(self._before(init_model))
 
     def _dense_loss(self, kind: str) -> Loss:
         raise NotImplementedError

@@ -18,6 +18,7 @@ from sparseleaf.boosting.dense_losses import (
     largest_targets,
     target_sums,
 )
+from sparseleaf.data.targets import form_of
 from sparseleaf.engine.dense import DenseShard
 from sparseleaf.engine.part import Part
 from sparseleaf.engine.shard import even_ranges
@@ -101,6 +102,10 @@ class DensePart(Part):
             None if self.queries is None else self.queries.ids,
             float(np.nanmin(self.targets.values, initial=0)) if len(self.targets.values) else 0.0,
         )
+
+    def form(self) -> dict[str, Any]:
+        """See :class:`Part`."""
+        return super().form() | form_of(self._known.kind, self._known.n_outputs)
 
     def encode_features(self, categories: Categories) -> bool:
         """Check the features, with the categories of all parts as numbers."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -13,7 +14,7 @@ from sparseleaf.boosting.dense_losses import NO_CLASSES, NO_VALUES, DenseTargets
 from sparseleaf.boosting.ranking_losses import CHANGES, RANKING_LOSSES, RankingLoss
 from sparseleaf.callbacks import Callback
 from sparseleaf.checkpoint import EVERY
-from sparseleaf.engine.shards import check_layout, make_engine
+from sparseleaf.engine.shards import make_engine
 from sparseleaf.estimators.evaluation import Metric
 from sparseleaf.estimators.multi import MultiGBDT
 from sparseleaf.estimators.multi_parameters import COMMON
@@ -262,19 +263,17 @@ class GBDTRanker(MultiGBDT):
         -------
         self
         """
-        self._check()
-        check_layout(layout)
-        before = self._before(init_model)
         rows = {"X": X, "y": y, "qid": qid, "group": group, "sample_weight": sample_weight}
+        check = partial(self._check_arguments, layout, init_model)
         with (
-            make_engine(engine).open(self, rows, layout) as shards,
+            make_engine(engine).open(self, rows, layout, check) as shards,
             reporting(self.verbose * shards.leads),
         ):
             return self._train(
                 shards,
                 eval_set,
                 callbacks,
-                before,
+                self._before(init_model),
                 (checkpoint, checkpoint_every),
                 counts_before=init_model is None,
             )

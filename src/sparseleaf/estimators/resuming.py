@@ -45,11 +45,16 @@ def describe_problem(problem: Problem, before: Model | None) -> dict[str, str]:
         watched = problem.watched
         found["eval_set X"] = describe(watched.features)
         found |= _describe_dense("eval_set ", watched.targets, watched.queries)
-    if before is not None:
-        trees = before.trees
-        arrays = (trees.feature, trees.threshold, trees.leaf_values, before.base_score)
-        found["init_model"] = describe_arrays([array for array in arrays if array is not None])
-    return found
+    return found | describe_before(before)
+
+
+def describe_before(before: Model | None) -> dict[str, str]:
+    """Fingerprint of the model that training goes on from, where there is one."""
+    if before is None:
+        return {}
+    trees = before.trees
+    arrays = (trees.feature, trees.threshold, trees.leaf_values, before.base_score)
+    return {"init_model": describe_arrays([array for array in arrays if array is not None])}
 
 
 def _describe_dense(whose: str, targets: DenseTargets, queries: Queries | None) -> dict[str, str]:

@@ -92,7 +92,7 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
         -------
         self
         """
-        with tree_workers(engine) as workers, reporting(self.verbose * workers.leads):
+        with tree_workers(engine, self) as workers, reporting(self.verbose * workers.leads):
             kept = checkpoint, checkpoint_every
             return self._train(workers, *workers.rows(X, y), eval_set, callbacks, kept)
 
@@ -105,7 +105,6 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
         callbacks: Sequence[Callback],
         checkpoint: tuple[str | os.PathLike[str] | None, int],
     ) -> Self:
-        check_parameters(type(self).__name__, self.get_params(deep=False), self.parameter_table)
         n_jobs = effective_n_jobs(self.n_jobs)
         seed = self._seed()
         X = self._validate_features(X, reset=True)
@@ -161,9 +160,13 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
         self._finish(X, targets.matrix, seen)
         return self
 
+    def _check(self) -> None:
+        check_parameters(type(self).__name__, self.get_params(deep=False), self.parameter_table)
+        effective_n_jobs(self.n_jobs)
+
     def estimate_memory(self, X: Any, y: Any) -> memory.RoutedEstimate:
         """Bytes that :meth:`fit` would take beyond X and y, without what re-ranking takes; nothing is trained."""
-        check_parameters(type(self).__name__, self.get_params(deep=False), self.parameter_table)
+        self._check()
         X = type(self)()._validate_features(X, reset=True)
         n_jobs = effective_n_jobs(self.n_jobs)
         targets = encode_targets(y, X.shape[0]).matrix

@@ -312,12 +312,14 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
         -------
         self
         """
-        self._check()
-        check_layout(layout)
-        if y is None and engine == "local":  # in scikit-learn's words
-            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+
+        def check() -> dict[str, Any]:
+            self._check()
+            check_layout(layout)
+            return {"layout": layout}
+
         with (
-            make_engine(engine).open(self, {"X": X, "y": y}, layout) as shards,
+            make_engine(engine).open(self, {"X": X, "y": y}, layout, check) as shards,
             reporting(self.verbose * shards.leads),
         ):
             return self._train(shards, eval_set, callbacks, (checkpoint, checkpoint_every))

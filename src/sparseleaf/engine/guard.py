@@ -1,0 +1,57 @@
+"""Scripts that start worker processes must be importable: every worker imports them again."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+from pathlib import Path
+from types import FrameType
+
+
+def require_main_guard() -> None:
+    """Refuse to start processes from the top level of a script, outside of ``if __name__ == "__main__":``.
+
+    Processes that are spawned import the script first. Without a guard they would come to the same line, start
+    processes themselves, and fail without saying why.
+    """
+    frame = _top_level_frame()
+    if frame is not None and not _is_guarded(frame):
+        raise RuntimeError(
+            f"engine='dask' starts worker processes, and each of them first imports {frame.f_code.co_filename}, which"
+            f" would train again in line {frame.f_lineno}. Put the code that trains below"
+            ' `if __name__ == "__main__":`, or give the client of a running cluster as engine.'
+        )
+
+
+def _top_level_frame() -> FrameType | None:
+    """That of the script, if it is what spawned processes import and is calling this, at any depth."""
+    main = sys.modules.get("__main__")
+    file = getattr(main, "__file__", None)
+    spec = getattr(main, "__spec__", None)
+    if file is None or (spec is not None and spec.name.endswith(".__main__")):
+        return None  # an interactive session, or python -m package: not imported again
+    frame = inspect.currentframe()
+    while frame is not None:
+        if frame.f_code.co_name == "<module>" and _same_file(frame.f_code.co_filename, file):
+            return frame
+        frame = frame.f_back
+    return None
+
+
+def _same_file(first: str, second: str) -> bool:
+    return Path(first).absolute() == Path(second).absolute()
+
+
+def _is_guarded(frame: FrameType) -> bool:
+    """Whether an ``if`` that asks for ``__name__`` begins at or above the line that is being run."""
+    try:
+        tree = ast.parse(Path(frame.f_code.co_filename).read_bytes())
+    except (OSError, SyntaxError):  # it cannot be told
+        return True
+    return any(
+        isinstance(name, ast.Name) and name.id == "__name__"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and node.lineno <= frame.f_lineno
+        for name in ast.walk(node.test)
+    )
