@@ -18,6 +18,9 @@ CACHE_LINE = 64
 
 WORD = 2**64 - 1
 
+LARGEST_COUNT = 2**31 - 1
+"""Of rows, features, labels, bins and nodes, which kernels number and count in 32 bits."""
+
 MAX_THREADS = 1024
 """More than any machine needs; the model does not depend on it, and a system does not give out any number."""
 
@@ -30,6 +33,12 @@ def effective_n_jobs(n_jobs: int | None) -> int:
     if n_jobs == 0:
         raise ValueError("n_jobs: 0 threads were asked for; give a positive number, or -1 for all cores.")
     return min(n_jobs, MAX_THREADS) if n_jobs > 0 else max(1, cores + 1 + n_jobs)
+
+
+def require_countable(name: str, count: int, what: str) -> None:
+    """Refuse what 32-bit numbers cannot count, before it wraps around."""
+    if count > LARGEST_COUNT:
+        raise ValueError(f"{name}: found {count:,} {what}; wanted at most {LARGEST_COUNT:,} (2^31 - 1).")
 
 
 def has_nan(X: Any) -> bool:

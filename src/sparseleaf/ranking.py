@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sparseleaf._arrays import require_countable
 from sparseleaf.boosting.ranking_losses import Queries
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ def make_queries(n_rows: int, qid: Any = None, group: Any = None, weights: Any =
     weights : array-like, shape (n_queries,) or (n_rows,), optional
         One a query (in order of first appearance, or of ``group``), or the same in every row of a query.
     """
+    require_countable("X", n_rows, "rows")
     if (qid is None) == (group is None):
         raise ValueError(
             "qid, group: wanted one of them: the query of every row, or the rows of every query."

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparseleaf import _kernels
-from sparseleaf._arrays import empty_aligned
+from sparseleaf._arrays import empty_aligned, require_countable
 from sparseleaf.boosting.columns import padded_width
 from sparseleaf.boosting.frontier import MOST_AT_ONCE
 from sparseleaf.boosting.tree import SET_BYTES, Bounds, GrownNodes, Node, Split
@@ -53,6 +53,7 @@ class HistogramPool:
         self._n_bins = n_bins
         self._columns = padded_width(width)
         self._own = own
+        require_countable("X, max_bins", int(np.sum(n_bins, dtype=np.int64)), "bins of all features")
         self.first = np.concatenate(([0], np.cumsum(n_bins))).astype(np.int32)
         self._sums = self._counts = np.empty(0, np.int32)
         self._lay_out(np.empty(0, np.int64))

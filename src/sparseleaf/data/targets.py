@@ -17,6 +17,7 @@ from sklearn.preprocessing import MultiLabelBinarizer
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import type_of_target
 
+from sparseleaf._arrays import require_countable
 from sparseleaf.data.checks import check_names, check_sparse, check_unicode, check_values
 
 __all__ = ["Targets", "decode", "encode_targets"]
@@ -113,6 +114,7 @@ def encode_targets(Y: Any, n_rows: int | None = None) -> Targets:
         targets = _from_dense(Y)
     if n_rows is not None and targets.n_rows != n_rows:
         raise ValueError(f"Y: found {targets.n_rows} rows, wanted {n_rows}, one for each row of X")
+    require_countable("Y", targets.n_labels, "labels")
     return targets
 
 

@@ -16,6 +16,7 @@ from scipy import sparse
 from sklearn.utils import check_array
 
 from sparseleaf import _kernels
+from sparseleaf._arrays import require_countable
 from sparseleaf._files import AnyPath, as_path, read_bytes, replacing
 from sparseleaf.data.targets import encode_targets
 
@@ -174,6 +175,7 @@ def _features(X: Any) -> sparse.csr_matrix:
             ensure_min_features=0,
             input_name="X",
         )
+    require_countable("X", X.shape[1], "features")
     matrix = sparse.csr_matrix(X)
     try:
         matrix.check_format(full_check=True)  # what walks these indices later does not check them

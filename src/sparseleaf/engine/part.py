@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from sparseleaf._arrays import hash_numbers, smallest_hashes
+from sparseleaf._arrays import hash_numbers, require_countable, smallest_hashes
 from sparseleaf.binning import EXACT_BINS, SAMPLE_ROWS, Cuts, bin_features, find_cuts, join_cuts
 from sparseleaf.data.rows import RowsInfo, join_info
 from sparseleaf.data.targets import Targets, form_of, relabelled
@@ -132,6 +132,7 @@ def agree_on_rows(shards: Shards) -> RowsInfo:
     """Number the rows of all parts; what they are like together."""
     found = shards.gather("describe")
     info = join_info(found)
+    require_countable("X", info.n_rows, "rows in all parts")  # histograms add up counts of all of them
     for number, part in enumerate(found):
         if not part.n_rows:
             raise ValueError(f"X: found no rows in part {number}; wanted at least one in every part.")

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sparseleaf import _kernels
-from sparseleaf._arrays import as_csr32, effective_n_jobs, has_nan
+from sparseleaf._arrays import LARGEST_COUNT, as_csr32, effective_n_jobs, has_nan, require_countable
 from sparseleaf.data.checks import TEXT_HINT, check_sparse, check_values
 from sparseleaf.data.rows import RowsInfo
 from sparseleaf.data.targets import decode, encode_targets
@@ -135,7 +135,9 @@ class ModelEstimator(BaseEstimator):  # type: ignore[misc]
         """Whether rows are what kernels take, as they are; if not, the full check says why, or mends them."""
         n_features = self.model_.n_features
         shape: tuple[int, ...] = getattr(X, "shape", ())
-        if len(shape) != 2 or shape[1] != n_features or shape[0] == 0 or hasattr(self, "feature_names_in_"):
+        if len(shape) != 2 or shape[1] != n_features or hasattr(self, "feature_names_in_"):
+            return False
+        if not 0 < shape[0] <= LARGEST_COUNT:
             return False
         if type(X) is sp.csr_matrix:
             parts = X.indptr, X.indices, X.data
@@ -173,6 +175,8 @@ class ModelEstimator(BaseEstimator):  # type: ignore[misc]
             if "could not convert string" not in str(error):
                 raise
             raise ValueError(f"X must be numeric, but contains text: {error}. {TEXT_HINT}") from error
+        require_countable("X", X.shape[0], "rows in one process")
+        require_countable("X", X.shape[1], "features")
         return as_csr32(X) if sp.issparse(X) else X
 
     def _seed(self) -> int:

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from scipy.special import expit
 
 from sparseleaf import _kernels
-from sparseleaf._arrays import csr_parts, has_nan
+from sparseleaf._arrays import csr_parts, has_nan, require_countable
 from sparseleaf.boosting.tree import SET_BYTES
 from sparseleaf.data.targets import Targets
 
@@ -104,6 +104,7 @@ def concatenate_trees(
     ``all_labels``: every leaf has a value for each label, and the labels are left out. ``gain``: that of the trees
     before these, from which ``feature_gain`` counts on.
     """
+    require_countable("n_trees", sum(len(tree.feature) for tree, _ in grown), "nodes of all trees")
     label_type = np.uint16 if n_labels <= 2**16 else np.uint32
     features, thresholds, missing, children, indptrs, labels, values = ([] for _ in range(7))
     covers, sets = [], []
@@ -152,6 +153,7 @@ def join_trees(first: Trees, more: Trees) -> Trees:
     first, more = with_float_values(first), with_float_values(more)
     first, more = _with_labels(first, more), _with_labels(more, first)
     n_leaves = len(first.leaf_indptr) - 1
+    require_countable("n_trees", len(first.feature) + len(more.feature), "nodes of all trees")
     categorical = first.categorical if len(first.categorical) else more.categorical
     unordered = np.zeros(len(more.feature), bool)
     if len(categorical):

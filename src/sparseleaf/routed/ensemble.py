@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
-from sparseleaf._arrays import largest_entries
+from sparseleaf._arrays import largest_entries, require_countable
 from sparseleaf.model.routed import RoutedTrees
 
 if TYPE_CHECKING:
@@ -113,6 +113,7 @@ def join_trees(
     unit_rows: bool = False,
 ) -> RoutedTrees:
     """All trees of a model; leaves hold the ``leaf_labels`` largest shares or rates of the labels."""
+    require_countable("n_trees", sum(len(tree.inner) for tree in trees), "nodes of all trees")
     # tree by tree: what is made on the way takes a multiple of the counts
     shares = [_shares(tree.leaf_counts, tree.leaf_rows, leaf_labels) for tree in trees]
     leaves = sp.vstack(shares, "csr")

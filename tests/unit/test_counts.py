@@ -1,0 +1,122 @@
+"""What 32-bit numbers cannot count is refused in words, and does not wrap around."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from sparseleaf import (
+    LdSMClassifier,
+    MultiGBDTRegressor,
+    SketchForestClassifier,
+    SparseGBDTClassifier,
+    _arrays,
+)
+from sparseleaf.boosting.histograms import HistogramPool
+from sparseleaf.data import make_xc, save_xc
+from sparseleaf.data.rows import RowsInfo
+from sparseleaf.data.targets import encode_targets
+from sparseleaf.engine.part import agree_on_rows
+from sparseleaf.model import join_trees
+from sparseleaf.ranking import make_queries
+
+WIDE = 2**31
+CLASSIFIERS = [SparseGBDTClassifier, SketchForestClassifier, LdSMClassifier]
+
+
+def one_column_in(n_columns, n_rows=4):
+    """All rows have the last of very many columns."""
+    indices = np.full(n_rows, n_columns - 1, np.int64)
+    return sp.csr_matrix((np.ones(n_rows), indices, np.arange(n_rows + 1)), shape=(n_rows, n_columns))
+
+
+@pytest.mark.parametrize("kind", [*CLASSIFIERS, MultiGBDTRegressor])
+def test_features(kind):
+    with pytest.raises(ValueError, match=r"X: found 2,147,483,648 features; wanted at most 2,147,483,647"):
+        kind(n_trees=1).fit(one_column_in(WIDE), [[1], [0], [1], [1]])
+
+
+@pytest.mark.parametrize("kind", CLASSIFIERS)
+def test_labels(kind):
+    with pytest.raises(ValueError, match=r"Y: found 2,147,483,648 labels; wanted at most 2,147,483,647"):
+        kind(n_trees=1).fit(np.eye(4), one_column_in(WIDE))
+
+
+def test_columns_below_the_limit_are_taken():
+    assert encode_targets(one_column_in(WIDE - 1)).matrix.indices.tolist() == [WIDE - 2] * 4
+
+
+def test_columns_of_files(tmp_path):
+    for X, Y, what in (
+        (one_column_in(WIDE), np.eye(4), "features"),
+        (np.eye(4), one_column_in(WIDE), "labels"),
+    ):
+        with pytest.raises(ValueError, match=f"found 2,147,483,648 {what}"):
+            save_xc(tmp_path / "set.txt", X, Y)
+    assert not list(tmp_path.iterdir())
+
+
+class Parts:
+    """As many as in a cluster, none of which has many rows."""
+
+    def __init__(self, n_rows):
+        self.n_rows, self.numbered = n_rows, None
+
+    def gather(self, verb):
+        return [RowsInfo(n, 3, sparse=False, nan=False) for n in self.n_rows]
+
+    def call(self, verb, sizes):
+        self.numbered = sizes
+
+
+def test_rows_of_all_parts():
+    most = Parts([2**30, 2**30 - 1])
+    assert agree_on_rows(most).n_rows == 2**31 - 1
+    assert most.numbered == most.n_rows
+    too_many = Parts([2**30, 2**30])
+    with pytest.raises(ValueError, match=r"X: found 2,147,483,648 rows in all parts; wanted at most"):
+        agree_on_rows(too_many)
+    assert too_many.numbered is None
+
+
+def test_bins_of_all_features():
+    with pytest.raises(ValueError, match=r"max_bins: found 2,147,483,648 bins of all features"):
+        HistogramPool(np.full(2, 2**30, np.int32), 4)
+
+
+def test_documents_of_all_queries():
+    with pytest.raises(ValueError, match=r"X: found 2,147,483,648 rows"):
+        make_queries(WIDE, group=[WIDE])
+
+
+X, Y = make_xc(60, 20, 5, nnz_per_row=5, seed=1)
+
+
+@pytest.mark.parametrize("kind", [*CLASSIFIERS, MultiGBDTRegressor])
+def test_rows_of_a_process(kind, monkeypatch):
+    """With a smaller limit: so many rows take a lot of memory."""
+    y = Y.toarray() if kind is MultiGBDTRegressor else Y
+    fitted = kind(n_trees=1).fit(X, y)
+    monkeypatch.setattr(_arrays, "LARGEST_COUNT", 59)
+    with pytest.raises(ValueError, match="X: found 60 rows in one process; wanted at most 59"):
+        kind(n_trees=1).fit(X, y)
+    with pytest.raises(ValueError, match="X: found 60 rows in one process"):
+        fitted.predict(X.astype(np.float64))
+
+
+@pytest.mark.parametrize("kind", [*CLASSIFIERS, MultiGBDTRegressor])
+def test_nodes_of_all_trees(kind, monkeypatch):
+    def lower_the_limit(state):
+        monkeypatch.setattr(_arrays, "LARGEST_COUNT", 2)
+
+    y = Y.toarray() if kind is MultiGBDTRegressor else Y
+    with pytest.raises(ValueError, match=r"n_trees: found [\d,]+ nodes of all trees; wanted at most 2 "):
+        kind(n_trees=3).fit(X, y, callbacks=[lower_the_limit])
+
+
+def test_nodes_of_trees_and_those_before_them(monkeypatch):
+    trees = MultiGBDTRegressor(n_trees=2).fit(X, Y.toarray()).model_.trees
+    monkeypatch.setattr(_arrays, "LARGEST_COUNT", 2 * len(trees.feature))
+    join_trees(trees, trees)
+    monkeypatch.setattr(_arrays, "LARGEST_COUNT", 2 * len(trees.feature) - 1)
+    with pytest.raises(ValueError, match=r"n_trees: found \d+ nodes of all trees"):
+        join_trees(trees, trees)
