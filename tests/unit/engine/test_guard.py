@@ -61,3 +61,16 @@ def test_only_what_workers_import_needs_a_guard(how, tmp_path):
     assert (done.returncode == 0) == (how == "package")
     if done.returncode:
         assert "RuntimeError: engine='dask' starts worker processes" in done.stderr
+
+
+def test_training_in_workers_of_its_own_needs_a_guard(tmp_path):
+    pytest.importorskip("distributed", reason="Dask is not installed")
+    (tmp_path / "script.py").write_text(
+        "from sparseleaf import MultiGBDTRegressor\n"
+        "X = [[0.0], [1.0]] * 20\n"
+        "MultiGBDTRegressor(n_trees=1).fit(X, X, engine='dask')\n"
+    )
+    done = run("script.py", cwd=tmp_path)
+    assert done.returncode == 1
+    assert f"{tmp_path / 'script.py'}, which would train again in line 3." in done.stderr
+    assert done.stderr.count("Traceback") == 1  # no worker was started
