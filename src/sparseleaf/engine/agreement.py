@@ -11,6 +11,9 @@ from sparseleaf._settings import plain_settings, short
 MAY_DIFFER = ("n_jobs", "verbose")
 """Parameters that each worker may set as it likes."""
 
+MOST_NAMED = 8
+"""Differences that are named one by one."""
+
 SAME_VERSION = "install the same version on the client and all workers"
 
 
@@ -39,10 +42,10 @@ def refuse_differences(descriptions: list[dict[str, Any]]) -> None:
             for name in names
         ]
     if different:
+        more = f"; and {len(different) - MOST_NAMED} more" if len(different) > MOST_NAMED else ""
         raise ValueError(
             "All MPI ranks must train with the same version, parameters and form of the data: "
-            + "; ".join(different)
-            + "."
+            f"{'; '.join(different[:MOST_NAMED])}{more}."
         )
 
 

@@ -100,6 +100,7 @@ class _Ranks:
 class _Workers(_Alone):
     def __init__(self, client: Any, estimator: Any) -> None:
         super().__init__(estimator)
+        require_same_version(client)
         self._client = client
 
     def abreast(self, n_trees: int, n_jobs: int) -> int:
@@ -115,7 +116,6 @@ class _Workers(_Alone):
         return found["X"], found["y"]
 
     def trees(self, estimator: Any, rows: tuple[Any, ...], n_jobs: int, first: int) -> Iterator[Any]:
-        require_same_version(self._client)
         sent = self._client.scatter([rows], broadcast=True, hash=False)[0]
         numbers = range(first, estimator.n_trees)
         task = partial(_grow_in_worker, sparseleaf.__version__)
