@@ -623,14 +623,15 @@ def test_a_disk_that_is_full_from_the_start_is_known_before_the_work(tmp_path):
     assert done.stderr.splitlines()[-1].startswith(f"OSError: [Errno {errno.ENOSPC}]")
 
 
-def test_another_training_that_starts_leaves_drafts_of_the_living(tmp_path, monkeypatch):
-    """It removes those of killed processes."""
+def test_a_training_that_starts_does_not_disturb_one_that_writes(tmp_path, monkeypatch):
+    """It removes the drafts of killed processes, and must not end the other one by that."""
     from sparseleaf import _tensors
 
     def with_another_start(tensors, file, metadata):
         save_file(tensors, file, metadata)
-        started.append(remove_drafts(tmp_path / "run.ckpt"))
-        assert file.exists()
+        if not started:
+            started.append(file)
+            remove_drafts(tmp_path / "run.ckpt")
 
     started = []
     monkeypatch.setattr(_tensors, "save_file", with_another_start)
