@@ -19,6 +19,7 @@ from sparseleaf.data.checks import TEXT_HINT, check_sparse, check_values
 from sparseleaf.data.rows import RowsInfo
 from sparseleaf.data.targets import decode, encode_targets
 from sparseleaf.estimators.parameters import Parameter, check_parameters
+from sparseleaf.estimators.validation import check_each, eval_sets
 from sparseleaf.metrics import precision_at_k
 from sparseleaf.model import Model, save_model
 from sparseleaf.model.explain import MEMORY_MB, shap_values
@@ -362,17 +363,14 @@ class ModelClassifier(ClassifierMixin, ModelEstimator):  # type: ignore[misc]
 
     def _eval_rows(
         self, eval_set: Any, targets: Targets, *, without_nan: bool = False
-    ) -> tuple[Features, sp.csr_matrix]:
-        if not isinstance(eval_set, tuple | list) or len(eval_set) != 2:
-            raise ValueError(f"eval_set: found {type(eval_set).__name__}; wanted a pair (X, Y).")
-        try:
-            X = self._validate_features(eval_set[0], reset=False)
-            Y = encode_known(eval_set[1], X.shape[0], targets)
-        except ValueError as error:
-            raise ValueError(f"eval_set: {error}") from error
-        if without_nan:
-            refuse_nan(X, "eval_set")
-        return X, Y
+    ) -> list[tuple[Features, sp.csr_matrix]]:
+        def check(X: Any, y: Any) -> tuple[Features, sp.csr_matrix]:
+            features = self._validate_features(X, reset=False)
+            if without_nan:
+                refuse_nan(features)
+            return features, encode_known(y, features.shape[0], targets)
+
+        return check_each(eval_sets(eval_set), check)
 
 
 def encode_known(Y: Any, n_rows: int, known: Targets) -> sp.csr_matrix:

@@ -119,7 +119,8 @@ class SketchForestClassifier(RoutedClassifier):
     classes_ : array, shape (n_labels,)
         Label names, or 0, 1, ….
     history_ : dict of str to list of float
-        P@1 after every tree, in percent, where there was a validation set.
+        P@1 after every tree, in percent, where there was a validation set: ``"valid P@1"``, or ``"valid_0 P@1"``,
+        ``"valid_1 P@1"``, … where there were several.
     oob_score_ : float
         P@1 of every row by the trees that have not seen it; with ``bootstrap`` only. NaN where there are none.
     oob_precision_ : tuple of float

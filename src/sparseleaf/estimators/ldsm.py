@@ -107,7 +107,8 @@ class LdSMClassifier(RoutedClassifier):
     classes_ : array, shape (n_labels,)
         Label names, or 0, 1, ….
     history_ : dict of str to list of float
-        P@1 after every tree, in percent, where there was a validation set.
+        P@1 after every tree, in percent, where there was a validation set: ``"valid P@1"``, or ``"valid_0 P@1"``,
+        ``"valid_1 P@1"``, … where there were several.
     split_records_ : list of lists of SplitRecord
         How well each node was split, tree by tree; see :mod:`sparseleaf.routed.diagnostics`. Not in the model file.
     rerank_weight_ : float or None

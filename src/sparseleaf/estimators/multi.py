@@ -28,6 +28,7 @@ from sparseleaf.estimators.multi_training import MultiTraining, Problem, SearchP
 from sparseleaf.estimators.parameters import check_parameters
 from sparseleaf.estimators.resuming import describe_before, describe_problem
 from sparseleaf.estimators.training import no_metric
+from sparseleaf.estimators.validation import EvalSet, check_each, eval_names, eval_sets
 from sparseleaf.model import Model, concatenate_trees, join_trees, with_float_values
 from sparseleaf.progress import phase, reporting, say, training_progress
 
@@ -127,7 +128,7 @@ class MultiGBDT(ModelEstimator):
         y: Any,
         *,
         sample_weight: Any = None,
-        eval_set: tuple[Any, Any] | None = None,
+        eval_set: EvalSet = None,
         callbacks: Sequence[Callback] = (),
         init_model: ModelEstimator | Model | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
@@ -145,8 +146,9 @@ class MultiGBDT(ModelEstimator):
             Numbers for the regressor, (n_rows,) or (n_rows, n_outputs), NaN where unknown. For the classifier one
             class a row, a 0/1 matrix (NaN where unknown) or lists of label names.
         sample_weight : array-like, shape (n_rows,) or (n_rows, n_outputs), optional
-        eval_set : (X, y), optional
-            Validation rows: ``eval_metric`` is measured on them after every tree.
+        eval_set : (X, y) or list of such tuples, optional
+            Validation sets, on which ``eval_metric`` is measured after every tree: see ``history_``. Early stopping
+            looks at the last one.
         callbacks : sequence of callables
             Called with a :class:`~sparseleaf.callbacks.TrainingState` after every tree; True stops the training.
         init_model : fitted estimator or Model, optional
@@ -196,7 +198,7 @@ class MultiGBDT(ModelEstimator):
     def _train(
         self,
         shards: Shards,
-        eval_set: tuple[Any, ...] | None,
+        eval_set: EvalSet,
         callbacks: Sequence[Callback],
         before: Model | None,
         checkpoint: tuple[str | os.PathLike[str] | None, int],
@@ -223,14 +225,14 @@ class MultiGBDT(ModelEstimator):
         self._check_lowest(loss, min(part.lowest for part in found))
         shards.call("number_queries", count_queries([part.query_ids for part in found]))
         problem = Problem(rows, categories, known, form, loss)
-        watches = shards.once(lambda: eval_set is not None)
+        watches = shards.once(lambda: eval_names(len(eval_sets(eval_set, self.eval_set_form))))
         if self.early_stopping_rounds is not None and not watches:
             raise ValueError(
-                f"early_stopping_rounds={self.early_stopping_rounds} needs rows to measure on; wanted"
+                f"early_stopping_rounds={self.early_stopping_rounds} requires a validation set,"
                 f" eval_set={self.eval_set_form}."
             )
-        if watches:
-            problem = replace(problem, watched=shards.first(lambda: self._eval_rows(eval_set, problem)))
+        watched = shards.first(lambda: self._watched(eval_set, problem)) or []
+        problem = replace(problem, watched=dict(zip(watches, watched, strict=False)))
         if before is not None:
             _require_same(before, rows.n_features, known)
         directions = self._directions(form.n_outputs, categories)
@@ -253,8 +255,10 @@ class MultiGBDT(ModelEstimator):
             training = MultiTraining(self, shards, plan, problem, start, before, keeper, n_jobs)
         stopper = None
         if self.early_stopping_rounds is not None:
-            name, higher = shards.once(lambda: _named(problem.watched))
-            stopper = EarlyStopping(f"valid {name}", self.early_stopping_rounds, higher_is_better=higher)
+            name, higher = shards.once(lambda: _named(watched[-1]))
+            stopper = EarlyStopping(
+                f"{watches[-1]} {name}", self.early_stopping_rounds, higher_is_better=higher
+            )
         per_round = form.n_outputs if self.tree_per_output else 1
         n_rounds = self.n_trees
         if before is not None and counts_before:
@@ -455,18 +459,18 @@ class MultiGBDT(ModelEstimator):
     def _features(self, X: Any) -> Features:
         return self._validate_features(X, reset=False) if self.model_.categories else super()._features(X)
 
-    def _eval_rows(self, eval_set: Any, problem: Problem) -> Watched:
-        if not isinstance(eval_set, tuple | list) or len(eval_set) != 2:
-            raise ValueError(f"eval_set: found {type(eval_set).__name__}; wanted a pair (X, y).")
-        try:
-            X = self._eval_features(eval_set[0], problem.categories)
-            _, targets = self._encode(eval_set[1], X.shape[0], problem.known)
-            self._check_lowest(problem.loss, float(np.nanmin(targets.values, initial=0)))
-            if not targets.any_known:
-                raise ValueError("y: found no target that is known; wanted at least one.")
-            return Watched(X, targets, make_metric(self.eval_metric, problem.loss, targets))
-        except ValueError as error:
-            raise ValueError(f"eval_set: {error}") from error
+    def _watched(self, eval_set: EvalSet, problem: Problem) -> list[Watched]:
+        return check_each(
+            eval_sets(eval_set, self.eval_set_form), lambda *rows: self._eval_rows(problem, *rows)
+        )
+
+    def _eval_rows(self, problem: Problem, X: Any, y: Any) -> Watched:
+        X = self._eval_features(X, problem.categories)
+        _, targets = self._encode(y, X.shape[0], problem.known)
+        self._check_lowest(problem.loss, float(np.nanmin(targets.values, initial=0)))
+        if not targets.any_known:
+            raise ValueError("y: found no target that is known; wanted at least one.")
+        return Watched(X, targets, make_metric(self.eval_metric, problem.loss, targets))
 
     def _eval_features(self, X: Any, categories: dict[int, list[Any]]) -> Features:
         check_values(X, "X")
@@ -543,8 +547,7 @@ def _as_numbers(constraints: Any) -> Array:
         ) from None
 
 
-def _named(watched: Watched | None) -> tuple[str, bool]:
-    assert watched is not None
+def _named(watched: Watched) -> tuple[str, bool]:
     return watched.metric.name, watched.metric.higher_is_better
 
 

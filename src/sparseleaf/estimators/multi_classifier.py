@@ -45,7 +45,8 @@ class MultiGBDTClassifier(RerankMixin, ClassifierMixin, MultiGBDT):  # type: ign
     classes_ : array, shape (n_classes,)
         Classes, label names, or 0, 1, ….
     history_ : dict of str to list of float
-        ``eval_metric`` after every tree, where there was a validation set.
+        ``eval_metric`` after every tree, where there was a validation set: ``"valid loss"``, or ``"valid_0 loss"``,
+        ``"valid_1 loss"``, … where there were several.
     best_iteration_ : int
         Trees in the model (rounds with ``tree_per_output``).
     threshold_ : float

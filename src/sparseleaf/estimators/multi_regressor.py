@@ -39,7 +39,8 @@ class MultiGBDTRegressor(RegressorMixin, MultiGBDT):  # type: ignore[misc]
     output_names_ : array of str or None
         Columns of the DataFrame that y was.
     history_ : dict of str to list of float
-        ``eval_metric`` after every tree, where there was a validation set.
+        ``eval_metric`` after every tree, where there was a validation set: ``"valid rmse"``, or ``"valid_0 rmse"``,
+        ``"valid_1 rmse"``, … where there were several.
     best_iteration_ : int
         Trees in the model (rounds with ``tree_per_output``).
     n_features_in_, n_outputs_ : int

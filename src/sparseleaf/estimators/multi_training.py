@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,8 +63,8 @@ class Problem:
     known : KnownTargets
     form : TargetForm
     loss : Loss
-    watched : Watched or None
-        Validation rows, where they are measured on.
+    watched : dict of str to Watched
+        Validation sets by name, where they are measured on.
     """
 
     rows: RowsInfo
@@ -71,7 +72,7 @@ class Problem:
     known: KnownTargets
     form: TargetForm
     loss: Loss
-    watched: Watched | None = None
+    watched: Mapping[str, Watched] = field(default_factory=dict)
 
 
 class SearchPlan:
@@ -223,17 +224,17 @@ class MultiTraining:
         )
         self._per_round = per_round
         self._seen = 0
-        watched = problem.watched
-        self._watched = (
-            None if watched is None else (self._shard(watched.features, watched.targets), watched.metric)
-        )
+        self._watched = [
+            (name, self._shard(watched.features, watched.targets), watched.metric)
+            for name, watched in problem.watched.items()
+        ]
 
     def replay(self, tree: FlatTree, vectors: LeafVectors) -> None:
         """Add a tree of a checkpoint to all scores."""
         self._shards.follow_tree(tree, vectors)
         self._seen += 1
-        if self._watched is not None:
-            self._watched[0].follow(tree, vectors)
+        for _, shard, _ in self._watched:
+            shard.follow(tree, vectors)
 
     def measure(self, tree: FlatTree, vectors: LeafVectors) -> dict[str, float] | None:
         """The metric on the watched rows, with the new tree, when a round is complete."""
@@ -241,12 +242,14 @@ class MultiTraining:
 
     def _measure(self, tree: FlatTree, vectors: LeafVectors) -> dict[str, float] | None:
         self._seen += 1
-        assert self._watched is not None
-        shard, metric = self._watched
-        shard.follow(tree, vectors)
+        for _, shard, _ in self._watched:
+            shard.follow(tree, vectors)
         if self._seen % self._per_round:
             return None
-        return {f"valid {metric.name}": metric.measure(shard.targets, shard.scores)}
+        return {
+            f"{name} {metric.name}": metric.measure(shard.targets, shard.scores)
+            for name, shard, metric in self._watched
+        }
 
     def _shard(self, X: Features, targets: DenseTargets) -> DenseShard:
         bins = bin_features([X], self.cuts, np.uint8, self._n_jobs)

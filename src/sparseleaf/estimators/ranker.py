@@ -21,6 +21,7 @@ from sparseleaf.estimators.multi_parameters import COMMON
 from sparseleaf.estimators.multi_targets import KnownTargets
 from sparseleaf.estimators.multi_training import Problem, Watched
 from sparseleaf.estimators.parameters import Parameter, documented
+from sparseleaf.estimators.validation import EvalSet
 from sparseleaf.model.explain import MEMORY_MB
 from sparseleaf.progress import reporting
 from sparseleaf.ranking import (
@@ -123,7 +124,8 @@ class GBDTRanker(MultiGBDT):
     ----------
     model_ : Model
     history_ : dict of str to list of float
-        ``eval_metric`` after every tree, where there was a validation set.
+        ``eval_metric`` after every tree, where there was a validation set: ``"valid ndcg@5"``, or ``"valid_0 ndcg@5"``,
+        ``"valid_1 ndcg@5"``, … where there were several.
     best_iteration_ : int
         Trees in the model.
     n_features_in_ : int
@@ -223,7 +225,7 @@ class GBDTRanker(MultiGBDT):
         qid: Any = None,
         group: Any = None,
         sample_weight: Any = None,
-        eval_set: tuple[Any, ...] | None = None,
+        eval_set: EvalSet = None,
         callbacks: Sequence[Callback] = (),
         init_model: ModelEstimator | Model | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
@@ -245,8 +247,9 @@ class GBDTRanker(MultiGBDT):
             Instead of ``qid``: rows of every query, one query after the other.
         sample_weight : array-like, shape (n_queries,), optional
             Weights of queries, in order of first appearance; or one a row, the same within a query.
-        eval_set : (X, y, qid), optional
-            Validation rows: ``eval_metric`` is measured on them after every tree.
+        eval_set : (X, y, qid) or list of such tuples, optional
+            Validation sets, on which ``eval_metric`` is measured after every tree: see ``history_``. Early stopping
+            looks at the last one.
         callbacks : sequence of callables
             Called with a :class:`~sparseleaf.callbacks.TrainingState` after every tree; True stops the training.
         init_model : fitted ranker or Model, optional
@@ -348,21 +351,16 @@ class GBDTRanker(MultiGBDT):
     def _loss_of_rows(self, loss: Loss) -> Callable[[Queries | None], Loss]:
         return _WithQueries(loss)
 
-    def _eval_rows(self, eval_set: Any, problem: Problem) -> Watched:
-        if not isinstance(eval_set, tuple | list) or len(eval_set) != 3:
-            raise ValueError(f"eval_set: found {type(eval_set).__name__}; wanted (X, y, qid).")
-        try:
-            X = self._eval_features(eval_set[0], problem.categories)
-            _, targets = self._encode(eval_set[1], X.shape[0], None)
-            queries = make_queries(X.shape[0], eval_set[2])
-            metric = _metric(self.eval_metric, queries.of_rows())
-            if np.isnan(metric.measure(targets, targets.values)):
-                raise ValueError(
-                    f"found no query that eval_metric={self.eval_metric!r} can tell a good ranking of; wanted one with"
-                    " documents of different grades, one of them above 0."
-                )
-        except ValueError as error:
-            raise ValueError(f"eval_set: {error}") from error
+    def _eval_rows(self, problem: Problem, X: Any, y: Any, qid: Any = None) -> Watched:
+        X = self._eval_features(X, problem.categories)
+        _, targets = self._encode(y, X.shape[0], None)
+        queries = make_queries(X.shape[0], qid)
+        metric = _metric(self.eval_metric, queries.of_rows())
+        if np.isnan(metric.measure(targets, targets.values)):
+            raise ValueError(
+                f"found no query that eval_metric={self.eval_metric!r} can tell a good ranking of; wanted one with"
+                " documents of different grades, one of them above 0."
+            )
         return Watched(X, targets, metric, queries)
 
 

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from sparseleaf._arrays import effective_n_jobs
 from sparseleaf.estimators.base import ModelEstimator, encode_known, refuse_nan
 from sparseleaf.estimators.parameters import Parameter
+from sparseleaf.estimators.validation import EvalSet, check_each, eval_sets
 from sparseleaf.model.threshold import best_threshold
 from sparseleaf.progress import phase, reporting
 from sparseleaf.rerank import KINDS
 from sparseleaf.rerank.fit import AUTO, fit_stage, refuse_fixed_weight
 from sparseleaf.rerank.validation import Validation
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+    from sparseleaf._arrays import Features
 
 RERANK_PARAMETERS: dict[str, Parameter] = {
     "rerank": Parameter(
@@ -54,7 +60,7 @@ class RerankMixin(ModelEstimator):
         rerank: str = "cosine",
         weight: float | None = None,
         scale: float | None = None,
-        eval_set: tuple[Any, Any] | None = None,
+        eval_set: EvalSet = None,
     ) -> Self:
         """Add re-ranking to the fitted classifier, or put it in place of what it has; the trees stay.
 
@@ -70,7 +76,8 @@ class RerankMixin(ModelEstimator):
             "boosted" and "auto" need these.
         scale : float, optional
             How sharply closeness falls.
-        eval_set : (X, y), optional
+        eval_set : (X, y) or list of such tuples, optional
+            Of several sets, the last is used.
 
         Returns
         -------
@@ -90,7 +97,8 @@ class RerankMixin(ModelEstimator):
                     f"{name.removeprefix('rerank_')}: found {value!r}; wanted {parameter.wanted}."
                 )
         refuse_fixed_weight(rerank, weight, "weight")
-        if (weight is None) == (eval_set is None):
+        sets = eval_sets(eval_set)
+        if (weight is None) == (not sets):
             raise ValueError(
                 "weight, eval_set: wanted one of them: the trees' share, or rows to choose it on."
             )
@@ -98,10 +106,8 @@ class RerankMixin(ModelEstimator):
         refuse_nan(features)
         truth = encode_known(y, features.shape[0], model.known_labels)[:, : model.n_labels]
         other, known = features[:0], truth[:0]
-        if eval_set is not None:
-            other = self._features(eval_set[0])
-            known = encode_known(eval_set[1], other.shape[0], model.known_labels)
-            refuse_nan(other, "eval_set")
+        if sets:
+            other, known = check_each(sets, self._validation_rows)[-1]
         trees = replace(model, rerank=None)
         validation = Validation(other, known, trees, self._seed(), effective_n_jobs(self.n_jobs))
         with reporting(getattr(self, "verbose", 0)), phase("re-ranking"):
@@ -110,7 +116,13 @@ class RerankMixin(ModelEstimator):
             )
         ranked = replace(model, rerank=stage)
         threshold = None
-        if eval_set is not None:
+        if sets:
             threshold = best_threshold(ranked.scores(other, None, validation.n_jobs), known)
         self._adopt(replace(ranked, threshold=threshold))
         return self
+
+    def _validation_rows(self, X: Any, y: Any) -> tuple[Features, sp.csr_matrix]:
+        """Rows to choose a weight on."""
+        features = self._features(X)
+        refuse_nan(features)
+        return features, encode_known(y, features.shape[0], self.model_.known_labels)

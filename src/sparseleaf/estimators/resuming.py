@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,9 +32,16 @@ def describe_names_of(names: Array | None) -> dict[str, str]:
     return {} if names is None else {"label names": describe_names(names.tolist())}
 
 
-def describe_watched(watched: tuple[Features, sp.csr_matrix] | None) -> dict[str, str]:
-    """Fingerprints of validation rows, where there are any."""
-    return {} if watched is None else {"eval_set X": describe(watched[0]), "eval_set y": describe(watched[1])}
+def describe_watched(watched: Sequence[tuple[Features, sp.csr_matrix]]) -> dict[str, str]:
+    """Fingerprints of validation sets."""
+    found: dict[str, str] = {}
+    for name, (X, Y) in zip(_set_names(len(watched)), watched, strict=True):
+        found |= {f"{name} X": describe(X), f"{name} y": describe(Y)}
+    return found
+
+
+def _set_names(count: int) -> list[str]:
+    return ["eval_set"] if count == 1 else [f"eval_set[{number}]" for number in range(count)]
 
 
 def describe_problem(problem: Problem, before: Model | None) -> dict[str, str]:
@@ -41,10 +49,9 @@ def describe_problem(problem: Problem, before: Model | None) -> dict[str, str]:
     found = describe_names_of(problem.known.names)
     if problem.categories:
         found["categories"] = describe_names(sorted(problem.categories.items()))
-    if problem.watched is not None:
-        watched = problem.watched
-        found["eval_set X"] = describe(watched.features)
-        found |= _describe_dense("eval_set ", watched.targets, watched.queries)
+    for name, watched in zip(_set_names(len(problem.watched)), problem.watched.values(), strict=True):
+        found[f"{name} X"] = describe(watched.features)
+        found |= _describe_dense(f"{name} ", watched.targets, watched.queries)
     return found | describe_before(before)
 
 

@@ -24,6 +24,7 @@ from sparseleaf.estimators.base import ModelClassifier, refuse_nan
 from sparseleaf.estimators.parameters import check_parameters
 from sparseleaf.estimators.reranking import RerankMixin
 from sparseleaf.estimators.resuming import describe_targets, describe_watched
+from sparseleaf.estimators.validation import EvalSet, eval_names
 from sparseleaf.metrics import precision_at_k
 from sparseleaf.model import Model, RoutedModel
 from sparseleaf.model.empty import EmptyRows
@@ -62,7 +63,7 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
         X: Any,
         y: Any,
         *,
-        eval_set: tuple[Any, Any] | None = None,
+        eval_set: EvalSet = None,
         callbacks: Sequence[Callback] = (),
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: int = EVERY,
@@ -75,8 +76,9 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
         X : array-like or sparse matrix, shape (n_rows, n_features)
             A sparse matrix may be memory-mapped: see :func:`sparseleaf.data.load_mapped`.
         y : sparse or dense 0/1 matrix, lists of label names, or one class a row
-        eval_set : (X, Y), optional
-            Validation rows: P@1 is measured on them after every tree.
+        eval_set : (X, y) or list of such tuples, optional
+            Validation sets, on which P@1 is measured after every tree: see ``history_``. ``rerank_weight="auto"`` is
+            chosen on the last one.
         callbacks : sequence of callables
             Called with a :class:`~sparseleaf.callbacks.TrainingState` after every tree; True stops the training.
         checkpoint : path, optional
@@ -101,7 +103,7 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
         workers: TreeWorkers,
         X: Any,
         y: Any,
-        eval_set: tuple[Any, Any] | None,
+        eval_set: EvalSet,
         callbacks: Sequence[Callback],
         checkpoint: tuple[str | os.PathLike[str] | None, int],
     ) -> Self:
@@ -115,7 +117,7 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
         memory.require(
             estimated, "Fewer rows, features or n_jobs need less, and sparse rows less than dense ones."
         )
-        watched = None if eval_set is None else self._eval_rows(eval_set, targets)
+        watched = self._eval_rows(eval_set, targets)
         prints = partial(describe_targets, X, targets)
         keeper = workers.once(
             lambda: Checkpoint.open(self, *checkpoint, seed, lambda: prints() | describe_watched(watched))
@@ -127,9 +129,9 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
         sizes = f"{X.shape[0]:,} rows, {X.shape[1]:,} features, {targets.n_labels:,} labels"
         say(f"{sizes}; {estimated}", told)
 
-        reranking = Reranking.plan(self, X, targets.matrix, seed, watched)
+        reranking = Reranking.plan(self, X, targets.matrix, seed, watched[-1] if watched else None)
         held = reranking.held
-        watch = None if watched is None else _Watch(*watched, self._joined_model, X.shape[1], targets, n_jobs)
+        watch = None if not watched else _Watch(watched, self._joined_model, X.shape[1], targets, n_jobs)
         seen = all_but(X.shape[0], held).astype(np.int32)
         self._prepare(X)
         with training_progress(self.n_trees, told) as shown:
@@ -149,7 +151,7 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
                 label_counts=np.bincount(targets.matrix.indices, minlength=targets.n_labels),
                 n_train_rows=X.shape[0],
                 parameters=self._saved_parameters(seed),
-                history={} if watch is None else {"valid P@1": watch.values},
+                history={} if watch is None else watch.history,
                 rerank=reranking.refit(stage, model, n_jobs),
                 feature_names=self._feature_names(),
                 empty=self._empty_rows(X, targets.matrix, stage),
@@ -260,7 +262,7 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
                     tree.leaf_counts.shape[0],
                     tree.leaf_counts.nnz,
                     time.perf_counter() - began,
-                    {} if watch is None else {"valid P@1": watch.values},
+                    {} if watch is None else watch.history,
                 )
                 stop = [callback(state) for callback in callbacks]  # all are called
                 if any(stop):
@@ -271,7 +273,8 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
             if not trees:
                 raise
             if watch is not None:
-                del watch.values[len(trees) :]
+                for values in watch.history.values():
+                    del values[len(trees) :]
             warnings.warn(f"interrupted: the model has the {len(trees)} trees grown so far", stacklevel=4)
         write()
         return trees
@@ -294,28 +297,29 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
 
 
 class _Watch:
-    """P@1 on validation rows, after every tree."""
+    """P@1 on validation sets, after every tree."""
 
     def __init__(
         self,
-        X: Features,
-        Y: sp.csr_matrix,
+        sets: Sequence[tuple[Features, sp.csr_matrix]],
         model_of: Callable[[Sequence[FrozenTree], int, Targets], RoutedModel],
         n_features: int,
         targets: Targets,
         n_jobs: int,
     ) -> None:
-        self.values: list[float] = []
-        self._X, self._Y, self._n_jobs = X, Y, n_jobs
+        self.history: dict[str, list[float]] = {f"{name} P@1": [] for name in eval_names(len(sets))}
+        self._sets, self._n_jobs = sets, n_jobs
         self._model_of: Callable[[FrozenTree], RoutedModel] = lambda tree: model_of(
             [tree], n_features, targets
         )
-        self._sum = sp.csr_matrix(Y.shape, dtype=np.float32)
+        self._sums = [sp.csr_matrix(Y.shape, dtype=np.float32) for _, Y in sets]
 
     def add(self, tree: FrozenTree) -> None:
         """Measure with one more tree."""
-        scores = self._model_of(tree).tree_scores(self._X, None, self._n_jobs)
-        # labels that training never saw have no score
-        scores = sp.csr_matrix((scores.data, scores.indices, scores.indptr), self._Y.shape)
-        self._sum = sp.csr_matrix(self._sum + scores)
-        self.values.append(100.0 * precision_at_k(self._Y, self._sum, 1))
+        model = self._model_of(tree)
+        for number, ((X, Y), values) in enumerate(zip(self._sets, self.history.values(), strict=True)):
+            scores = model.tree_scores(X, None, self._n_jobs)
+            # labels that training never saw have no score
+            scores = sp.csr_matrix((scores.data, scores.indices, scores.indptr), Y.shape)
+            self._sums[number] = sp.csr_matrix(self._sums[number] + scores)
+            values.append(100.0 * precision_at_k(Y, self._sums[number], 1))

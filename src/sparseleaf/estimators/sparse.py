@@ -33,6 +33,7 @@ from sparseleaf.estimators.parameters import SAMPLING_PARAMETERS, Parameter, che
 from sparseleaf.estimators.reranking import RERANK_PARAMETERS, RerankMixin
 from sparseleaf.estimators.resuming import describe_names_of, describe_watched, kept_projection
 from sparseleaf.estimators.training import TrainingRun, no_metric
+from sparseleaf.estimators.validation import EvalSet, eval_names, eval_sets
 from sparseleaf.metrics import ndcg_at_k, precision_at_k
 from sparseleaf.model import Model, concatenate_trees
 from sparseleaf.progress import phase, reporting, say, training_progress
@@ -197,7 +198,8 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
     classes_ : array, shape (n_labels,)
         Label names, or 0, 1, ….
     history_ : dict of str to list of float
-        ``eval_metric`` after every tree, in percent, where there was a validation set.
+        ``eval_metric`` after every tree, in percent, where there was a validation set: ``"valid P@1"``, or
+        ``"valid_0 P@1"``, ``"valid_1 P@1"``, … where there were several.
     best_iteration_ : int
         Trees in the model.
     projection_kind_ : str or None
@@ -279,7 +281,7 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
         X: Any,
         y: Any,
         *,
-        eval_set: tuple[Any, Any] | None = None,
+        eval_set: EvalSet = None,
         callbacks: Sequence[Callback] = (),
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: int = EVERY,
@@ -293,8 +295,9 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
         X : array-like or sparse matrix, shape (n_rows, n_features)
             NaN is a missing value (not with a projection or re-ranking).
         y : sparse or dense 0/1 matrix, lists of label names, or one class a row
-        eval_set : (X, Y), optional
-            Validation rows: ``eval_metric`` is measured on them after every tree.
+        eval_set : (X, y) or list of such tuples, optional
+            Validation sets, on which ``eval_metric`` is measured after every tree: see ``history_``. Early stopping
+            looks at the last one, on which ``rerank_weight="auto"`` is chosen too.
         callbacks : sequence of callables
             Called with a :class:`~sparseleaf.callbacks.TrainingState` after every tree; True stops the training.
         checkpoint : path, optional
@@ -335,7 +338,7 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
     def _train(
         self,
         shards: Shards,
-        eval_set: tuple[Any, Any] | None,
+        eval_set: EvalSet,
         callbacks: Sequence[Callback],
         checkpoint: tuple[str | os.PathLike[str] | None, int],
     ) -> Self:
@@ -345,19 +348,17 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
         found = shards.gather("describe_targets")
         targets = join_forms([form for form, _ in found])
         shards.call("relabel", targets)
-        watches = shards.once(lambda: eval_set is not None)
+        watches = shards.once(lambda: eval_names(len(eval_sets(eval_set))))
         if self.early_stopping_rounds is not None and not watches:
             raise ValueError(
-                f"early_stopping_rounds={self.early_stopping_rounds} needs rows to measure on; wanted eval_set=(X, Y)."
+                f"early_stopping_rounds={self.early_stopping_rounds} requires a validation set, eval_set=(X, y)."
             )
         kind = choose_projection(self.projection, rows, self.projection_dim)
         keep_raw = choose_keep_raw(self.keep_raw, kind, rows)
         without_nan = kind is not None or self.rerank is not None
         if without_nan:
             refuse_nan(rows)
-        watched = None
-        if watches:
-            watched = shards.first(lambda: self._eval_rows(eval_set, targets, without_nan=without_nan))
+        watched = shards.first(lambda: self._eval_rows(eval_set, targets, without_nan=without_nan)) or []
         n_entries = sum(n for _, n in found)
         share = len(found)
         estimated = self._estimate(
@@ -384,7 +385,7 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
         empty = agree_on_empty_rows(shards, rows, label_counts)
         reranking = None
         if self.rerank is not None:
-            reranking = Reranking.plan(self, *self._all_rows(shards), seed, watched)
+            reranking = Reranking.plan(self, *self._all_rows(shards), seed, watched[-1] if watched else None)
             shards.call("keep_rows", *reranking.tree_rows())
         projection = None if kind is None else kept_projection(keeper, rows.n_features, keep_raw)
         if kind is not None:
@@ -397,12 +398,12 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
 
         with phase("binning"):
             training = _Training(self, shards, rows, projection, keeper, n_jobs)
-        if watched is not None:
-            training.watch(*watched)
+        for name, (X, Y) in zip(watches, watched, strict=False):  # the first rank alone has the rows
+            training.watch(name, X, Y)
         stopper = (
             None
             if self.early_stopping_rounds is None
-            else EarlyStopping(f"valid {self.eval_metric}", self.early_stopping_rounds)
+            else EarlyStopping(f"{watches[-1]} {self.eval_metric}", self.early_stopping_rounds)
         )
         run = training.run
         n_trees = run.take_up(self.n_trees, len(training.label_ids), training.replay, stopper)
@@ -532,32 +533,33 @@ class _Training:
         has_missing = (shards.sum("missing_features") > 0).astype(np.uint8)
 
         self.run = TrainingRun(self._make_booster(exact, seed, has_missing), checkpoint)
-        self._watched: tuple[SparseShard, sp.csr_matrix] | None = None
+        self._watched: list[tuple[str, SparseShard, sp.csr_matrix]] = []
 
-    def watch(self, X: Features, Y: sp.csr_matrix) -> None:
+    def watch(self, name: str, X: Features, Y: sp.csr_matrix) -> None:
         """Measure on these rows after every tree."""
         shard = self._shard(self._columns(X), Y)
         shard.start(np.full(Y.shape[1], -1, np.int64), len(self.label_ids))  # scores only, truth is in Y
-        self._watched = (shard, Y)
+        self._watched.append((name, shard, Y))
 
     def replay(self, tree: FlatTree, vectors: LeafVectors) -> None:
         """Add a tree of a checkpoint to all scores."""
         self._shards.follow_tree(tree, vectors)
-        if self._watched is not None:
-            self._watched[0].follow(tree, vectors)
+        for _, shard, _ in self._watched:
+            shard.follow(tree, vectors)
 
     def measure(self, tree: FlatTree, vectors: LeafVectors) -> dict[str, float] | None:
         """The metric on the watched rows, with the new tree."""
         return self._shards.once(lambda: self._measure(tree, vectors))
 
     def _measure(self, tree: FlatTree, vectors: LeafVectors) -> dict[str, float]:
-        assert self._watched is not None
-        shard, Y = self._watched
-        shard.follow(tree, vectors)
-        name, _, k = self._estimator.eval_metric.partition("@")
-        metric = precision_at_k if name == "P" else ndcg_at_k
-        best = shard.topk(int(k), self.label_ids)
-        return {f"valid {self._estimator.eval_metric}": 100.0 * metric(Y, best, int(k))}
+        kind, _, k = self._estimator.eval_metric.partition("@")
+        metric = precision_at_k if kind == "P" else ndcg_at_k
+        measured = {}
+        for name, shard, Y in self._watched:
+            shard.follow(tree, vectors)
+            best = shard.topk(int(k), self.label_ids)
+            measured[f"{name} {self._estimator.eval_metric}"] = 100.0 * metric(Y, best, int(k))
+        return measured
 
     def _columns(self, X: Features) -> list[Features]:
         return [X] if self._projection is None else self._projection.parts(X, self._n_jobs)

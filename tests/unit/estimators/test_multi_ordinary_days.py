@@ -30,7 +30,7 @@ REFUSED = [
     (reg(monotone_constraints=[1, 0, 0, 0], leaf_min_gain=1.0), "leaves that keep all outputs"),
     (reg(monotone_constraints=[1, 0, 0, 0], split="reduced", sketch_dim=2), "leaves that keep all outputs"),
     (reg(monotone_constraints=[1, 0, 0, 0], loss="absolute"), "not with loss='absolute'"),
-    (reg(early_stopping_rounds=3), "needs rows to measure on; wanted eval_set"),
+    (reg(early_stopping_rounds=3), "requires a validation set, eval_set="),
     (reg(categorical_features="all"), "categorical_features"),
     (
         reg(categorical_features=[9]),

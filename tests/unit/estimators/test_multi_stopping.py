@@ -96,7 +96,7 @@ def test_validation_targets_may_be_partly_unknown():
 
 
 @pytest.mark.parametrize(("eval_set", "match"), [
-    ((np.zeros((3, 4)),), "wanted a pair"),
+    ((np.zeros((3, 4)),), "must be a tuple"),
     ("Xy", "eval_set"),
     ((np.zeros((3, 3)), np.zeros((3, 3))), "eval_set: .*features"),
     ((np.zeros((3, 4)), np.zeros((2, 3))), "eval_set"),

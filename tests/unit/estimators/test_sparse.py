@@ -442,7 +442,7 @@ def test_early_stopping_keeps_the_best_trees(data):
     assert len(values) == best + 4
     whole = small(n_trees=best).fit(X, Y)
     np.testing.assert_array_equal(clf.predict_topk(X)[1], whole.predict_topk(X)[1])
-    with pytest.raises(ValueError, match="early_stopping_rounds=3 needs rows to measure on; wanted eval_set"):
+    with pytest.raises(ValueError, match="early_stopping_rounds=3 requires a validation set, eval_set"):
         small(early_stopping_rounds=3).fit(X, Y)
 
 
