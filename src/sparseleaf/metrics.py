@@ -11,7 +11,7 @@ divided by the mean that the best possible ranking would reach.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypeAlias
@@ -21,6 +21,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
+    "RankingScorer",
     "evaluate",
     "ndcg_at_k",
     "precision_at_k",
@@ -29,6 +30,7 @@ __all__ = [
     "psndcg_at_k",
     "psp_at_k",
     "recall_at_k",
+    "scorers",
 ]
 
 # scipy ships no types, so its matrices are Any; the aliases say what is meant.
@@ -251,6 +253,67 @@ def evaluate(
         result |= {f"PSP@{k}": _psp(worth, k) for k in ks}
         result |= {f"PSnDCG@{k}": _psndcg(ranking, worth, k) for k in ks}
     return {name: 100.0 * value for name, value in result.items()}
+
+
+@dataclass(frozen=True)
+class RankingScorer:
+    """A metric as scikit-learn's model selection takes it: ``scorer(estimator, X, y)``, the higher the better.
+
+    Use one of `scorers`, as ``scoring=scorers["P@3"]``, or several by name as a dict.
+
+    Parameters
+    ----------
+    metric : {"P", "nDCG", "PSP", "PSnDCG"}
+        Propensities are those of the rows that the estimator was trained on.
+    k : int
+        How many predictions count.
+    """
+
+    metric: str
+    k: int
+
+    def __call__(self, estimator: Any, X: Any, y: Any) -> float:
+        """The metric of a fitted classifier of this library, or of a pipeline that ends with one.
+
+        ``y`` has any form that the classifier's ``fit`` takes, and its labels are matched with those of training as in
+        ``eval_set``.
+        """
+        from sklearn.pipeline import Pipeline
+
+        from sparseleaf.estimators.base import encode_known  # which imports this module
+
+        if isinstance(estimator, Pipeline):
+            X = estimator[:-1].transform(X) if len(estimator) > 1 else X
+            estimator = estimator[-1]
+        if not hasattr(estimator, "predict_topk"):
+            raise ValueError(
+                f"The scorer {self} requires a classifier with predict_topk, or a pipeline that ends with one. Got"
+                f" {type(estimator).__name__} instead."
+            )
+        ids, _ = estimator._topk_ids(X, self.k, None)
+        model = estimator.model_
+        truth = encode_known(y, len(ids), model.known_labels)
+        if self.metric in _PLAIN:
+            return _PLAIN[self.metric](truth, ids, self.k)
+        counts = np.zeros(truth.shape[1], np.int64)  # labels that training never saw are behind its own
+        counts[: model.n_labels] = model.label_counts
+        propensity = propensities_from_counts(counts, model.n_train_rows)
+        return _BY_PROPENSITY[self.metric](truth, ids, propensity, self.k)
+
+    def __str__(self) -> str:
+        return f"{self.metric}@{self.k}"
+
+
+_PLAIN: dict[str, Callable[[MatrixLike, MatrixLike, int], float]] = {"P": precision_at_k, "nDCG": ndcg_at_k}
+_BY_PROPENSITY: dict[str, Callable[[MatrixLike, MatrixLike, ArrayLike, int], float]] = {
+    "PSP": psp_at_k,
+    "PSnDCG": psndcg_at_k,
+}
+
+scorers: dict[str, RankingScorer] = {
+    f"{metric}@{k}": RankingScorer(metric, k) for metric in (*_PLAIN, *_BY_PROPENSITY) for k in (1, 3, 5, 10)
+}
+"""Scorers by name, such as ``scorers["nDCG@5"]``: ``scoring`` of scikit-learn's searches and cross-validation."""
 
 
 # --- the metrics, given a ranking whose hits are known ------------------------------------------------------
