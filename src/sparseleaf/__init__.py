@@ -72,23 +72,40 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: str | os.PathLike[str], *, n_jobs: int | None = None) -> Any:
     """Load a saved model as a fitted estimator.
 
     The file is memory-mapped and checked in full; one that is broken, hostile or from a newer version raises
     :class:`ModelFileError`.
+
+    Parameters
+    ----------
+    path : path-like
+        Model file, local or a URL that fsspec knows.
+    n_jobs : int or None, default=None
+        Threads of a call to ``predict`` and the like; None, 0 or -1 for all cores. A server that answers requests in
+        threads of its own wants 1.
+
+    Returns
+    -------
+    Fitted estimator of the class that was saved.
     """
     from sparseleaf.estimators import ESTIMATORS, task_of
+    from sparseleaf.estimators.parameters import N_JOBS, check_parameters
     from sparseleaf.model import ModelFileError, load_model
 
+    check_parameters("load", {"n_jobs": n_jobs}, {"n_jobs": N_JOBS})
     model = load_model(path)
     estimator = ESTIMATORS.get(model.method, {}).get(task_of(model.target_kind))
     if estimator is None:
         raise ModelFileError(f"{os.fspath(path)!r}: unknown method {model.method!r}; update sparseleaf.")
     try:
-        return estimator.from_model(model)
+        loaded = estimator.from_model(model)
     except (ValueError, TypeError) as error:
         raise ModelFileError(f"{os.fspath(path)!r} is not a sound model file: {error}") from None
+    for one in (loaded, *getattr(loaded, "estimators_", ())):
+        one.n_jobs = n_jobs
+    return loaded
 
 
 def estimate_memory(X: Any, Y: Any, **parameters: Any) -> MemoryEstimate:

@@ -26,12 +26,10 @@ MAX_THREADS = 1024
 
 
 def effective_n_jobs(n_jobs: int | None) -> int:
-    """Number of threads: all cores this process may use for None or -1, all but one for -2, and so on."""
+    """Number of threads: all cores this process may use for None, 0 or -1, all but one for -2, and so on."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if n_jobs is None:
+    if n_jobs is None or n_jobs == 0:
         return cores
-    if n_jobs == 0:
-        raise ValueError("n_jobs: 0 threads were asked for; give a positive number, or -1 for all cores.")
     return min(n_jobs, MAX_THREADS) if n_jobs > 0 else max(1, cores + 1 + n_jobs)
 
 

@@ -62,7 +62,9 @@ Qid = Annotated[
     str | None,
     typer.Option(metavar="COLUMN", help="Column with the query of every row, for ranking CSV and Parquet."),
 ]
-Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Threads; all cores by default.")]
+Jobs = Annotated[
+    int | None, typer.Option("--jobs", "-j", min=0, help="Threads; 0 for all cores, the default.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 

@@ -11,12 +11,11 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
 from scipy import sparse
 from sklearn.utils import check_array
 
 from sparseleaf import _kernels
-from sparseleaf._arrays import require_countable
+from sparseleaf._arrays import effective_n_jobs, require_countable
 from sparseleaf._files import AnyPath, as_path, read_bytes, replacing
 from sparseleaf.data.targets import encode_targets
 
@@ -46,7 +45,7 @@ def load_xc(
         Widths of X and Y, at least those of the headers. By default all files must have the same widths;
         with a width given, they may differ up to it.
     n_jobs : int, optional
-        Threads, as in joblib; by default all cores. The result does not depend on it.
+        Threads; None, 0 or -1 for all cores. The result does not depend on it.
 
     Returns
     -------
@@ -67,7 +66,7 @@ def load_xc(
     paths = [as_path(path) for path in path_or_paths]
     if not paths:
         raise ValueError("path_or_paths: found no file, wanted at least one")
-    n_threads = _n_threads(n_jobs)
+    n_threads = effective_n_jobs(n_jobs)
 
     parts = [_load_one(path, n_threads) for path in paths]
     widths = []
@@ -110,17 +109,12 @@ def save_xc(path: PathLike, X: Any, Y: Any) -> None:
         X.indices.astype(np.int32, copy=False),
         X.data,
     )
-    n_threads = _n_threads(None)
+    n_threads = effective_n_jobs(None)
     step = max(1, _ENTRIES_PER_BLOCK * n_rows // (n_rows + X.nnz + Y.nnz + 1))
     with replacing(target) as file:
         file.write(f"{n_rows} {X.shape[1]} {Y.shape[1]}\n".encode())
         for begin in range(0, n_rows, step):
             file.write(_kernels.xc_format(*arrays, begin, min(begin + step, n_rows), n_threads).data)
-
-
-def _n_threads(n_jobs: int | None) -> int:
-    # joblib's None means one; reading has no reason to be shy, as its result is the same for any number.
-    return int(effective_n_jobs(-1 if n_jobs is None else n_jobs))
 
 
 def _load_one(path: AnyPath, n_threads: int) -> tuple[sparse.csr_matrix, sparse.csr_matrix]:

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparseleaf._arrays import effective_n_jobs
 from sparseleaf.estimators.base import ModelClassifier, encode_known
-from sparseleaf.estimators.parameters import Parameter, check_parameters
+from sparseleaf.estimators.parameters import N_JOBS, Parameter, check_parameters
 from sparseleaf.estimators.reranking import RerankMixin
 from sparseleaf.model import BlendModel, Model, blend_models
 from sparseleaf.model.threshold import best_threshold
@@ -27,10 +27,13 @@ AUTO = "auto"
 
 PARAMETERS: dict[str, Parameter] = {
     "weights": Parameter(
-        "list", 'One number a classifier; "auto" is chosen on rows held out; None: all alike.'
+        "list",
+        'One number a classifier; "auto" is chosen on rows held out; None: all alike.',
+        choices=("auto",),
+        none=True,
     ),
     "prefit": Parameter("flag", "Whether the classifiers are fitted already."),
-    "n_jobs": Parameter("int", "Threads; None or -1 for all cores.", none=True),
+    "n_jobs": N_JOBS,
     "random_state": Parameter("seed", "Seed of which rows are held out."),
 }
 
@@ -223,12 +226,14 @@ def blend_fitted(blend: BlendClassifier) -> BlendClassifier:
 
 def _check_members(estimators: Any) -> None:
     if isinstance(estimators, str) or not isinstance(estimators, Sequence) or not len(estimators):
-        raise ValueError(f"estimators: found {estimators!r:.80}; wanted a list of classifiers.")
-    for number, one in enumerate(estimators):
+        raise ValueError(
+            f"The 'estimators' parameter must be a non-empty list of classifiers. Got {estimators!r:.80} instead."
+        )
+    for number, one in enumerate(estimators, start=1):
         if not isinstance(one, RerankMixin):  # which every classifier but a blend is
             raise ValueError(
-                f"estimators: number {number} is a {type(one).__name__}; wanted classifiers of this library that are"
-                " no blends themselves."
+                "The 'estimators' parameter must be a list of classifiers of sparseleaf other than BlendClassifier. Got"
+                f" {type(one).__name__} as item {number} of {len(estimators)} instead."
             )
 
 

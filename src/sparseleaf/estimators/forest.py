@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparseleaf._arrays import effective_n_jobs
-from sparseleaf.estimators.parameters import Parameter
+from sparseleaf.estimators.parameters import N_JOBS, Parameter
 from sparseleaf.estimators.reranking import RERANK_PARAMETERS
 from sparseleaf.estimators.routed import RoutedClassifier
 from sparseleaf.memory import RoutedEstimate, estimate_forest
@@ -53,9 +53,7 @@ PARAMETERS: dict[str, Parameter] = {
         "int", "Labels a leaf keeps, the most frequent; None keeps all.", low=1, none=True
     ),
     **RERANK_PARAMETERS,
-    "n_jobs": Parameter(
-        "int", "Threads; None or -1 for all cores. The model does not depend on it.", none=True
-    ),
+    "n_jobs": N_JOBS,
     "random_state": Parameter("seed", "Seed of all random draws."),
     "verbose": Parameter(
         "int", "0 silent, 1 a progress bar on a terminal, 2 a line per phase and tree.", low=0
@@ -107,7 +105,7 @@ class SketchForestClassifier(RoutedClassifier):
     rerank_scale : float or None, default=None
         How sharply closeness falls (γ).
     n_jobs : int or None, default=None
-        Threads; None for all cores. The model is the same, to the byte, for any number.
+        Threads; None, 0 or -1 for all cores. The model is the same, to the byte, for any number.
     random_state : int, RandomState or None, default=0
         Seed of all random draws.
     verbose : int, default=0

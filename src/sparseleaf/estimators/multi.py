@@ -482,6 +482,7 @@ class MultiGBDT(ModelEstimator):
         given = self.monotone_constraints
         if given is None:
             return None
+        said = "The 'monotone_constraints' parameter"
         n_features = self.n_features_in_
         if isinstance(given, dict):
             names = list(getattr(self, "feature_names_in_", []))
@@ -491,27 +492,28 @@ class MultiGBDT(ModelEstimator):
                 if isinstance(at, str) and at.isdecimal():
                     at = int(at)
                 if isinstance(at, bool) or not isinstance(at, int | np.integer) or not 0 <= at < n_features:
-                    raise ValueError(f"monotone_constraints: found feature {name!r}, which X does not have.")
+                    raise ValueError(f"{said} has feature {name!r}, which X does not have.")
                 numbers = _as_numbers(value)
                 if numbers.shape not in ((), (n_outputs,)):
                     raise ValueError(
-                        f"monotone_constraints: found {value!r:.80} for feature {name!r}; wanted a number, or one for"
-                        f" each of {n_outputs} outputs."
+                        f"{said} must have one number, or one per output ({n_outputs}), for feature {name!r}. Got"
+                        f" {value!r:.80} instead."
                     )
                 matrix[at] = numbers
         else:
             matrix = _as_numbers(given)
             matrix = np.repeat(matrix[:, None], n_outputs, axis=1) if matrix.ndim == 1 else matrix
-        if matrix.shape != (n_features, n_outputs) or not np.isin(matrix, (-1, 0, 1)).all():
+        if matrix.shape != (n_features, n_outputs):
             raise ValueError(
-                f"monotone_constraints: found shape {matrix.shape}; wanted -1, 0 or 1 for each of {n_features} features"
-                f" (and {n_outputs} outputs)."
+                f"{said} must have shape ({n_features},) or ({n_features}, {n_outputs}): one number per feature (and"
+                f" output). Got shape {np.shape(given)} instead."
             )
+        wrong = matrix[~np.isin(matrix, (-1, 0, 1))]
+        if len(wrong):
+            raise ValueError(f"{said} must have only the values -1, 0 and 1. Got {wrong[0]:g} instead.")
         unordered = [feature for feature in categories if matrix[feature].any()]
         if unordered:
-            raise ValueError(
-                f"monotone_constraints: feature {unordered[0]} has categories, which have no order; wanted 0 for it."
-            )
+            raise ValueError(f"{said} must be 0 for feature {unordered[0]}, whose categories have no order.")
         return matrix.astype(np.int8) if matrix.any() else None
 
     def _estimate(
@@ -543,7 +545,8 @@ def _as_numbers(constraints: Any) -> Array:
         return np.asarray(constraints, np.float64)
     except (TypeError, ValueError):
         raise ValueError(
-            f"monotone_constraints: found {constraints!r:.80}; wanted -1, 0 or 1 for each feature (and output)."
+            "The 'monotone_constraints' parameter must be -1, 0 or 1 for each feature (and output). Got"
+            f" {constraints!r:.80} instead."
         ) from None
 
 

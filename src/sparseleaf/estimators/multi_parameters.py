@@ -5,7 +5,7 @@ from __future__ import annotations
 from sparseleaf.binning import MAX_BINS
 from sparseleaf.boosting.frontier import FRONTIERS
 from sparseleaf.boosting.reducers import REDUCERS
-from sparseleaf.estimators.parameters import SAMPLING_PARAMETERS, Parameter
+from sparseleaf.estimators.parameters import N_JOBS, SAMPLING_PARAMETERS, Parameter
 
 SPLITS = ("auto", "full", "topk", "topk-shared", "reduced")
 REDUCERS_OF_MANY = tuple(name for name in REDUCERS if name != "none")
@@ -58,12 +58,18 @@ COMMON: dict[str, Parameter] = {
     "tree_per_output": Parameter("flag", "A tree for each output in every round (GBDT-SO)."),
     "categorical_features": Parameter(
         "list",
-        'Columns without order: names, numbers or a mask; "auto": those of a DataFrame that have no numbers. At most '
-        "255 categories each; unknown ones are treated as missing.",
+        'Categorical columns. "auto": the categorical and text columns of a DataFrame; names or numbers of columns add '
+        "to these; a mask (a boolean per column) replaces them; None: no column. At most 255 categories each; unknown "
+        "ones are treated as missing.",
+        choices=("auto",),
+        none=True,
     ),
     "monotone_constraints": Parameter(
         "list",
-        "Per feature (and output) 1 to rise only, -1 to fall only, 0 for any; or by feature name or number.",
+        "Monotonic constraint of each feature (and output): 1 increasing, -1 decreasing, 0 none; or a dict by feature "
+        "name or number.",
+        none=True,
+        by_feature=True,
     ),
     **SAMPLING_PARAMETERS,
     "early_stopping_rounds": Parameter(
@@ -72,9 +78,7 @@ COMMON: dict[str, Parameter] = {
     "eval_metric": Parameter("name", ""),
     "warm_start": Parameter("flag", "Go on from the trees of the last fit, up to n_trees of them."),
     "histogram_mb": Parameter("int", "Memory for histograms, in MiB; past it they are rebuilt.", low=1),
-    "n_jobs": Parameter(
-        "int", "Threads; None or -1 for all cores. The model does not depend on it.", none=True
-    ),
+    "n_jobs": N_JOBS,
     "random_state": Parameter("seed", "Seed of all random draws."),
     "verbose": Parameter(
         "int", "0 silent, 1 a progress bar on a terminal, 2 a line per phase and tree.", low=0

@@ -27,8 +27,8 @@ class Parameter:
     Attributes
     ----------
     kind : "int", "float", "name", "number", "flag", "list" or "seed"
-        "number" is a share below 1 or a whole number; "flag" is a bool, or one of the choices; "list" is one number
-        or name a feature, checked by the estimator.
+        "number" is a share below 1 or a whole number; "flag" is a bool, or one of the choices; "list" is a sequence,
+        whose entries are checked by the estimator.
     low, high : float
         Bounds; ``low_open`` excludes the lower one.
     choices : tuple of str
@@ -37,6 +37,8 @@ class Parameter:
         Choices that may carry a positive number, such as ``huber:2``.
     function : bool
         Whether a function may be given.
+    by_feature : bool
+        Whether a list may also be a dict by feature.
     none : bool
         Whether None is allowed.
     doc : str
@@ -55,19 +57,22 @@ class Parameter:
     symbol: str = ""
     with_number: tuple[str, ...] = ()
     function: bool = False
+    by_feature: bool = False
 
     @property
     def wanted(self) -> str:
         """What may be given, in words."""
         if self.kind == "seed":
             return "an int, a numpy RandomState or None"
-        if self.kind == "list":
-            return "a sequence, a dict by feature, 'auto' or None"
         if self.kind == "flag" and not self.choices:
             return "True or False"
-        if self.kind in ("name", "flag"):
-            flags = ("True", "False") if self.kind == "flag" else ()
-            words = ", ".join((*flags, *(repr(choice) for choice in self.choices)))
+        if self.kind == "list":
+            words = "".join(f"{choice!r}, " for choice in self.choices) + "a sequence"
+            words += ", a dict by feature" if self.by_feature else ""
+        elif self.kind == "flag":
+            words = "True, False or " + " or ".join(map(repr, self.choices))
+        elif self.kind == "name":
+            words = f"one of {{{', '.join(map(repr, self.choices))}}}"
             words += "".join(
                 f" ({name + ':number'!r} too)" for name in self.with_number if name in self.choices
             )
@@ -88,7 +93,7 @@ class Parameter:
         if self.kind == "seed":
             return value is None or isinstance(value, numbers.Integral) or hasattr(value, "randint")
         if self.kind == "list":
-            return value is None or value == "auto" if isinstance(value, str) else _is_listing(value)
+            return value in self.choices if isinstance(value, str) else self._accepts_list(value)
         if value is None:
             return self.none
         if callable(value):
@@ -112,6 +117,11 @@ class Parameter:
             and self.low <= number <= self.high
             and not (self.low_open and number == self.low)
         )
+
+    def _accepts_list(self, value: Any) -> bool:
+        if value is None:
+            return self.none
+        return isinstance(value, Sequence | np.ndarray) or (self.by_feature and isinstance(value, Mapping))
 
     def _carries_number(self, text: str) -> bool:
         name, colon, number = text.partition(":")
@@ -141,6 +151,12 @@ class Parameter:
         return text
 
 
+N_JOBS = Parameter(
+    "int",
+    "Threads; None, 0 or -1 for all cores, -2 for all but one. The model does not depend on it.",
+    none=True,
+)
+
 SAMPLING_PARAMETERS: dict[str, Parameter] = {
     "subsample": Parameter(
         "float", "Share of the rows that a tree is grown on.", low=0, high=1, low_open=True
@@ -155,10 +171,6 @@ SAMPLING_PARAMETERS: dict[str, Parameter] = {
 """What boosted trees are grown on."""
 
 
-def _is_listing(value: Any) -> bool:
-    return value is None or isinstance(value, Sequence | Mapping | np.ndarray)
-
-
 def _parse_list(text: str) -> Any:
     """``1,0,-1`` and ``age,town`` are lists, ``age:1,price:-1`` is a dict; numbers are numbers."""
 
@@ -166,8 +178,6 @@ def _parse_list(text: str) -> Any:
         return int(word) if word.lstrip("+-").isdecimal() else word
 
     words = [word.strip() for word in text.split(",")]
-    if text == "auto":
-        return text
     if all(":" in word for word in words):
         return {name: value(number) for name, _, number in (word.rpartition(":") for word in words)}
     return [value(word) for word in words]
@@ -196,7 +206,7 @@ def check_parameters(estimator: str, values: Mapping[str, Any], table: Mapping[s
     for name, parameter in table.items():
         if not parameter.accepts(values[name]):
             raise ValueError(
-                f"{name}={values[name]!r:.80} is not allowed in {estimator}; wanted {parameter.wanted}."
+                f"The {name!r} parameter of {estimator} must be {parameter.wanted}. Got {values[name]!r:.80} instead."
             )
 
 
@@ -213,5 +223,7 @@ def parse_settings(settings: Iterable[str], table: Mapping[str, Parameter]) -> d
             raise ValueError(f"--set {setting!r}: there is no parameter {name!r}; {hint}")
         values[name] = table[name].parse(text)
         if not table[name].accepts(values[name]):
-            raise ValueError(f"--set {setting!r}: {text!r} is not allowed; wanted {table[name].wanted}.")
+            raise ValueError(
+                f"--set {setting!r}: the {name!r} parameter must be {table[name].wanted}. Got {text!r} instead."
+            )
     return values

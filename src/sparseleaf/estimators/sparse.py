@@ -29,7 +29,7 @@ from sparseleaf.engine.part import SparsePart, agree_on_cuts, agree_on_empty_row
 from sparseleaf.engine.shards import check_layout, make_engine
 from sparseleaf.engine.sparse import SparseShard
 from sparseleaf.estimators.base import ModelClassifier, refuse_nan
-from sparseleaf.estimators.parameters import SAMPLING_PARAMETERS, Parameter, check_parameters
+from sparseleaf.estimators.parameters import N_JOBS, SAMPLING_PARAMETERS, Parameter, check_parameters
 from sparseleaf.estimators.reranking import RERANK_PARAMETERS, RerankMixin
 from sparseleaf.estimators.resuming import describe_names_of, describe_watched, kept_projection
 from sparseleaf.estimators.training import TrainingRun, no_metric
@@ -107,9 +107,7 @@ PARAMETERS: dict[str, Parameter] = {
     "eval_metric": Parameter("name", "What is measured on eval_set after every tree.", choices=EVAL_METRICS),
     "histogram_mb": Parameter("int", "Memory for histograms, in MiB; past it they are rebuilt.", low=1),
     **RERANK_PARAMETERS,
-    "n_jobs": Parameter(
-        "int", "Threads; None or -1 for all cores. The model does not depend on it.", none=True
-    ),
+    "n_jobs": N_JOBS,
     "random_state": Parameter("seed", "Seed of all random draws."),
     "verbose": Parameter(
         "int", "0 silent, 1 a progress bar on a terminal, 2 a line per phase and tree.", low=0
@@ -186,7 +184,7 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
     rerank_scale : float or None, default=None
         How sharply closeness falls (γ).
     n_jobs : int or None, default=None
-        Threads; None for all cores. The model is the same, to the byte, for any number.
+        Threads; None, 0 or -1 for all cores. The model is the same, to the byte, for any number.
     random_state : int, RandomState or None, default=0
         Seed of all random draws.
     verbose : int, default=0

@@ -107,19 +107,19 @@ def blend_models(
     if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0):
         raise ValueError("weights: wanted numbers from 0, not all of them 0")
     first = members[0]
-    for number, member in enumerate(members):
+    for number, member in enumerate(members, start=1):
         if isinstance(member, BlendModel):
             raise ValueError(f"member {number} is a blend itself; wanted the models it is made of")
         for name in ("n_features", "n_labels", "target_kind"):
             found, wanted = getattr(member, name), getattr(first, name)
             if found != wanted:
-                raise ValueError(f"member {number}: {name} is {found!r}; wanted {wanted!r}, as member 0 has")
+                raise ValueError(f"member {number}: {name} is {found!r}; wanted {wanted!r}, as member 1 has")
         if (member.label_names is None) != (first.label_names is None) or (
             first.label_names is not None and member.label_names.tolist() != first.label_names.tolist()  # type: ignore[union-attr]
         ):
-            raise ValueError(f"member {number}: its labels are not those of member 0")
+            raise ValueError(f"member {number}: its labels are not those of member 1")
         if member.feature_names != first.feature_names:
-            raise ValueError(f"member {number}: its features are not those of member 0")
+            raise ValueError(f"member {number}: its features are not those of member 1")
         if member.categories:
             raise ValueError(f"member {number} has features with categories; wanted numbers only")
     return BlendModel(

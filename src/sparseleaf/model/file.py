@@ -197,7 +197,7 @@ def _blend_of(
             if own:
                 raise ModelFileError(f"unknown tensor {min(own)!r}")
         except ModelFileError as error:
-            raise ModelFileError(f"member {number}: {error}") from None
+            raise ModelFileError(f"member {number + 1}: {error}") from None
     try:
         blend = blend_models(members, weights, header["parameters"], _feature_names(header))
         return replace(blend, threshold=_threshold(header))

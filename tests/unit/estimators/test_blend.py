@@ -116,11 +116,12 @@ def test_label_names_and_classes(tmp_path):
 
 
 @pytest.mark.parametrize(("change", "match"), [
-    ({"estimators": []}, "estimators: found"), ({"estimators": "forest"}, "estimators: found"),
-    ({"estimators": [MultiGBDTRegressor()]}, "number 0 is a MultiGBDTRegressor"),
-    ({"estimators": [BlendClassifier([LdSMClassifier()])]}, "number 0 is a BlendClassifier"),
+    ({"estimators": []}, "'estimators' parameter must be a non-empty list"),
+    ({"estimators": "forest"}, "'estimators' parameter must be a non-empty list"),
+    ({"estimators": [MultiGBDTRegressor()]}, "Got MultiGBDTRegressor as item 1 of 1"),
+    ({"estimators": [LdSMClassifier(), BlendClassifier()]}, "Got BlendClassifier as item 2 of 2"),
     ({"weights": [1.0]}, "weights: found .* wanted 2"), ({"weights": [1.0, -1.0]}, "weights: found"),
-    ({"weights": [0.0, 0.0]}, "all are 0"), ({"weights": "even"}, "weights='even' is not allowed"),
+    ({"weights": [0.0, 0.0]}, "all are 0"), ({"weights": "even"}, "must be 'auto', a sequence or None. Got 'even'"),
 ])  # fmt: skip
 def test_bad_parameters_are_named(change, match):
     given = {"estimators": [LdSMClassifier(n_trees=1), LdSMClassifier(n_trees=1)]} | change
@@ -137,9 +138,9 @@ def test_members_that_do_not_fit_together_are_refused(members):
         ((members[0], narrow), "n_features is 70; wanted 80"),
         ((members[0], fewer), "n_labels is 30; wanted 40"),
         ((members[0], named), "n_labels is 3; wanted 40"),
-        ((named, other), "its labels are not those of member 0"),
+        ((named, other), "its labels are not those of member 1"),
     ):
-        with pytest.raises(ValueError, match=f"estimators: member 1: {match}"):
+        with pytest.raises(ValueError, match=f"estimators: member 2: {match}"):
             BlendClassifier(pair, weights=None, prefit=True).fit(X, Y)
     with pytest.raises(NotFittedError):
         BlendClassifier([LdSMClassifier()], prefit=True).fit(X, Y)
@@ -167,3 +168,11 @@ def test_rows_without_candidates():
     labels, scores = clf.predict_topk(empty, 2)
     assert (labels == -1).all()
     assert np.isneginf(scores).all()
+
+
+def test_a_blend_is_loaded_with_its_number_of_threads(tmp_path):
+    BlendClassifier([LdSMClassifier(n_trees=1), LdSMClassifier(n_trees=1)], weights=None).fit(X, Y).save(
+        tmp_path / "m"
+    )
+    blend = sparseleaf.load(tmp_path / "m", n_jobs=1)
+    assert [one.n_jobs for one in (blend, *blend.estimators_)] == [1, 1, 1]

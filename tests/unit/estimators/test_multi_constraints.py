@@ -43,24 +43,26 @@ def test_a_tree_for_each_output_takes_that_outputs_constraints():
 
 
 @pytest.mark.parametrize(("given", "match"), [
-    ([1, 0], r"found shape \(2, 3\)"),
-    ([2, 0, 0, 0], "wanted -1, 0 or 1"),
-    ([[1, 0]] * 4, r"found shape \(4, 2\)"),
-    ({"q": 1}, "feature 'q', which X does not have"),
-    ({4: 1}, "feature 4"),
-    ({-1: 1}, "feature -1"),
-    ({0: [1, 0]}, r"found \[1, 0\] for feature 0"),
-    (["up", 0, 0, 0], "wanted -1, 0 or 1"),
-    ([[1], [1, 2], 0, 0], "wanted -1, 0 or 1"),
-    ([np.nan, 0, 0, 0], "wanted -1, 0 or 1"),
+    ("auto", "must be a sequence, a dict by feature or None. Got 'auto' instead"),
+    ([1, 0], r"must have shape \(4,\) or \(4, 3\).* Got shape \(2,\) instead"),
+    ([[1, 0]] * 4, r"must have shape .* Got shape \(4, 2\) instead"),
+    ([2, 0, 0, 0], "must have only the values -1, 0 and 1. Got 2 instead"),
+    ({0: -0.5}, "must have only the values -1, 0 and 1. Got -0.5 instead"),
+    ([np.nan, 0, 0, 0], "must have only the values -1, 0 and 1. Got nan instead"),
+    ({"q": 1}, "has feature 'q', which X does not have"),
+    ({4: 1}, "has feature 4"),
+    ({-1: 1}, "has feature -1"),
+    ({0: [1, 0]}, r"one per output \(3\), for feature 0. Got \[1, 0\] instead"),
+    (["up", 0, 0, 0], "must be -1, 0 or 1 for each feature"),
+    ([[1], [1, 2], 0, 0], "must be -1, 0 or 1 for each feature"),
 ])  # fmt: skip
 def test_constraints_that_make_no_sense_are_refused(given, match):
     X, Y = make()
-    with pytest.raises(ValueError, match=f"monotone_constraints: .*{match}"):
+    with pytest.raises(ValueError, match=f"The 'monotone_constraints' parameter.* {match}"):
         reg(monotone_constraints=given).fit(X, Y)
 
 
 def test_categories_have_no_direction():
     X, Y = make(categories=1)
-    with pytest.raises(ValueError, match="feature 0 has categories, which have no order"):
+    with pytest.raises(ValueError, match="must be 0 for feature 0, whose categories have no order"):
         reg(monotone_constraints=[1, 0, 0, 0], categorical_features=[0]).fit(X, Y)

@@ -36,7 +36,7 @@ WRONG = {
     "rerank": ["nearest", True, 1],
     "rerank_weight": [-0.1, 1.5, "best", None],
     "rerank_scale": [-1, "auto", float("nan")],
-    "n_jobs": [0, 1.5, "all"],
+    "n_jobs": [1.5, "all", True],
     "random_state": ["seed", 1.5],
     "verbose": [-1, None],
 }
@@ -49,7 +49,7 @@ def test_a_wrong_value_is_refused_by_name(name, value):
     clf = SparseGBDTClassifier(**{name: value})
     with pytest.raises(ValueError, match=name) as error:
         clf.fit(np.zeros((4, 2)), np.eye(4))
-    assert "wanted" in str(error.value) or "give" in str(error.value)
+    assert "Got" in str(error.value) or "wanted" in str(error.value)
 
 
 def test_the_table_covers_every_parameter_and_accepts_every_default():
@@ -104,12 +104,12 @@ def test_settings_are_parsed():
     ("n_tres=3", "did you mean 'n_trees'"),
     ("zzzzqq=3", "known: n_trees"),
     ("n_trees", "wanted name=value"),
-    ("n_trees=0", "'0' is not allowed; wanted an int >= 1"),
-    ("n_trees=x", "'x' is not allowed"),
-    ("n_trees=none", "'none' is not allowed"),
-    ("growth=deep", "'deep' is not allowed; wanted 'depth-wise', 'best-first'"),
-    ("leaf_labels=0", "wanted an int >= 1 or None"),
-    ("subsample=0", "wanted a number > 0 and <= 1"),
+    ("n_trees=0", "the 'n_trees' parameter must be an int >= 1. Got '0' instead"),
+    ("n_trees=x", "Got 'x' instead"),
+    ("n_trees=none", "Got 'none' instead"),
+    ("growth=deep", "must be one of {'depth-wise', 'best-first'}. Got 'deep'"),
+    ("leaf_labels=0", "must be an int >= 1 or None"),
+    ("subsample=0", "must be a number > 0 and <= 1"),
 ])  # fmt: skip
 def test_bad_settings_are_refused(setting, message):
     with pytest.raises(ValueError, match=message):

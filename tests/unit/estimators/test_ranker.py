@@ -450,7 +450,7 @@ WRONG = {
 )
 def test_a_wrong_value_is_refused_by_name(name, value):
     X, y, qid = make(2)
-    with pytest.raises(ValueError, match=rf"{name}=.* is not allowed in GBDTRanker; wanted"):
+    with pytest.raises(ValueError, match=rf"The '{name}' parameter of GBDTRanker must be .* Got .* instead"):
         small(**{name: value}).fit(X, y, qid=qid)
 
 
