@@ -275,7 +275,7 @@ def _refuse_text(estimator: Any, X: Any, files: str) -> None:
     for name in X.columns[X.dtypes == "category"]:
         raise ValueError(
             f"{files}: the column {name!r} holds text, such as {text_sample(X[name].cat.categories)!r};"
-            f" {estimator.method} takes numbers only."
+            f" {estimator.method} takes numbers only. --method gbdt-mo takes text as categories."
         )
 
 

@@ -75,9 +75,8 @@ def mpi(
         if valid is not None and group.rank == 0:
             columns = Columns.of_rows(rows.X)
             watched = read_rows(probe, [valid], how, columns)
-    return Workers(
-        fitting(candidates, rows.Y), rows, watched, {"engine": engine, "layout": layout}, group.rank == 0
-    )
+        estimator = group.together(partial(fitting, candidates, rows.Y))
+    return Workers(estimator, rows, watched, {"engine": engine, "layout": layout}, group.rank == 0)
 
 
 def _form_of(rows: Rows, paths: Sequence[Path]) -> tuple[Any, ...]:

@@ -222,12 +222,31 @@ def _make(kind: type[ModelEstimator], settings: list[str], given: dict[str, Any]
 def fitting(candidates: dict[str, ModelEstimator], Y: Any) -> Any:
     """The estimator for such targets: numbers are regression, labels and text are classes."""
     if len(candidates) == 1:
-        return next(iter(candidates.values()))
+        (estimator,) = candidates.values()
+        if "classification" in candidates:
+            _refuse_numbers(estimator, Y)
+        return estimator
     if hasattr(Y, "columns"):
         numbers = all(kind.kind in "fiu" for kind in Y.dtypes)
     else:
         numbers = getattr(getattr(Y, "dtype", None), "kind", "O") in "fiu" and not hasattr(Y, "indptr")
     return candidates["regression" if numbers else "classification"]
+
+
+def _refuse_numbers(classifier: ModelEstimator, Y: Any) -> None:
+    """Raise ValueError for targets that are no classes and no labels, before the classifier does in other words."""
+    import numpy as np
+
+    values = np.asarray(Y) if hasattr(Y, "dtype") or hasattr(Y, "columns") else np.empty(0)
+    if values.dtype.kind not in "fiu":
+        return
+    known = values[~np.isnan(values)]
+    wrong = known[(known != 0) & (known != 1)] if values.ndim == 2 else known[known != np.trunc(known)]
+    if len(wrong):
+        raise ValueError(
+            f"the target holds numbers, such as {wrong[0]:g}, and {classifier.method} predicts classes and labels. For"
+            f" regression, use --method gbdt-mo{' --task regression' if classifier.method == 'gbdt-mo' else ''}."
+        )
 
 
 def summary(estimator: Any, seconds: float, path: AnyPath) -> str:

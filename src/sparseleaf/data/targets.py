@@ -355,7 +355,8 @@ def _from_classes(Y: NDArray[Any]) -> Targets:
     found = type_of_target(y, input_name="Y")
     if found not in ("binary", "multiclass"):
         # The wording is scikit-learn's, so that its users and its checks know it.
-        raise ValueError(f"Y: Unknown label type: {found}; wanted {_ACCEPTED}")
+        hint = " MultiGBDTRegressor predicts numbers." if found.startswith("continuous") else ""
+        raise ValueError(f"Y: Unknown label type: {found}; wanted {_ACCEPTED}.{hint}")
     names, ids = np.unique(y, return_inverse=True)
     if names.dtype.kind in "OUT":
         check_unicode(names.tolist(), "Y")

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparseleaf._arrays import effective_n_jobs
 from sparseleaf.estimators.base import ModelClassifier, encode_known
+from sparseleaf.estimators.naming import named
 from sparseleaf.estimators.parameters import N_JOBS, Parameter, check_parameters
 from sparseleaf.estimators.reranking import RerankMixin
 from sparseleaf.model import BlendModel, Model, blend_models
@@ -38,6 +39,7 @@ PARAMETERS: dict[str, Parameter] = {
 }
 
 
+@named
 class BlendClassifier(ModelClassifier):
     """The weighted mean of several classifiers, over the union of their best labels, as one model in one file.
 

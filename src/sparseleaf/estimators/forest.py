@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparseleaf._arrays import effective_n_jobs
+from sparseleaf.estimators.naming import named
 from sparseleaf.estimators.parameters import N_JOBS, Parameter
 from sparseleaf.estimators.reranking import RERANK_PARAMETERS
 from sparseleaf.estimators.routed import RoutedClassifier
@@ -61,6 +62,7 @@ PARAMETERS: dict[str, Parameter] = {
 }
 
 
+@named
 class SketchForestClassifier(RoutedClassifier):
     """A forest that routes on sparse features as they are, for targets with very many labels.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
+from sparseleaf.estimators.naming import named
 from sparseleaf.estimators.parameters import N_JOBS, Parameter
 from sparseleaf.estimators.reranking import RERANK_PARAMETERS
 from sparseleaf.estimators.routed import RoutedClassifier
@@ -53,6 +54,7 @@ PARAMETERS: dict[str, Parameter] = {
 }
 
 
+@named
 class LdSMClassifier(RoutedClassifier):
     """Trees of logarithmic depth with linear routers on the raw features, for targets with very many labels.
 

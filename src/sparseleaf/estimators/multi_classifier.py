@@ -18,6 +18,7 @@ from sparseleaf.estimators.evaluation import CLASSIFICATION_METRICS, known_ranki
 from sparseleaf.estimators.multi import MultiGBDT
 from sparseleaf.estimators.multi_parameters import multi_parameters
 from sparseleaf.estimators.multi_targets import KnownTargets, encode_labels, partly_known
+from sparseleaf.estimators.naming import named
 from sparseleaf.estimators.parameters import Parameter, documented
 from sparseleaf.estimators.reranking import RerankMixin
 from sparseleaf.metrics import precision_at_k
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 
 @documented
+@named
 class MultiGBDTClassifier(RerankMixin, ClassifierMixin, MultiGBDT):  # type: ignore[misc]
     """Gradient boosted trees for classes or labels: one tree, whose leaves hold a value for every one of them.
 

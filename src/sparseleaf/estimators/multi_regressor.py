@@ -16,6 +16,7 @@ from sparseleaf.estimators.evaluation import REGRESSION_METRICS
 from sparseleaf.estimators.multi import MultiGBDT
 from sparseleaf.estimators.multi_parameters import multi_parameters
 from sparseleaf.estimators.multi_targets import KnownTargets, as_numbers, encode_numbers, in_order
+from sparseleaf.estimators.naming import named
 from sparseleaf.estimators.parameters import Parameter, documented
 from sparseleaf.model import Model
 from sparseleaf.model.explain import MEMORY_MB
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 
 @documented
+@named
 class MultiGBDTRegressor(RegressorMixin, MultiGBDT):  # type: ignore[misc]
     """Gradient boosted trees for several numbers at once: one tree, whose leaves hold a value for every output.
 

@@ -20,6 +20,7 @@ from sparseleaf.estimators.multi import MultiGBDT
 from sparseleaf.estimators.multi_parameters import COMMON
 from sparseleaf.estimators.multi_targets import KnownTargets
 from sparseleaf.estimators.multi_training import Problem, Watched
+from sparseleaf.estimators.naming import named
 from sparseleaf.estimators.parameters import Parameter, documented
 from sparseleaf.estimators.validation import EvalSet
 from sparseleaf.model.explain import MEMORY_MB
@@ -113,6 +114,7 @@ PARAMETERS: dict[str, Parameter] = {
 
 
 @documented
+@named
 class GBDTRanker(MultiGBDT):
     """Gradient boosted trees whose scores put the documents of a query in order.
 

@@ -29,6 +29,7 @@ from sparseleaf.engine.part import SparsePart, agree_on_cuts, agree_on_empty_row
 from sparseleaf.engine.shards import check_layout, make_engine
 from sparseleaf.engine.sparse import SparseShard
 from sparseleaf.estimators.base import ModelClassifier, refuse_nan
+from sparseleaf.estimators.naming import named
 from sparseleaf.estimators.parameters import N_JOBS, SAMPLING_PARAMETERS, Parameter, check_parameters
 from sparseleaf.estimators.reranking import RERANK_PARAMETERS, RerankMixin
 from sparseleaf.estimators.resuming import describe_names_of, describe_watched, kept_projection
@@ -115,6 +116,7 @@ PARAMETERS: dict[str, Parameter] = {
 }
 
 
+@named
 class SparseGBDTClassifier(RerankMixin, ModelClassifier):
     """Gradient boosted trees with sparse vector leaves, for targets with very many labels.
 

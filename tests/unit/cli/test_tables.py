@@ -76,7 +76,7 @@ def test_evaluates_by_name(cli, tables):
 def test_a_class_that_training_never_saw_is_missed(cli, tables, tmp_path):
     tables.frame.assign(kind="other").to_csv(tmp_path / "t.csv", index=False)
     done = cli("evaluate", tables.model, tmp_path / "t.csv", "-t", "kind", "--json")
-    assert json.loads(done.out)["P@5"] == 0
+    assert json.loads(done.out)["P@3"] == 0
 
 
 def test_predicts_with_and_without_the_target(cli, tables, tmp_path):
@@ -158,7 +158,7 @@ def test_several_targets_of_0_and_1_are_labels_by_name(cli, tables, tmp_path):
             "is read as svmlight, whose rows hold their labels",
         ),
         ("a,y\n1,2\n", ["--format", "xml"], "--format"),
-        ("a,y\n1,0.5\n2,0.7\n", ["-t", "y"], "continuous"),
+        ("a,y\n1,0.5\n2,0.7\n", ["-t", "y"], "use --method gbdt-mo"),
     ],
 )
 @pytest.mark.parametrize("before", [True, False])
@@ -348,3 +348,46 @@ def test_predict_writes_outputs_where_there_are_no_labels(cli, tables, tmp_path,
     assert cli("predict", "m", tmp_path / "t.csv").out == "price\n2.0\n4.0\n"
     cli("predict", "m", tmp_path / "t.csv", "-o", tmp_path / "out.csv")
     assert (tmp_path / "out.csv").read_text() == "price\n2.0\n4.0\n"
+
+
+@pytest.mark.parametrize(("labels", "depths"), [(["x", "y", "z"], [1, 3]), (["x", "y"], [1])])
+def test_no_more_labels_are_ranked_than_there_are(cli, tables, tmp_path, labels, depths):
+    table = tables.frame[["a", "b"]].assign(kind=np.array(labels)[np.arange(200) % len(labels)])
+    table.to_csv(tmp_path / "t.csv", index=False)
+    cli("train", tmp_path / "t.csv", "-t", "kind", "-m", tmp_path / "m", "-s", "n_trees=2", "-q")
+    found = json.loads(cli("evaluate", tmp_path / "m", tmp_path / "t.csv", "-t", "kind", "--json").out)
+    assert [key for key in found if key.startswith("P@")] == [f"P@{k}" for k in depths]
+    done = cli("evaluate", tmp_path / "m", tmp_path / "t.csv", "-t", "kind")
+    assert [f"@{k}" in done.out for k in (1, 3, 5)] == [k in depths for k in (1, 3, 5)]
+
+
+@pytest.mark.parametrize("method", ["gbdt-sparse", "forest", "ldsm"])
+@pytest.mark.parametrize(("target", "sample"), [("a", "0.25"), ("a,b", "0.25"), ("c,d", "3")])
+def test_numbers_as_targets_want_another_method(cli, tmp_path, method, target, sample):
+    pd.DataFrame({"x": [1, 2], "a": [0.25, 1], "b": [1, 0], "c": [3, 0], "d": [1, 0]}).to_csv(
+        tmp_path / "t.csv", index=False
+    )
+    done = cli("train", tmp_path / "t.csv", "-t", target, "-m", tmp_path / "m", "--method", method)
+    assert done.code == 2
+    assert f"the target holds numbers, such as {sample}, and {method} predicts classes" in done.err
+    assert "use --method gbdt-mo." in done.err
+
+
+def test_numbers_as_targets_want_another_task(cli, tmp_path):
+    (tmp_path / "t.csv").write_text("x,y\n1,0.5\n2,1.5\n")
+    arguments = ("train", tmp_path / "t.csv", "-t", "y", "-m", tmp_path / "m", "--method", "gbdt-mo")
+    assert "use --method gbdt-mo --task regression." in cli(*arguments, "--task", "classification").err
+    assert cli(*arguments).code == 0
+
+
+def test_classes_that_are_numbers_are_classes(cli, tmp_path):
+    (tmp_path / "t.csv").write_text("x,y,z\n1,0,1\n2,7,0\n3,0,1\n")
+    for target in ("y", "z"):
+        done = cli("train", tmp_path / "t.csv", "-t", target, "-m", tmp_path / "m", "-s", "n_trees=2", "-q")
+        assert (done.code, done.err) == (0, "")
+
+
+def test_text_wants_a_method_with_categories(cli, tmp_path):
+    (tmp_path / "t.csv").write_text("x,y\nu,a\nv,b\n")
+    done = cli("train", tmp_path / "t.csv", "-t", "y", "-m", tmp_path / "m")
+    assert "gbdt-sparse takes numbers only. --method gbdt-mo takes text as categories." in done.err
