@@ -91,7 +91,8 @@ def encode_targets(Y: Any, n_rows: int | None = None) -> Targets:
           integers (integers are names too: 7 and 9 make two columns, not ten);
         - an array-like of shape (n_rows,) or (n_rows, 1) with one class per row, str, integer or boolean.
 
-        A list of lists is always read as names; a 0/1 table written as lists is refused as ambiguous.
+        A list of lists is read as names, unless it is a 0/1 table: lists of equal length of 0 and 1 (or booleans) in
+        which a row has one of them twice. Where no row has, it could be either, and is refused.
         A row may be without labels, except in the last form.
     n_rows : int, optional
         The number of rows wanted, that of ``X``.
@@ -268,17 +269,22 @@ def _from_lists(Y: Sequence[Any]) -> Targets:
             distinct.update(row)
         except TypeError:
             raise ValueError(f"Y: found {row!r:.60} as row {number}, wanted label names") from None
+    lengths = {len(row) for row in rows}
+    of_bits = bool(distinct) and all(
+        isinstance(name, int | np.integer) and name in (0, 1) for name in distinct
+    )
+    if of_bits and len(lengths) == 1 and any(len(set(row)) < len(row) for row in rows):
+        return _from_dense(np.array(rows))  # a row does not have a label twice
     is_str = all(isinstance(name, str) for name in distinct)
     is_int = all(isinstance(name, int | np.integer) and not isinstance(name, bool) for name in distinct)
     if not (is_str or is_int):
         kinds = ", ".join(sorted({type(name).__name__ for name in distinct}))
         raise ValueError(f"Y: found label names of type {kinds}, wanted all str or all integers")
 
-    lengths = {len(row) for row in rows}
-    if is_int and distinct and distinct <= {0, 1} and len(lengths) == 1 and lengths.pop() > 1:
+    if is_int and of_bits and lengths == {2}:
         raise ValueError(
-            "Y: found lists of equal length of 0 and 1 only, which may be a table or lists of label names; "
-            "wanted np.asarray(Y) for a table, str names for lists"
+            "Y is a list with 0 and 1 in every row, which may be a table or lists of label names. Use np.asarray(Y) "
+            "for a table, or names of type str."
         )
     if is_int and distinct and not -(2**63) <= min(distinct) <= max(distinct) < 2**63:
         raise ValueError(f"Y: found the label name {max(distinct, key=abs)}, wanted integers of 64 bits")

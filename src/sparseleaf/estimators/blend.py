@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from sparseleaf._arrays import effective_n_jobs
 from sparseleaf.estimators.base import ModelClassifier, encode_known
@@ -114,6 +114,9 @@ class BlendClassifier(ModelClassifier):
         X = self._validate_features(X, reset=True)
         if y is None:  # in scikit-learn's words
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        if not (sp.issparse(y) or hasattr(y, "iloc") or isinstance(y, list | tuple)):
+            y = np.asarray(y)
+        check_consistent_length(X, y)
         seed = self._seed()
         if self.prefit:
             fitted = list(self.estimators)

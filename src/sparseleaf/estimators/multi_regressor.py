@@ -56,6 +56,14 @@ class MultiGBDTRegressor(RegressorMixin, MultiGBDT):  # type: ignore[misc]
         REGRESSION_METRICS,
     )
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = self.loss == "poisson"
+        # of the variance, few small steps leave much unexplained; and a quantile is no mean
+        unexplained = (1 - self.learning_rate) ** (2 * self.n_trees)
+        tags.regressor_tags.poor_score = unexplained > 0.05 or str(self.loss).startswith("quantile")
+        return tags
+
     def predict(self, X: Any) -> Array:
         """Numbers of every row: (n_rows,) where y was one column, else (n_rows, n_outputs)."""
         return self._shaped(self._scores(X))

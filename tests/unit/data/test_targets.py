@@ -121,6 +121,20 @@ def test_lists_of_numbers_are_names():
     check(encode_targets(objects), [[0, 1], [1, 1]], [1, 3], "label-lists")
 
 
+@pytest.mark.parametrize("kind", [int, bool, np.int64])
+def test_a_table_written_as_lists(kind):
+    # no row has a label twice: these are no names
+    rows = [[kind(value) for value in row] for row in TABLE]
+    check(encode_targets(rows), TABLE, None, "multilabel-indicator")
+    check(
+        encode_targets([[kind(0), kind(0)], [kind(0), kind(1)]]),
+        [[0, 0], [0, 1]],
+        None,
+        "multilabel-indicator",
+    )
+    check(encode_targets([[1], [0]]), [[0, 1], [1, 0]], [0, 1], "label-lists")
+
+
 def test_lists_without_any_label():
     check(encode_targets([[], []]), np.empty((2, 0)), [], "label-lists")
 
@@ -137,7 +151,7 @@ def test_lists_without_any_label():
         ([[2**70], [1]], "Y: found the label name 1180591620717411303424"),
         ([[["a"]], [["b"]]], r"Y: found \[\['a'\]\] as row 0, wanted label names"),
         ([np.eye(2), ["a"]], r"Y: found an array of shape \(2, 2\) as row 0"),
-        ([[1, 0], [0, 1]], "Y: found lists of equal length of 0 and 1"),
+        ([[1, 0], [0, 1]], "Y is a list with 0 and 1 in every row, which may be a table or lists"),
     ],
 )
 def test_lists_refused(rows, message):

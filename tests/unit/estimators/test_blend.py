@@ -176,3 +176,8 @@ def test_a_blend_is_loaded_with_its_number_of_threads(tmp_path):
     )
     blend = sparseleaf.load(tmp_path / "m", n_jobs=1)
     assert [one.n_jobs for one in (blend, *blend.estimators_)] == [1, 1, 1]
+
+
+def test_targets_of_other_rows_are_refused():
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        BlendClassifier([LdSMClassifier(n_trees=1)]).fit(X, Y[:-1])
