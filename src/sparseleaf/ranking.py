@@ -14,6 +14,7 @@ import numpy as np
 
 from sparseleaf._arrays import require_countable
 from sparseleaf.boosting.ranking_losses import Queries
+from sparseleaf.data.checks import check_values
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
@@ -179,6 +180,7 @@ def check_grades(y: Any, n_rows: int) -> Array:
 def _numbers(argument: str, given: Any) -> Array:
     if given is None:
         raise ValueError(f"{argument}: found None; wanted numbers.")
+    check_values(given, argument)
     try:
         return np.asarray(given, np.float64)
     except (TypeError, ValueError) as error:

@@ -205,6 +205,7 @@ def weighted(targets: DenseTargets, sample_weight: Any) -> DenseTargets:
         return targets
     if isinstance(sample_weight, int | float):
         sample_weight = np.full(targets.n_rows, sample_weight)
+    check_values(sample_weight, "sample_weight")
     weights = check_array(
         sample_weight, dtype=np.float32, ensure_2d=False, order="C", input_name="sample_weight"
     )

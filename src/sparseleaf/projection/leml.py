@@ -25,6 +25,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from sparseleaf._arrays import as_csr32, effective_n_jobs
+from sparseleaf.data.checks import check_sparse, check_values
 from sparseleaf.data.targets import encode_targets
 from sparseleaf.progress import phase, reporting
 from sparseleaf.projection.linear import times
@@ -142,6 +143,9 @@ class LEML(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  #
             )
 
     def _validate(self, X: Any, *, reset: bool) -> Features:
+        check_values(X, "X")
+        if sp.issparse(X):
+            X = check_sparse(X, "X")
         X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=np.float32, order="C")
         return as_csr32(X) if sp.issparse(X) else X
 

@@ -92,6 +92,16 @@ def test_masks_are_refused(est):
         est.predict(masked)
 
 
+def test_masks_and_dates_in_grades_and_weights_are_refused():
+    masked = np.ma.masked_array(np.ones(80), mask=y > 1)
+    with pytest.raises(ValueError, match="y is a masked array"):
+        GBDTRanker().fit(X, masked, qid=np.arange(80) // 8)
+    with pytest.raises(ValueError, match="y contains dates or times"):
+        GBDTRanker().fit(X, np.zeros(80, "datetime64[D]"), qid=np.arange(80) // 8)
+    with pytest.raises(ValueError, match="sample_weight is a masked array"):
+        MultiGBDTRegressor().fit(X, y, sample_weight=masked)
+
+
 @every
 @pytest.mark.parametrize("texts", [list, np.array, pd.Series, lambda texts: np.array(texts)[:, None]])
 def test_text_needs_a_vectorizer(est, texts):

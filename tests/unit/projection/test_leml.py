@@ -175,3 +175,13 @@ def test_missing_values_are_refused():
     dense[0, 0] = np.nan
     with pytest.raises(ValueError, match="NaN"):
         LEML(2).fit(dense, Y)
+
+
+def test_features_that_would_crash_or_be_misread_are_refused():
+    X, Y = np.eye(20, dtype=np.float32), np.eye(20)[:, :4]
+    broken = sp.csr_matrix(X)
+    broken.indices[3] = 10**8
+    with pytest.raises(ValueError, match="X is not a valid sparse matrix"):
+        LEML(2).fit(broken, Y)
+    with pytest.raises(ValueError, match="X is a masked array"):
+        LEML(2).fit(np.ma.masked_array(X, mask=X > 0), Y)
