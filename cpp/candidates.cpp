@@ -32,8 +32,7 @@ struct Candidate {
 };
 
 void collect(const int32_t* labels, const float* scores, int64_t width, const int32_t* rows,
-             const float* closeness, int64_t n_rows, const int64_t* indptr, const int32_t* theirs,
-             std::vector<Candidate>& list) {
+             const float* closeness, int64_t n_rows, const IndexLists& theirs, std::vector<Candidate>& list) {
     list.clear();
     for (int64_t j = 0; j < width; ++j)
         if (labels[j] >= 0)
@@ -41,8 +40,10 @@ void collect(const int32_t* labels, const float* scores, int64_t width, const in
     for (int64_t j = 0; j < n_rows; ++j) {
         if (rows[j] < 0) continue;
         const float c = closeness[j];
-        for (int64_t e = indptr[rows[j]]; e < indptr[rows[j] + 1]; ++e)
-            list.push_back({theirs[e], static_cast<int32_t>(width), 0.0f, c, c * c * c, c, 1.0f});
+        theirs.each(rows[j], [&](int64_t, uint64_t label) {
+            list.push_back(
+                {static_cast<int32_t>(label), static_cast<int32_t>(width), 0.0f, c, c * c * c, c, 1.0f});
+        });
     }
     // stable: sums are in the order of the neighbours, and the trees' entry comes first
     std::stable_sort(list.begin(), list.end(),
@@ -86,20 +87,19 @@ void write(const std::vector<Candidate>& list, int32_t* labels, float* table, in
 
 }  // namespace
 
-// labels, scores: (rows, places), -1 is none; found, closeness: (rows, k) training rows, -1 is none; indptr,
+// labels, scores: (rows, places), -1 is none; found, closeness: (rows, k) training rows, -1 is none;
 // theirs: labels of the training rows. Answers (starts, labels, table flattened), `width` numbers a
 // candidate.
 nb::tuple join_candidates(In2<int32_t> labels, In2<float> scores, In2<int32_t> found, In2<float> closeness,
-                          In1<int64_t> indptr, In1<int32_t> theirs, int64_t width, int n_threads) {
+                          const IndexLists& theirs, int64_t width, int n_threads) {
     const auto n = static_cast<int64_t>(labels.shape(0));
     const auto places = static_cast<int64_t>(labels.shape(1)), k = static_cast<int64_t>(found.shape(1));
     require(scores.shape(0) == labels.shape(0) && scores.shape(1) == labels.shape(1), "scores: as labels");
     require(static_cast<int64_t>(found.shape(0)) == n && closeness.shape(0) == found.shape(0) &&
                 closeness.shape(1) == found.shape(1),
             "found, closeness: (rows, k)");
-    require_indptr(indptr, theirs.size());
     require(width >= kJoined && n_threads >= 1, "width: too small");
-    const auto n_training = static_cast<int64_t>(indptr.size()) - 1;
+    const int64_t n_training = theirs.n_lines();
     for (int64_t i = 0; i < n * k; ++i)
         require(found.data()[i] >= -1 && found.data()[i] < n_training, "found: no such row");
     std::unique_ptr<int64_t[]> starts;
@@ -114,8 +114,7 @@ nb::tuple join_candidates(In2<int32_t> labels, In2<float> scores, In2<int32_t> f
         parallel_tasks(n_blocks, n_threads, [&](int64_t block, int) {
             for (int64_t row = block * kBlock; row < std::min(n, (block + 1) * kBlock); ++row)
                 collect(labels.data() + row * places, scores.data() + row * places, places,
-                        found.data() + row * k, closeness.data() + row * k, k, indptr.data(), theirs.data(),
-                        lists[row]);
+                        found.data() + row * k, closeness.data() + row * k, k, theirs, lists[row]);
         });
         for (int64_t row = 0; row < n; ++row)
             starts[row + 1] = starts[row] + static_cast<int64_t>(lists[row].size());
@@ -135,22 +134,13 @@ nb::tuple join_candidates(In2<int32_t> labels, In2<float> scores, In2<int32_t> f
 // Inner products of rows with the sparse vectors of their candidates.
 class LabelVectors {
   public:
-    LabelVectors(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data, int64_t n_features)
-        : indptr_(indptr), indices_(indices), data_(data), n_features_(n_features) {
-        require(indices.size() == data.size(), "vectors: indices, data: same size");
-        require_indptr(indptr, data.size());
-        GilRelease release;
-        for (size_t e = 0; e < indices.size(); ++e) {
-            require(indices.data()[e] >= 0 && indices.data()[e] < n_features, "vectors: no such feature");
-            require(std::isfinite(data.data()[e]), "vectors must be finite");
-        }
-    }
+    explicit LabelVectors(const PackedVectors& vectors) : vectors_(vectors), n_features_(vectors.width()) {}
 
     // Candidates of row i are labels[starts[i]:starts[i + 1]].
     void products(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data, In1<int64_t> starts,
                   In1<int32_t> labels, Out1<float> out, int n_threads) const {
         const auto n = static_cast<int64_t>(indptr.size()) - 1;
-        const auto n_labels = static_cast<int64_t>(indptr_.size()) - 1;
+        const int64_t n_labels = vectors_.n_lines();
         require(indices.size() == data.size() && labels.size() == out.size(), "arrays: same size");
         require_indptr(indptr, data.size());
         require_indptr(starts, labels.size());
@@ -168,22 +158,20 @@ class LabelVectors {
                 for (int64_t e = indptr.data()[row]; e < indptr.data()[row + 1]; ++e)
                     x.set(indices.data()[e], data.data()[e]);
                 for (int64_t c = starts.data()[row]; c < starts.data()[row + 1]; ++c) {
-                    if (c + 1 < starts.data()[row + 1]) lines().fetch(labels.data()[c + 1]);
-                    out.data()[c] = lines().product(labels.data()[c], x);
+                    if (c + 1 < starts.data()[row + 1]) vectors_.fetch(labels.data()[c + 1]);
+                    out.data()[c] = vectors_.product(labels.data()[c], x);
                 }
                 x.clear();
             }
         });
     }
 
-    int64_t n_labels() const { return static_cast<int64_t>(indptr_.size()) - 1; }
+    int64_t n_labels() const { return vectors_.n_lines(); }
     int64_t n_features() const { return n_features_; }
-    SparseLines lines() const { return {indptr_.data(), indices_.data(), data_.data()}; }
+    const PackedVectors& vectors() const { return vectors_; }
 
   private:
-    In1<int64_t> indptr_;
-    In1<int32_t> indices_;
-    In1<float> data_;
+    const PackedVectors& vectors_;
     int64_t n_features_;
 };
 
@@ -194,17 +182,15 @@ class OpinionRanker {
   public:
     static constexpr int kOpinions = 4;
 
-    // index: null where there are no neighbours; list_indptr, lists: labels of its rows; feature_weights:
+    // index: null where there are no neighbours; lists: labels of its rows; feature_weights:
     // what features are multiplied by before rows are brought to length 1, or empty.
     OpinionRanker(const CentroidReranker& centroids, const LabelVectors& linear, In1<float> bias,
-                  const PostingIndex* index, In1<int64_t> list_indptr, In1<int32_t> lists,
-                  In1<float> feature_weights, In1<float> shares, int64_t n_neighbours, int64_t row_features,
-                  float steepness)
+                  const PostingIndex* index, const IndexLists& lists, In1<float> feature_weights,
+                  In1<float> shares, int64_t n_neighbours, int64_t row_features, float steepness)
         : centroids_(centroids),
           linear_(linear),
           bias_(bias),
           index_(index),
-          list_indptr_(list_indptr),
           lists_(lists),
           feature_weights_(feature_weights),
           shares_(shares),
@@ -215,9 +201,8 @@ class OpinionRanker {
         require(linear.n_labels() == n_labels && static_cast<int64_t>(bias.size()) == n_labels &&
                     linear.n_features() == n_features,
                 "linear: as the centroids");
-        require_indptr(list_indptr, lists.size());
-        require(index == nullptr || (index->n_features() == n_features &&
-                                     index->n_rows() + 1 == static_cast<int64_t>(list_indptr.size())),
+        require(lists.width() <= n_labels, "lists: no such label");
+        require(index == nullptr || (index->n_features() == n_features && index->n_rows() == lists.n_lines()),
                 "index: as the centroids, a list of labels for every row");
         require(feature_weights.size() == 0 || static_cast<int64_t>(feature_weights.size()) == n_features,
                 "feature_weights: one a feature, or none");
@@ -225,8 +210,6 @@ class OpinionRanker {
         require(n_neighbours >= 0 && row_features >= 0, "n_neighbours, row_features: not negative");
         for (size_t f = 0; f < feature_weights.size(); ++f)
             require(std::isfinite(feature_weights.data()[f]), "feature_weights must be finite");
-        for (size_t e = 0; e < lists.size(); ++e)
-            require(lists.data()[e] >= 0 && lists.data()[e] < n_labels, "lists: no such label");
     }
 
     // labels, scores: (rows, places) of the trees, -1 is none; best, ranked: (rows, k).
@@ -316,8 +299,7 @@ class OpinionRanker {
                                  static_cast<int64_t>(work.short_features.size()), -1, k,
                                  work.neighbours.data(), work.closeness.data());
         }
-        collect(labels, scores, places, work.neighbours.data(), work.closeness.data(), k, list_indptr_.data(),
-                lists_.data(), work.list);
+        collect(labels, scores, places, work.neighbours.data(), work.closeness.data(), k, lists_, work.list);
         float highest = 0.0f, sharpest = 0.0f, norm = 0.0f;
         for (const Candidate& c : work.list) {
             highest = std::max(highest, c.score);
@@ -327,13 +309,13 @@ class OpinionRanker {
             work.x.set(work.features[e], work.values[e]);
             norm += work.values[e] * work.values[e];
         }
-        const SparseLines means = centroids_.lines(), models = linear_.lines();
+        const PackedVectors& models = linear_.vectors();
         const float* shares = shares_.data();
         work.ranked.clear();
         for (size_t i = 0; i < work.list.size(); ++i) {
             const Candidate& c = work.list[i];
             if (i + 1 < work.list.size()) {
-                means.fetch(work.list[i + 1].label);
+                centroids_.fetch(work.list[i + 1].label);
                 models.fetch(work.list[i + 1].label);
             }
             const float trees = highest > 0.0f ? std::clamp(c.score / highest, 0.0f, 1.0f) : 0.0f;
@@ -351,8 +333,7 @@ class OpinionRanker {
     const LabelVectors& linear_;
     In1<float> bias_;
     const PostingIndex* index_;
-    In1<int64_t> list_indptr_;
-    In1<int32_t> lists_;
+    const IndexLists& lists_;
     In1<float> feature_weights_, shares_;
     int64_t n_neighbours_, row_features_;
     float steepness_;
@@ -363,19 +344,18 @@ class OpinionRanker {
 void bind_candidates(nb::module_& m) {
     using namespace sparseleaf;
     m.def("join_candidates", &join_candidates, nb::arg("labels"), nb::arg("scores"), nb::arg("found"),
-          nb::arg("closeness"), nb::arg("indptr"), nb::arg("theirs"), nb::arg("width"), nb::arg("n_threads"));
+          nb::arg("closeness"), nb::arg("theirs"), nb::arg("width"), nb::arg("n_threads"));
     nb::class_<LabelVectors>(m, "LabelVectors")
-        .def(nb::init<In1<int64_t>, In1<int32_t>, In1<float>, int64_t>(), nb::arg("indptr"),
-             nb::arg("indices"), nb::arg("data"), nb::arg("n_features"))
+        .def(nb::init<const PackedVectors&>(), nb::arg("vectors"), nb::keep_alive<1, 2>())
         .def("products", &LabelVectors::products, nb::arg("indptr"), nb::arg("indices"), nb::arg("data"),
              nb::arg("starts"), nb::arg("labels"), nb::arg("out").noconvert(), nb::arg("n_threads"));
     nb::class_<OpinionRanker>(m, "OpinionRanker")
         .def(nb::init<const CentroidReranker&, const LabelVectors&, In1<float>, const PostingIndex*,
-                      In1<int64_t>, In1<int32_t>, In1<float>, In1<float>, int64_t, int64_t, float>(),
+                      const IndexLists&, In1<float>, In1<float>, int64_t, int64_t, float>(),
              nb::arg("centroids"), nb::arg("linear"), nb::arg("bias"), nb::arg("index").none(),
-             nb::arg("list_indptr"), nb::arg("lists"), nb::arg("feature_weights"), nb::arg("shares"),
-             nb::arg("n_neighbours"), nb::arg("row_features"), nb::arg("steepness"), nb::keep_alive<1, 2>(),
-             nb::keep_alive<1, 3>(), nb::keep_alive<1, 5>())
+             nb::arg("lists"), nb::arg("feature_weights"), nb::arg("shares"), nb::arg("n_neighbours"),
+             nb::arg("row_features"), nb::arg("steepness"), nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(),
+             nb::keep_alive<1, 5>(), nb::keep_alive<1, 6>())
         .def("topk", &OpinionRanker::topk, nb::arg("indptr"), nb::arg("indices"), nb::arg("data"),
              nb::arg("labels"), nb::arg("scores"), nb::arg("best").noconvert(), nb::arg("ranked").noconvert(),
              nb::arg("n_threads"));

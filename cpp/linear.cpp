@@ -157,7 +157,7 @@ class Reporter {
         const auto now = std::chrono::steady_clock::now();
         if (now - last_ < std::chrono::milliseconds(100)) return;
         last_ = now;
-        nb::gil_scoped_acquire held;
+        GilAcquire held;
         report_(count);
     }
 

@@ -36,8 +36,7 @@ void PostingIndex::largest(const std::vector<float>& sum, int64_t k, std::vector
 void bind_postings(nb::module_& m) {
     using namespace sparseleaf;
     nb::class_<PostingIndex>(m, "PostingIndex")
-        .def(nb::init<In1<int64_t>, In1<int32_t>, In1<float>, int64_t>(), nb::arg("indptr"), nb::arg("rows"),
-             nb::arg("values"), nb::arg("n_rows"))
+        .def(nb::init<const PackedVectors&>(), nb::arg("postings"), nb::keep_alive<1, 2>())
         .def("nearest", &PostingIndex::nearest, nb::arg("indptr"), nb::arg("indices"), nb::arg("data"),
              nb::arg("own"), nb::arg("found").noconvert(), nb::arg("products").noconvert(),
              nb::arg("n_threads"));

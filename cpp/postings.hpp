@@ -4,29 +4,22 @@
 #include <cmath>
 
 #include "topk.hpp"
+#include "vectors.hpp"
 
 namespace sparseleaf {
 
 class PostingIndex {
   public:
-    // postings: CSR (features, rows).
-    PostingIndex(In1<int64_t> indptr, In1<int32_t> rows, In1<float> values, int64_t n_rows)
-        : indptr_(indptr), rows_(rows), values_(values), n_rows_(n_rows) {
-        require(rows.size() == values.size(), "postings: rows, values: same size");
-        require_indptr(indptr, values.size());
-        require(n_rows >= 0 && n_rows < std::numeric_limits<int32_t>::max(), "postings: too many rows");
-        GilRelease release;
-        for (size_t e = 0; e < rows.size(); ++e) {
-            require(rows.data()[e] >= 0 && rows.data()[e] < n_rows, "postings: no such row");
-            require(std::isfinite(values.data()[e]), "postings must be finite");
-        }
+    // postings: (features, rows).
+    explicit PostingIndex(const PackedVectors& postings) : postings_(postings), n_rows_(postings.width()) {
+        require(n_rows_ < std::numeric_limits<int32_t>::max(), "postings: too many rows");
     }
 
     // own[i] is the row that row i is itself, which is no neighbour; -1 is none. Missing places get row -1.
     void nearest(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data, In1<int32_t> own,
                  Out2<int32_t> found, Out2<float> products, int n_threads) const {
         const auto n = static_cast<int64_t>(indptr.size()) - 1;
-        const auto n_features = static_cast<int64_t>(indptr_.size()) - 1;
+        const int64_t n_features = postings_.n_lines();
         require(indices.size() == data.size(), "rows: indices, data: same size");
         require_indptr(indptr, data.size());
         require(static_cast<int64_t>(own.size()) == n, "own: one a row");
@@ -49,7 +42,7 @@ class PostingIndex {
     }
 
     int64_t n_rows() const { return n_rows_; }
-    int64_t n_features() const { return static_cast<int64_t>(indptr_.size()) - 1; }
+    int64_t n_features() const { return postings_.n_lines(); }
 
     // The same for one row of n entries.
     void nearest_rows(const int32_t* features, const float* data, int64_t n, int32_t own, int64_t k,
@@ -58,8 +51,8 @@ class PostingIndex {
         thread_local std::vector<Scored> list;
         sum.assign(static_cast<size_t>(n_rows_), 0.0f);
         for (int64_t e = 0; e < n; ++e)
-            for (int64_t p = indptr_.data()[features[e]]; p < indptr_.data()[features[e] + 1]; ++p)
-                sum[rows_.data()[p]] += data[e] * values_.data()[p];
+            postings_.each_value(features[e],
+                                 [&](uint64_t row, float value) { sum[row] += data[e] * value; });
         if (own >= 0 && own < n_rows_) sum[own] = 0.0f;
         largest(sum, k, list);
         write_topk(list, k, found, products);
@@ -69,9 +62,7 @@ class PostingIndex {
     // The k rows of largest product above 0, and maybe more that the last cut has not met yet.
     static void largest(const std::vector<float>& sum, int64_t k, std::vector<Scored>& list);
 
-    In1<int64_t> indptr_;
-    In1<int32_t> rows_;
-    In1<float> values_;
+    const PackedVectors& postings_;
     int64_t n_rows_;
 };
 

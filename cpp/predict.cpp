@@ -186,16 +186,17 @@ void add_dense(const Trees& trees, const Entries<Label, Value>& entries, const S
                 if (all_labels)
                     for (int64_t j = 0; j < size; ++j) row[j] += scale * static_cast<float>(values[j]);
                 else
-                    for (int64_t j = 0; j < size; ++j)
-                        row[entries.labels[first + j]] += scale * static_cast<float>(values[j]);
+                    for (int64_t j = 0; j < size; ++j) {
+                        const auto label = static_cast<int64_t>(entries.labels[first + j]);
+                        if (label < n_labels)  // a mapped file may have changed since it was checked
+                            row[label] += scale * static_cast<float>(values[j]);
+                    }
             }
         }
     });
 }
 
 }  // namespace
-
-using AnyIn1 = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 // The model's arrays, held once: a call from Python then passes only the rows.
 class Predictor {

@@ -23,22 +23,11 @@ inline void require_candidates(const In2<int32_t>& labels, const In2<float>& sco
 
 class CentroidReranker {
   public:
-    // centroids: CSR (labels, features); squared_norms: of the whole mean vectors, before any pruning.
-    CentroidReranker(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data, In1<float> squared_norms,
-                     int64_t n_features)
-        : indptr_(indptr),
-          indices_(indices),
-          data_(data),
-          squared_norms_(squared_norms),
-          n_features_(n_features) {
-        require(indices.size() == data.size(), "centroids: indices, data: same size");
-        require_indptr(indptr, data.size());
-        require(squared_norms.size() + 1 == indptr.size(), "centroids: one norm a label");
-        GilRelease release;
-        for (size_t e = 0; e < indices.size(); ++e) {
-            require(indices.data()[e] >= 0 && indices.data()[e] < n_features, "centroids: no such feature");
-            require(std::isfinite(data.data()[e]), "centroids must be finite");
-        }
+    // centroids: (labels, features); squared_norms: of the whole mean vectors, before any pruning.
+    CentroidReranker(const PackedVectors& centroids, In1<float> squared_norms)
+        : centroids_(centroids), squared_norms_(squared_norms), n_features_(centroids.width()) {
+        require(static_cast<int64_t>(squared_norms.size()) == centroids.n_lines(),
+                "centroids: one norm a label");
         for (size_t k = 0; k < squared_norms.size(); ++k)
             require(std::isfinite(squared_norms.data()[k]) && squared_norms.data()[k] >= 0.0f,
                     "centroids: norms must be finite and not negative");
@@ -96,7 +85,7 @@ class CentroidReranker {
                     const int32_t label = labels.data()[c];
                     if (label < 0) continue;
                     if (c + 1 < (row + 1) * places && labels.data()[c + 1] >= 0)
-                        lines().fetch(labels.data()[c + 1]);
+                        centroids_.fetch(labels.data()[c + 1]);
                     list.push_back(
                         {mixed(scores.data()[c], label, x, norm, static_cast<Mix>(mix), weight, scale),
                          label});
@@ -109,12 +98,12 @@ class CentroidReranker {
 
     int32_t n_labels() const { return static_cast<int32_t>(squared_norms_.size()); }
     int64_t n_features() const { return n_features_; }
-    SparseLines lines() const { return {indptr_.data(), indices_.data(), data_.data()}; }
+    void fetch(int32_t label) const { centroids_.fetch(label); }
 
     // Of a row whose squared length is `norm`.
     float cosine(int32_t label, const SpreadRow& x, float norm) const {
         const float lengths = std::sqrt(norm) * std::sqrt(squared_norms_.data()[label]);
-        return lengths > 0.0f ? std::clamp(lines().product(label, x) / lengths, -1.0f, 1.0f) : 0.0f;
+        return lengths > 0.0f ? std::clamp(centroids_.product(label, x) / lengths, -1.0f, 1.0f) : 0.0f;
     }
 
   private:
@@ -145,7 +134,7 @@ class CentroidReranker {
                 float scale) const {
         if (mix == Mix::kCentroid) {
             const float distance =
-                std::max(0.0f, norm + squared_norms_.data()[label] - 2.0f * lines().product(label, x));
+                std::max(0.0f, norm + squared_norms_.data()[label] - 2.0f * centroids_.product(label, x));
             return finite(weight * score + (1.0f - weight) / (1.0f + std::exp(scale * distance / 2.0f)));
         }
         const float closeness = cosine(label, x, norm);
@@ -158,9 +147,8 @@ class CentroidReranker {
     // what overflows is no closeness
     static float finite(float value) { return std::isfinite(value) ? value : 0.0f; }
 
-    In1<int64_t> indptr_;
-    In1<int32_t> indices_;
-    In1<float> data_, squared_norms_;
+    const PackedVectors& centroids_;
+    In1<float> squared_norms_;
     int64_t n_features_;
 };
 

@@ -39,20 +39,44 @@ struct RoutedTrees {
     const int32_t* child;          // inner: first child, counted from the tree's first node; leaf: its number
     const int32_t* inner;          // number of an inner node, over all trees; -1 in a leaf
     const int64_t* router_indptr;  // entries of every inner node
-    const int32_t* features;       // of the entries, rising within a node
+    const int32_t* features;       // of the entries, rising within a node; null for small_weights
+    const AnyIn1* steps;           // from one feature of a node to the next
     const float* weights;          // (entries, arity)
+    const int16_t* short_weights;  // the same in 16 bits, in place of weights
     const float* bias;             // (inner nodes, arity)
     int arity;
     float threshold;
     const int8_t*
         small_weights;   // (entries, arity - 1), in place of weights; then bias has a column less, too
-    const float* scale;  // (inner nodes) of small_weights
+    const float* scale;  // (inner nodes) of weights in 8 or 16 bits
     RowView view;
 };
 
 struct Hit {
     int32_t row, leaf;
 };
+
+// A number in 16 bits. What a mapped file that has changed may hold, infinity or no number, is read as a
+// large one.
+struct Half {
+    uint16_t bits;
+
+    explicit operator float() const {
+        const uint32_t size = bits & 0x7fffu;
+        const float value = size >= 0x400u ? std::bit_cast<float>((size << 13) + 0x38000000u)
+                                           : static_cast<float>(size) * 0x1p-24f;
+        return bits & 0x8000u ? -value : value;
+    }
+
+    static nb::dlpack::dtype dtype() { return {static_cast<uint8_t>(nb::dlpack::dtype_code::Float), 16, 1}; }
+};
+
+inline bool is_finite(float value) {
+    return std::isfinite(value);
+}
+inline bool is_finite(Half value) {
+    return (value.bits & 0x7c00u) != 0x7c00u;
+}
 
 // One thread's memory.
 class Walker {
@@ -91,10 +115,23 @@ class Walker {
     };
 
     void send(int32_t inner, int64_t from, int64_t to) {
+        const int64_t at = trees_.router_indptr[inner] * trees_.arity;
+        if (trees_.weights) {
+            send_by(inner, from, to, [w = trees_.weights + at](int64_t i) { return w[i]; });
+        } else {
+            const auto weight = [w = trees_.short_weights + at, scale = trees_.scale[inner]](int64_t i) {
+                return static_cast<float>(w[i]) * scale;
+            };
+            send_by(inner, from, to, weight);
+        }
+    }
+
+    // weight(e * arity + j): that of entry e of the node for child j
+    template <typename Weight>
+    void send_by(int32_t inner, int64_t from, int64_t to, const Weight& weight) {
         const int M = trees_.arity;
         const int64_t begin = trees_.router_indptr[inner], size = trees_.router_indptr[inner + 1] - begin;
         const int32_t* features = trees_.features + begin;
-        const float* weights = trees_.weights + begin * M;
         for (int j = 0; j < M; ++j) sent_[j].clear();
         int64_t entries = 0;
         for (int64_t i = from; i < to; ++i) entries += rows_.indptr[arena_[i] + 1] - rows_.indptr[arena_[i]];
@@ -102,24 +139,26 @@ class Walker {
         // a look-up waits for memory at every step; scattering and clearing run through it
         const bool scatter = 2 * size < entries * steps;
         if (scatter) {
-            if (table_.empty()) table_.assign(static_cast<size_t>(n_features_ * M), 0.0f);
+            table_.make(static_cast<size_t>(n_features_ * M));
             for (int64_t e = 0; e < size; ++e)
                 for (int j = 0; j < M; ++j)
-                    table_[features[e] * static_cast<int64_t>(M) + j] = weights[e * M + j];
+                    table_[static_cast<size_t>(features[e] * static_cast<int64_t>(M) + j)] =
+                        weight(e * M + j);
         }
         if (M == 2)
-            scatter ? margins<true, 2>(inner, features, weights, size, from, to)
-                    : margins<false, 2>(inner, features, weights, size, from, to);
+            scatter ? margins<true, 2>(inner, features, weight, size, from, to)
+                    : margins<false, 2>(inner, features, weight, size, from, to);
         else
-            scatter ? margins<true, 0>(inner, features, weights, size, from, to)
-                    : margins<false, 0>(inner, features, weights, size, from, to);
+            scatter ? margins<true, 0>(inner, features, weight, size, from, to)
+                    : margins<false, 0>(inner, features, weight, size, from, to);
         if (scatter)
             for (int64_t e = 0; e < size; ++e)
-                for (int j = 0; j < M; ++j) table_[features[e] * static_cast<int64_t>(M) + j] = 0.0f;
+                for (int j = 0; j < M; ++j)
+                    table_[static_cast<size_t>(features[e] * static_cast<int64_t>(M) + j)] = 0.0f;
     }
 
-    template <bool kScatter, int kArity>
-    void margins(int32_t inner, const int32_t* features, const float* weights, int64_t size, int64_t from,
+    template <bool kScatter, int kArity, typename Weight>
+    void margins(int32_t inner, const int32_t* features, const Weight& weight, int64_t size, int64_t from,
                  int64_t to) {
         const int M = kArity ? kArity : trees_.arity;
         const float* bias = trees_.bias + static_cast<int64_t>(inner) * M;
@@ -129,15 +168,14 @@ class Walker {
             for (int j = 0; j < M; ++j) z[j] = bias[j];
             for (int64_t e = rows_.indptr[row]; e < rows_.indptr[row + 1]; ++e) {
                 const int32_t feature = rows_.indices[e];
-                const float* w;
                 if constexpr (kScatter) {
-                    w = table_.data() + feature * static_cast<int64_t>(M);
+                    const float* w = table_.data() + feature * static_cast<int64_t>(M);
+                    for (int j = 0; j < M; ++j) z[j] += w[j] * rows_.data[e];
                 } else {
                     const int32_t* at = std::lower_bound(features, features + size, feature);
                     if (at == features + size || *at != feature) continue;
-                    w = weights + (at - features) * M;
+                    for (int j = 0; j < M; ++j) z[j] += weight((at - features) * M + j) * rows_.data[e];
                 }
-                for (int j = 0; j < M; ++j) z[j] += w[j] * rows_.data[e];
             }
             each_child(z, M, trees_.threshold, [&](int j) { sent_[j].push_back(row); });
         }
@@ -146,7 +184,7 @@ class Walker {
     const RoutedTrees& trees_;
     const Rows& rows_;
     int64_t n_features_;
-    std::vector<float> table_;
+    ZeroTable table_;
     std::vector<int32_t> arena_;
     std::vector<Visit> stack_;
     std::vector<int32_t> sent_[kMaxRouters];
@@ -161,7 +199,8 @@ class FeatureMaps {
         uint32_t before;
     };
 
-    void build(const int64_t* indptr, int64_t n_routers, const int32_t* features, int64_t n_features) {
+    template <typename Step>
+    void build(const int64_t* indptr, int64_t n_routers, const Step* steps, int64_t n_features) {
         const int64_t n_words = (n_features + 63) / 64;
         n_words_ = n_words;
         first_.assign(static_cast<size_t>(n_routers), -1);
@@ -171,8 +210,14 @@ class FeatureMaps {
             first_[router] = static_cast<int64_t>(words_.size());
             words_.resize(words_.size() + static_cast<size_t>(n_words), {0, 0});
             Word* words = words_.data() + first_[router];
-            for (int64_t e = begin; e < end; ++e)
-                words[features[e] / 64].bits |= uint64_t{1} << (features[e] % 64);
+            uint64_t feature = 0;
+            for (int64_t e = begin; e < end; ++e) {
+                feature += steps[e];
+                // a mapped file may have changed since it was checked
+                require(feature < static_cast<uint64_t>(n_features),
+                        "router_steps: a column that does not exist");
+                words[feature / 64].bits |= uint64_t{1} << (feature % 64);
+            }
             for (int64_t w = 1; w < n_words; ++w)
                 words[w].before =
                     words[w - 1].before + static_cast<uint32_t>(std::popcount(words[w - 1].bits));
@@ -216,14 +261,17 @@ inline __attribute__((always_inline)) void add_mapped(const Entry* row, int64_t 
     for (int c = 0; c < C; ++c) z[c] = sums[c];
 }
 
-template <int kC>
-inline __attribute__((always_inline)) void add_listed(const SpreadRow& x, const int32_t* features,
-                                                      int64_t size, const int8_t* weights, int wide,
-                                                      float* z) {
+template <int kC, typename Step>
+inline __attribute__((always_inline)) void add_listed(const SpreadRow& x, uint64_t n_features,
+                                                      const Step* steps, int64_t size, const int8_t* weights,
+                                                      int wide, float* z) {
     const int C = kC ? kC : wide;
     float sums[kC ? kC : kMaxRouters] = {};
+    uint64_t feature = 0;
     for (int64_t e = 0; e < size; ++e) {
-        const float value = x[features[e]];
+        feature += steps[e];
+        if (feature >= n_features) break;  // of a file that has changed
+        const float value = x[feature];
         if (value == 0.0f) continue;  // most are
         for (int c = 0; c < C; ++c) sums[c] += static_cast<float>(weights[e * C + c]) * value;
     }
@@ -241,14 +289,15 @@ SPARSELEAF_WIDE void mapped_margins(const Entry* row, int64_t n, const FeatureMa
         add_mapped<0>(row, n, words, weights, C, z);
 }
 
-void listed_margins(const SpreadRow& x, const int32_t* features, int64_t size, const int8_t* weights, int C,
-                    float* z) {
+template <typename Step>
+void listed_margins(const SpreadRow& x, uint64_t n_features, const Step* steps, int64_t size,
+                    const int8_t* weights, int C, float* z) {
     if (C == 3)
-        add_listed<3>(x, features, size, weights, C, z);
+        add_listed<3>(x, n_features, steps, size, weights, C, z);
     else if (C == 1)
-        add_listed<1>(x, features, size, weights, C, z);
+        add_listed<1>(x, n_features, steps, size, weights, C, z);
     else
-        add_listed<0>(x, features, size, weights, C, z);
+        add_listed<0>(x, n_features, steps, size, weights, C, z);
 }
 
 inline void fetch(const void* begin, int64_t bytes) {
@@ -261,7 +310,12 @@ inline void fetch(const void* begin, int64_t bytes) {
 class RowWalker {
   public:
     RowWalker(const RoutedTrees& trees, const FeatureMaps& maps, const Rows& rows, int64_t n_features)
-        : trees_(trees), maps_(maps), rows_(rows), x_(n_features) {}
+        : trees_(trees),
+          maps_(maps),
+          rows_(rows),
+          n_features_(static_cast<uint64_t>(n_features)),
+          step_bytes_(static_cast<int64_t>(trees.steps->itemsize())),
+          x_(n_features) {}
 
     // The leaf that a row reaches in each of the first trees.
     void walk(int64_t row, int64_t n_trees, int32_t* leaves) {
@@ -321,7 +375,8 @@ class RowWalker {
                 if (step.words)
                     fetch(step.words, maps_.bytes());
                 else
-                    fetch(trees_.features + step.begin, (step.end - step.begin) * 4);
+                    fetch(static_cast<const char*>(trees_.steps->data()) + step.begin * step_bytes_,
+                          (step.end - step.begin) * step_bytes_);
                 fetch(trees_.small_weights + step.begin * C, (step.end - step.begin) * C);
             }
             for (Step& step : steps_) {
@@ -340,7 +395,9 @@ class RowWalker {
         if (step.words)
             mapped_margins(entries_.data(), static_cast<int64_t>(entries_.size()), step.words, weights, C, z);
         else
-            listed_margins(x_, trees_.features + step.begin, step.end - step.begin, weights, C, z);
+            with_unsigned(*trees_.steps, [&](const auto* steps) {
+                listed_margins(x_, n_features_, steps + step.begin, step.end - step.begin, weights, C, z);
+            });
         for (int c = 0; c < C; ++c)
             z[c] = z[c] * trees_.scale[inner] + trees_.bias[static_cast<int64_t>(inner) * C + c];
         return trees_.child[step.node] + best_child(z, C + 1);
@@ -349,6 +406,8 @@ class RowWalker {
     const RoutedTrees& trees_;
     const FeatureMaps& maps_;
     const Rows& rows_;
+    uint64_t n_features_;
+    int64_t step_bytes_;
     SpreadRow x_;
     std::vector<Entry> entries_;
     std::vector<Step> steps_;
@@ -356,27 +415,27 @@ class RowWalker {
 
 }  // namespace
 
-using LabelsIn1 = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using WeightsIn2 = nb::ndarray<nb::ro, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 class RoutedPredictor {
   public:
     RoutedPredictor(In1<int64_t> tree_offsets, In1<int32_t> child, In1<int32_t> inner,
-                    In1<int64_t> router_indptr, In1<int32_t> features, WeightsIn2 weights, In1<float> scale,
+                    In1<int64_t> router_indptr, AnyIn1 steps, WeightsIn2 weights, In1<float> scale,
                     In2<float> bias, float threshold, In1<float> feature_weights, bool unit_rows,
-                    In1<int64_t> leaf_indptr, LabelsIn1 leaf_labels, In1<float> leaf_values,
-                    int64_t n_features, int64_t n_labels)
+                    In1<int64_t> leaf_indptr, AnyIn1 leaf_labels, AnyIn1 leaf_values, int64_t n_features,
+                    int64_t n_labels)
         : tree_offsets_(tree_offsets),
           child_(child),
           inner_(inner),
           router_indptr_(router_indptr),
-          features_(features),
+          steps_(steps),
           weights_(weights),
           scale_(scale),
           bias_(bias),
           feature_weights_(feature_weights),
           unit_rows_(unit_rows),
           small_(weights.dtype() == nb::dtype<int8_t>()),
+          short_(weights.dtype() == nb::dtype<int16_t>()),
           threshold_(threshold),
           leaf_indptr_(leaf_indptr),
           leaf_labels_(leaf_labels),
@@ -384,9 +443,13 @@ class RoutedPredictor {
           n_features_(n_features),
           n_labels_(n_labels) {
         check();
-        if (small_)
-            maps_.build(router_indptr_.data(), static_cast<int64_t>(router_indptr_.size()) - 1,
-                        features_.data(), n_features_);
+        const auto n_inner = static_cast<int64_t>(router_indptr_.size()) - 1;
+        with_unsigned(steps_, [&](const auto* steps) {
+            if (small_)
+                maps_.build(router_indptr_.data(), n_inner, steps, n_features_);
+            else
+                read_features(steps);
+        });
     }
 
     void topk(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data, int64_t n_trees,
@@ -398,10 +461,11 @@ class RoutedPredictor {
                 "labels, scores: (rows, k)");
         require_trees(n_trees);
         GilRelease release;
-        with_labels([&](auto* leaf_labels) {
-            each_row(rows, leaf_labels, n_trees, n_threads, [&](int64_t row, std::vector<Scored>& found) {
-                write_topk(found, k, labels.data() + row * k, scores.data() + row * k);
-            });
+        with_leaves([&](auto* leaf_labels, auto* leaf_values) {
+            each_row(rows, leaf_labels, leaf_values, n_trees, n_threads,
+                     [&](int64_t row, std::vector<Scored>& found) {
+                         write_topk(found, k, labels.data() + row * k, scores.data() + row * k);
+                     });
         });
     }
 
@@ -417,12 +481,13 @@ class RoutedPredictor {
         {
             GilRelease release;
             std::vector<std::vector<Scored>> all(n);
-            with_labels([&](auto* leaf_labels) {
-                each_row(rows, leaf_labels, n_trees, n_threads, [&](int64_t row, std::vector<Scored>& found) {
-                    all[row] = found;
-                    std::sort(all[row].begin(), all[row].end(),
-                              [](const Scored& a, const Scored& b) { return a.label < b.label; });
-                });
+            with_leaves([&](auto* leaf_labels, auto* leaf_values) {
+                each_row(rows, leaf_labels, leaf_values, n_trees, n_threads,
+                         [&](int64_t row, std::vector<Scored>& found) {
+                             all[row] = found;
+                             std::sort(all[row].begin(), all[row].end(),
+                                       [](const Scored& a, const Scored& b) { return a.label < b.label; });
+                         });
             });
             out_indptr[0] = 0;
             for (size_t i = 0; i < n; ++i)
@@ -475,14 +540,15 @@ class RoutedPredictor {
                 "tree_offsets must start at 0 and end at the number of nodes");
         require(inner_.size() == child_.size(), "child and inner must have one number a node");
         require(arity >= 2 && arity <= kMaxRouters, "weights: 2 to 16 routers a node");
-        require_indptr(router_indptr_, features_.size());
-        require(weights_.shape(0) == features_.size(), "weights: a line for every feature of a node");
+        require_indptr(router_indptr_, steps_.size());
+        require(weights_.shape(0) == steps_.size(), "weights: a line for every feature of a node");
         require(static_cast<int64_t>(bias_.shape(0)) == n_inner &&
                     static_cast<int64_t>(bias_.shape(1)) == columns,
                 "bias: a line for every inner node");
-        require(small_ || weights_.dtype() == nb::dtype<float>(), "weights: float32 or int8");
-        require(static_cast<int64_t>(scale_.size()) == (small_ ? n_inner : 0),
-                "router_scale: one for every inner node, of weights in 8 bits only");
+        require(small_ || short_ || weights_.dtype() == nb::dtype<float>(),
+                "weights: float32, int16 or int8");
+        require(static_cast<int64_t>(scale_.size()) == (small_ || short_ ? n_inner : 0),
+                "router_scale: one for every inner node, of weights in 8 or 16 bits only");
         require(feature_weights_.size() == 0 || static_cast<int64_t>(feature_weights_.size()) == n_features_,
                 "feature_weights: one a feature, or none");
         require(small_ || (feature_weights_.size() == 0 && !unit_rows_),
@@ -494,29 +560,37 @@ class RoutedPredictor {
             "sizes must not be negative, nor pass 31 bits");
         require(!std::isnan(threshold_), "threshold must be a number");
         GilRelease release;
-        for (int64_t node = 0; node < n_inner; ++node)
-            for (int64_t e = router_indptr_.data()[node]; e < router_indptr_.data()[node + 1]; ++e) {
-                const int32_t feature = features_.data()[e];
-                require(feature >= 0 && feature < n_features_,
-                        "router_features: a column that does not exist");
-                require(e == router_indptr_.data()[node] || features_.data()[e - 1] < feature,
-                        "router_features: must rise within a node");
+        with_unsigned(steps_, [&](const auto* steps) {
+            for (int64_t node = 0; node < n_inner; ++node) {
+                const int64_t begin = router_indptr_.data()[node], end = router_indptr_.data()[node + 1];
+                uint64_t feature = 0;
+                for (int64_t e = begin; e < end; ++e) {
+                    require(e == begin || steps[e] > 0, "router_steps: features must rise within a node");
+                    feature += steps[e];
+                }
+                require(begin == end || feature < static_cast<uint64_t>(n_features_),
+                        "router_steps: a column that does not exist");
             }
+        });
         const auto finite = [](const float* values, size_t size) {
             for (size_t i = 0; i < size; ++i)
                 if (!std::isfinite(values[i])) return false;
             return true;
         };
-        if (!small_)
+        if (!small_ && !short_)
             require(finite(static_cast<const float*>(weights_.data()), weights_.size()),
                     "router_weights must be finite");
         require(finite(scale_.data(), scale_.size()), "router_scale must be finite");
+        if (short_)
+            for (size_t i = 0; i < scale_.size(); ++i)
+                require(std::isfinite(scale_.data()[i] * 32768.0f), "router_weights must be finite");
         require(finite(feature_weights_.data(), feature_weights_.size()), "feature_weights must be finite");
         require(finite(bias_.data(), bias_.size()), "router_bias must be finite");
-        require(finite(leaf_values_.data(), leaf_values_.size()), "leaf_values must be finite");
-        with_labels([&](auto* labels) {
-            for (size_t e = 0; e < leaf_labels_.size(); ++e)
+        with_leaves([&](auto* labels, auto* values) {
+            for (size_t e = 0; e < leaf_labels_.size(); ++e) {
                 require(static_cast<int64_t>(labels[e]) < n_labels_, "leaf_labels: no such label");
+                require(is_finite(values[e]), "leaf_values must be finite");
+            }
         });
         int64_t next_leaf = 0, next_inner = 0;
         for (int64_t t = 0; t < n_trees; ++t) {
@@ -559,12 +633,37 @@ class RoutedPredictor {
         return {indptr.data(), indices.data(), data.data(), static_cast<int64_t>(indptr.size()) - 1};
     }
 
+    // Routers that are not in 8 bits are looked up by feature.
+    template <typename Step>
+    void read_features(const Step* steps) {
+        features_.resize(steps_.size());
+        for (size_t node = 0; node + 1 < router_indptr_.size(); ++node) {
+            uint64_t feature = 0;
+            for (int64_t e = router_indptr_.data()[node]; e < router_indptr_.data()[node + 1]; ++e) {
+                feature += steps[e];
+                // a mapped file may have changed since it was checked
+                require(feature < static_cast<uint64_t>(n_features_),
+                        "router_steps: a column that does not exist");
+                features_[static_cast<size_t>(e)] = static_cast<int32_t>(feature);
+            }
+        }
+    }
+
+    // Calls f(labels, values) of all leaves, in the types that they have.
     template <typename F>
-    void with_labels(F&& f) const {
+    void with_leaves(F&& f) const {
+        const auto with_values = [&](const auto* labels) {
+            if (leaf_values_.dtype() == nb::dtype<float>())
+                f(labels, static_cast<const float*>(leaf_values_.data()));
+            else
+                f(labels, static_cast<const Half*>(leaf_values_.data()));
+        };
+        require(leaf_values_.dtype() == nb::dtype<float>() || leaf_values_.dtype() == Half::dtype(),
+                "leaf_values must be float32 or float16");
         if (leaf_labels_.dtype() == nb::dtype<uint16_t>())
-            f(static_cast<const uint16_t*>(leaf_labels_.data()));
+            with_values(static_cast<const uint16_t*>(leaf_labels_.data()));
         else if (leaf_labels_.dtype() == nb::dtype<uint32_t>())
-            f(static_cast<const uint32_t*>(leaf_labels_.data()));
+            with_values(static_cast<const uint32_t*>(leaf_labels_.data()));
         else
             throw std::invalid_argument("leaf_labels must be uint16 or uint32");
     }
@@ -574,13 +673,22 @@ class RoutedPredictor {
     template <typename F>
     void each_block(const Rows& rows, int64_t n_trees, int n_threads, F&& use,
                     const std::function<void(int64_t, int64_t, int)>& done = {}) const {
-        const RoutedTrees trees{
-            tree_offsets_.data(), child_.data(),
-            inner_.data(),        router_indptr_.data(),
-            features_.data(),     small_ ? nullptr : static_cast<const float*>(weights_.data()),
-            bias_.data(),         static_cast<int>(weights_.shape(1)) + small_,
-            threshold_,           small_ ? static_cast<const int8_t*>(weights_.data()) : nullptr,
-            scale_.data(),        {feature_weights_.size() ? feature_weights_.data() : nullptr, unit_rows_}};
+        const auto* weights = weights_.data();
+        const bool whole = !small_ && !short_;
+        const RoutedTrees trees{tree_offsets_.data(),
+                                child_.data(),
+                                inner_.data(),
+                                router_indptr_.data(),
+                                features_.data(),
+                                &steps_,
+                                whole ? static_cast<const float*>(weights) : nullptr,
+                                short_ ? static_cast<const int16_t*>(weights) : nullptr,
+                                bias_.data(),
+                                static_cast<int>(weights_.shape(1)) + small_,
+                                threshold_,
+                                small_ ? static_cast<const int8_t*>(weights) : nullptr,
+                                scale_.data(),
+                                {feature_weights_.size() ? feature_weights_.data() : nullptr, unit_rows_}};
         // enough blocks for all threads, unless they become so small that nodes are visited for single rows
         const int64_t block = std::clamp<int64_t>((rows.n + n_threads - 1) / n_threads, 1, kBlockRows);
         std::vector<std::unique_ptr<Walker>> walkers(static_cast<size_t>(n_threads));
@@ -635,8 +743,9 @@ class RoutedPredictor {
 
     // Calls use(row, candidates): a label's score is the mean over trees of its mean share in the leaves
     // reached.
-    template <typename Label, typename F>
-    void each_row(const Rows& rows, const Label* labels, int64_t n_trees, int n_threads, F&& use) const {
+    template <typename Label, typename Value, typename F>
+    void each_row(const Rows& rows, const Label* labels, const Value* values, int64_t n_trees, int n_threads,
+                  F&& use) const {
         struct Reached {
             int32_t row, leaf;
             float weight;
@@ -682,8 +791,7 @@ class RoutedPredictor {
                     for (; at < own.by_row.size() && own.by_row[at].row == row; ++at) {
                         const int64_t first = leaf_indptr_.data()[own.by_row[at].leaf];
                         const int64_t last = leaf_indptr_.data()[own.by_row[at].leaf + 1];
-                        own.sums.add(labels + first, leaf_values_.data() + first, own.by_row[at].weight,
-                                     last - first);
+                        own.sums.add(labels + first, values + first, own.by_row[at].weight, last - first);
                     }
                     own.sums.take(own.found);
                     use(row, own.found);
@@ -694,16 +802,16 @@ class RoutedPredictor {
     In1<int64_t> tree_offsets_;
     In1<int32_t> child_, inner_;
     In1<int64_t> router_indptr_;
-    In1<int32_t> features_;
+    AnyIn1 steps_;
+    std::vector<int32_t> features_;  // of routers that are not in 8 bits
     WeightsIn2 weights_;
     In1<float> scale_;
     In2<float> bias_;
     In1<float> feature_weights_;
-    bool unit_rows_, small_;
+    bool unit_rows_, small_, short_;
     float threshold_;
     In1<int64_t> leaf_indptr_;
-    LabelsIn1 leaf_labels_;
-    In1<float> leaf_values_;
+    AnyIn1 leaf_labels_, leaf_values_;
     int64_t n_features_, n_labels_;
     FeatureMaps maps_;
 };
@@ -713,11 +821,10 @@ class RoutedPredictor {
 void bind_router(nb::module_& m) {
     using namespace sparseleaf;
     nb::class_<RoutedPredictor>(m, "RoutedPredictor")
-        .def(nb::init<In1<int64_t>, In1<int32_t>, In1<int32_t>, In1<int64_t>, In1<int32_t>, WeightsIn2,
-                      In1<float>, In2<float>, float, In1<float>, bool, In1<int64_t>, LabelsIn1, In1<float>,
-                      int64_t, int64_t>(),
+        .def(nb::init<In1<int64_t>, In1<int32_t>, In1<int32_t>, In1<int64_t>, AnyIn1, WeightsIn2, In1<float>,
+                      In2<float>, float, In1<float>, bool, In1<int64_t>, AnyIn1, AnyIn1, int64_t, int64_t>(),
              nb::arg("tree_offsets"), nb::arg("child"), nb::arg("inner"), nb::arg("router_indptr"),
-             nb::arg("router_features"), nb::arg("router_weights"), nb::arg("router_scale"),
+             nb::arg("router_steps"), nb::arg("router_weights"), nb::arg("router_scale"),
              nb::arg("router_bias"), nb::arg("threshold"), nb::arg("feature_weights"), nb::arg("unit_rows"),
              nb::arg("leaf_indptr"), nb::arg("leaf_labels"), nb::arg("leaf_values"), nb::arg("n_features"),
              nb::arg("n_labels"))

@@ -8,7 +8,7 @@ namespace sparseleaf {
 // Label -> sum for one row. Small label sets use a plain array; others an open-addressing table that grows.
 class Sums {
   public:
-    explicit Sums(int64_t n_labels) : dense_(n_labels <= kDense) {
+    explicit Sums(int64_t n_labels) : n_labels_(static_cast<uint32_t>(n_labels)), dense_(n_labels <= kDense) {
         if (dense_) {
             values_.assign(static_cast<size_t>(n_labels), 0.0f);
             seen_.assign(static_cast<size_t>(n_labels), 0);
@@ -17,14 +17,16 @@ class Sums {
         }
     }
 
+    // Labels may lie in a mapped file that somebody writes to: those that do not exist are passed by.
     template <typename Label, typename Value>
     void add(const Label* labels, const Value* values, float scale, int64_t n) {
         if (dense_) {
             for (int64_t i = 0; i < n; ++i) {
-                const auto label = static_cast<int32_t>(labels[i]);
+                const auto label = static_cast<uint32_t>(labels[i]);
+                if (label >= n_labels_) continue;
                 if (!seen_[label]) {
                     seen_[label] = 1;
-                    touched_.push_back(label);
+                    touched_.push_back(static_cast<int32_t>(label));
                 }
                 values_[label] += scale * static_cast<float>(values[i]);
             }
@@ -34,6 +36,7 @@ class Sums {
             grow(touched_.size() + static_cast<size_t>(n));
         for (int64_t i = 0; i < n; ++i) {
             const auto label = static_cast<int32_t>(labels[i]);
+            if (static_cast<uint32_t>(label) >= n_labels_) continue;
             const size_t at = place(label);
             if (keys_[at] < 0) {
                 keys_[at] = label;
@@ -45,11 +48,12 @@ class Sums {
     }
 
     // Moves what was summed into `out` and is empty again. A sum of exactly 0 is no candidate, as in
-    // training.
+    // training, nor is one that is no number: it has no place in an order.
     void take(std::vector<Scored>& out) {
         out.clear();
         for (const int32_t at : touched_) {
-            if (values_[at] != 0.0f) out.push_back({values_[at], dense_ ? at : keys_[at]});
+            if (values_[at] != 0.0f && values_[at] == values_[at])
+                out.push_back({values_[at], dense_ ? at : keys_[at]});
             if (dense_) {
                 values_[at] = 0.0f;
                 seen_[at] = 0;
@@ -89,6 +93,7 @@ class Sums {
         }
     }
 
+    uint32_t n_labels_;
     bool dense_;
     int shift_ = 0;
     std::vector<int32_t> keys_;

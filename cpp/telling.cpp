@@ -62,11 +62,23 @@ void select_telling(In1<int64_t> indptr, In1<int32_t> features, In1<float> count
 
 class TellingIndex {
   public:
-    // postings: CSR (features, labels) of weights above 0; bias: what is said of a label before any feature.
-    TellingIndex(In1<int64_t> indptr, In1<int32_t> labels, In1<float> weights, In1<float> bias)
-        : indptr_(indptr), labels_(labels), weights_(weights), bias_(bias) {
+    // postings: CSR (features that tell anything, labels) of weights above 0; features: which these are,
+    // rising; bias: what is said of a label before any feature.
+    TellingIndex(In1<int32_t> features, In1<int64_t> indptr, In1<int32_t> labels, In1<float> weights,
+                 In1<float> bias, int64_t n_features)
+        : features_(features),
+          indptr_(indptr),
+          labels_(labels),
+          weights_(weights),
+          bias_(bias),
+          n_features_(n_features) {
         require(labels.size() == weights.size(), "labels, weights: same size");
         require_indptr(indptr, weights.size());
+        require(features.size() + 1 == indptr.size(), "features: a list of labels for each");
+        for (size_t i = 0; i < features.size(); ++i)
+            require(features.data()[i] >= 0 && features.data()[i] < n_features &&
+                        (i == 0 || features.data()[i - 1] < features.data()[i]),
+                    "features: must rise, and exist");
         GilRelease release;
         for (size_t e = 0; e < labels.size(); ++e) {
             require(labels.data()[e] >= 0 && labels.data()[e] < static_cast<int64_t>(bias.size()),
@@ -84,7 +96,6 @@ class TellingIndex {
     nb::tuple join(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data, In2<int32_t> labels,
                    In2<float> scores, int64_t most, int n_threads) const {
         const auto n = static_cast<int64_t>(indptr.size()) - 1;
-        const auto n_features = static_cast<int64_t>(indptr_.size()) - 1;
         const auto n_labels = static_cast<int64_t>(bias_.size());
         const auto places = static_cast<int64_t>(labels.shape(1));
         require(indices.size() == data.size(), "rows: indices, data: same size");
@@ -94,7 +105,7 @@ class TellingIndex {
                 "labels, scores: (rows, places)");
         require(most >= 0 && n_threads >= 1, "most: not negative; n_threads: at least 1");
         for (size_t e = 0; e < indices.size(); ++e)
-            require(indices.data()[e] >= 0 && indices.data()[e] < n_features,
+            require(indices.data()[e] >= 0 && indices.data()[e] < n_features_,
                     "indices: a feature that the model does not have");
         for (int64_t i = 0; i < n * places; ++i)
             require(labels.data()[i] >= -1 && labels.data()[i] < n_labels, "labels: no such label");
@@ -161,7 +172,10 @@ class TellingIndex {
         desk.touched.clear();
         for (int64_t e = 0; e < n_values; ++e) {
             if (values[e] == 0.0f) continue;
-            for (int64_t p = indptr_.data()[features[e]]; p < indptr_.data()[features[e] + 1]; ++p) {
+            const int32_t *first = features_.data(), *last = first + features_.size();
+            const int32_t* at = std::lower_bound(first, last, features[e]);
+            if (at == last || *at != features[e]) continue;
+            for (int64_t p = indptr_.data()[at - first]; p < indptr_.data()[at - first + 1]; ++p) {
                 float& sum = desk.sums[static_cast<size_t>(labels_.data()[p])];
                 if (sum == 0.0f) desk.touched.push_back(labels_.data()[p]);
                 sum += weights_.data()[p];
@@ -195,10 +209,12 @@ class TellingIndex {
         return bias_.data()[label] + desk.sums[static_cast<size_t>(label)];
     }
 
+    In1<int32_t> features_;
     In1<int64_t> indptr_;
     In1<int32_t> labels_;
     In1<float> weights_;
     In1<float> bias_;
+    int64_t n_features_;
 };
 
 }  // namespace sparseleaf
@@ -209,8 +225,9 @@ void bind_telling(nb::module_& m) {
           nb::arg("label_rows"), nb::arg("feature_shares"), nb::arg("found").noconvert(),
           nb::arg("common").noconvert(), nb::arg("n_threads"));
     nb::class_<TellingIndex>(m, "TellingIndex")
-        .def(nb::init<In1<int64_t>, In1<int32_t>, In1<float>, In1<float>>(), nb::arg("indptr"),
-             nb::arg("labels"), nb::arg("weights"), nb::arg("bias"))
+        .def(nb::init<In1<int32_t>, In1<int64_t>, In1<int32_t>, In1<float>, In1<float>, int64_t>(),
+             nb::arg("features"), nb::arg("indptr"), nb::arg("labels"), nb::arg("weights"), nb::arg("bias"),
+             nb::arg("n_features"))
         .def("join", &TellingIndex::join, nb::arg("indptr"), nb::arg("indices"), nb::arg("data"),
              nb::arg("labels"), nb::arg("scores"), nb::arg("most"), nb::arg("n_threads"));
 }

@@ -134,12 +134,11 @@ def routed_scores(trees, x, n_labels):
                 reached.append(child)
                 continue
             entries = slice(trees.router_indptr[inner], trees.router_indptr[inner + 1])
-            z = x[trees.router_features[entries]] @ trees.router_weights[entries]
-            if len(trees.router_scale):  # in 8 bits: relative to the first child
-                z = z * trees.router_scale[inner] + trees.router_bias[inner]
+            z = x[trees.router_features[entries]] @ trees.whole_weights[entries] + trees.router_bias[inner]
+            if trees.router_weights.dtype == np.int8:  # relative to the first child
                 waiting.append(child + int(np.argmax([0, *z])))
             else:
-                waiting += [child + j for j in children(z + trees.router_bias[inner], trees.threshold)]
+                waiting += [child + j for j in children(z, trees.threshold)]
         for leaf in reached:
             entries = slice(trees.leaf_indptr[leaf], trees.leaf_indptr[leaf + 1])
             total[trees.leaf_labels[entries]] += trees.leaf_values[entries] / len(reached) / trees.n_trees

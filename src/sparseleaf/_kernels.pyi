@@ -1,7 +1,7 @@
 """Types of the compiled kernels: one section per file of cpp/."""
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -375,14 +375,13 @@ def join_candidates(
     scores: _F32,
     found: _I32,
     closeness: _F32,
-    indptr: _I64,
-    theirs: _I32,
+    theirs: IndexLists,
     width: int,
     n_threads: int,
 ) -> tuple[_I64, _I32, _F32]: ...
 
 class LabelVectors:
-    def __init__(self, indptr: _I64, indices: _I32, data: _F32, n_features: int) -> None: ...
+    def __init__(self, vectors: PackedVectors) -> None: ...
     def products(
         self,
         indptr: _I64,
@@ -401,8 +400,7 @@ class OpinionRanker:
         linear: LabelVectors,
         bias: _F32,
         index: PostingIndex | None,
-        list_indptr: _I64,
-        lists: _I32,
+        lists: IndexLists,
         feature_weights: _F32,
         shares: _F32,
         n_neighbours: int,
@@ -445,7 +443,7 @@ def plain_rows(indptr: _I32 | _I64, indices: _I32, data: _F32, n_features: int) 
 
 # postings.cpp
 class PostingIndex:
-    def __init__(self, indptr: _I64, rows: _I32, values: _F32, n_rows: int) -> None: ...
+    def __init__(self, postings: PackedVectors) -> None: ...
     def nearest(
         self,
         indptr: _I64,
@@ -458,10 +456,22 @@ class PostingIndex:
     ) -> None: ...
 
 # rerank.cpp
-class CentroidReranker:
+class IndexLists:
+    def __init__(self, indptr: _I64, steps: NDArray[Any], leaps: NDArray[Any], width: int) -> None: ...
+
+class PackedVectors:
     def __init__(
-        self, indptr: _I64, indices: _I32, data: _F32, squared_norms: _F32, n_features: int
+        self,
+        indptr: _I64,
+        steps: NDArray[Any],
+        leaps: NDArray[Any],
+        values: NDArray[Any],
+        scale: _F32,
+        width: int,
     ) -> None: ...
+
+class CentroidReranker:
+    def __init__(self, centroids: PackedVectors, squared_norms: _F32) -> None: ...
     def rescore(
         self,
         indptr: _I64,
@@ -499,8 +509,8 @@ class RoutedPredictor:
         child: _I32,
         inner: _I32,
         router_indptr: _I64,
-        router_features: _I32,
-        router_weights: _F32 | NDArray[np.int8],
+        router_steps: NDArray[Any],
+        router_weights: NDArray[Any],
         router_scale: _F32,
         router_bias: _F32,
         threshold: float,
@@ -508,7 +518,7 @@ class RoutedPredictor:
         unit_rows: bool,
         leaf_indptr: _I64,
         leaf_labels: _U16 | _U32,
-        leaf_values: _F32,
+        leaf_values: NDArray[Any],
         n_features: int,
         n_labels: int,
     ) -> None: ...
@@ -657,7 +667,9 @@ def select_telling(
 ) -> None: ...
 
 class TellingIndex:
-    def __init__(self, indptr: _I64, labels: _I32, weights: _F32, bias: _F32) -> None: ...
+    def __init__(
+        self, features: _I32, indptr: _I64, labels: _I32, weights: _F32, bias: _F32, n_features: int
+    ) -> None: ...
     def join(
         self,
         indptr: _I64,

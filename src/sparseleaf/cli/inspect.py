@@ -81,9 +81,7 @@ def describe(path: AnyPath) -> dict[str, Any]:
         "projection_shape": None if model.projection is None else list(model.projection.components.shape),
         "keep_raw": model.projection is not None and model.projection.keep_raw,
         "rerank": _describe_rerank(model),
-        "features_per_router": len(trees.router_features) / max(1, len(trees.router_bias))
-        if routed
-        else None,
+        "features_per_router": len(trees.router_steps) / max(1, len(trees.router_bias)) if routed else None,
         "top_features": [
             {**column(model, i), "importance": importances[i]} for i in best if importances[i] > 0
         ],

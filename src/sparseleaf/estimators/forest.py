@@ -241,7 +241,7 @@ class SketchForestClassifier(RoutedClassifier):
             in_bag[bag(seen, seed, tree), tree] = True
         trees = model.trees
         leaf_vectors = sp.csr_matrix(
-            (trees.leaf_values, trees.leaf_labels.astype(np.int32), trees.leaf_indptr),
+            (trees.leaf_values.astype(np.float32), trees.leaf_labels.astype(np.int32), trees.leaf_indptr),
             shape=(len(trees.leaf_indptr) - 1, model.n_labels),
         )
         sums, judged = np.zeros(len(OOB_RANKS)), 0

@@ -184,7 +184,8 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
         """Share of the routers' weights, in size, that each feature has."""
         self._model()
         trees = self.model_.trees
-        size = np.abs(trees.router_weights).sum(axis=1, dtype=np.float64)
+        weights = trees.router_weights if trees.router_weights.dtype == np.int8 else trees.whole_weights
+        size = np.abs(weights).sum(axis=1, dtype=np.float64)
         sums = np.bincount(trees.router_features, size, minlength=self.model_.n_features)
         total = sums.sum()
         importances: Array = sums / total if total > 0 else sums

@@ -36,7 +36,7 @@ from sparseleaf.estimators.resuming import describe_names_of, describe_watched, 
 from sparseleaf.estimators.training import TrainingRun, no_metric
 from sparseleaf.estimators.validation import EvalSet, eval_names, eval_sets
 from sparseleaf.metrics import ndcg_at_k, precision_at_k
-from sparseleaf.model import Model, concatenate_trees
+from sparseleaf.model import Model, concatenate_trees, with_short_values
 from sparseleaf.progress import phase, reporting, say, training_progress
 from sparseleaf.projection import PROJECTIONS, choose_keep_raw, choose_projection
 from sparseleaf.rerank.fit import Reranking
@@ -414,8 +414,8 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
             method=self.method,
             n_features=rows.n_features,
             n_labels=targets.n_labels,
-            trees=concatenate_trees(
-                run.grown, training.label_ids, training.cuts.n_features, targets.n_labels
+            trees=with_short_values(
+                concatenate_trees(run.grown, training.label_ids, training.cuts.n_features, targets.n_labels)
             ),
             projection=projection,
             label_names=targets.names,

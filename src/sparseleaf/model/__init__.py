@@ -2,7 +2,14 @@
 
 from sparseleaf.model.blend import BlendModel, blend_models
 from sparseleaf.model.file import ModelFileError, load_model, save_model
-from sparseleaf.model.model import Model, Trees, concatenate_trees, join_trees, with_float_values
+from sparseleaf.model.model import (
+    Model,
+    Trees,
+    concatenate_trees,
+    join_trees,
+    with_float_values,
+    with_short_values,
+)
 from sparseleaf.model.routed import RoutedModel, RoutedTrees
 
 __all__ = [
@@ -18,4 +25,5 @@ __all__ = [
     "load_model",
     "save_model",
     "with_float_values",
+    "with_short_values",
 ]

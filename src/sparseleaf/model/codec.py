@@ -2,7 +2,7 @@
 
 Nodes are in level order, so the shape of a tree is told by which nodes are leaves: the j-th inner node has the
 children 2j + 1 and 2j + 2. Every other number of a node is stored without loss in the narrowest type that holds it;
-thresholds, of which there are as many as cuts, are shared. Leaf values are float32, or, in a compact file, 16-bit
+thresholds, of which there are as many as cuts, are shared. Leaf values are as the trees hold them: float32, or 16-bit
 integers with a scale for every tree.
 """
 
@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sparseleaf._steps import narrow
 from sparseleaf.boosting.tree import SET_BYTES
-from sparseleaf.model.model import Trees
+from sparseleaf.model.model import Trees, with_float_values
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
 
 UNSIGNED = ("U8", "U16", "U32")
-LARGEST_VALUE = 2**15 - 1
 
 Take = Callable[[str, tuple[str, ...], int], "Array"]
 """Hands out a tensor by name, checking its type and number of dimensions."""
@@ -30,12 +30,12 @@ Has = Callable[[str], bool]
 
 
 def encode_trees(trees: Trees, compact: bool) -> dict[str, Array]:
-    """Tensors by name."""
+    """Tensors by name; without ``compact`` leaf values are float32, whatever the trees hold."""
+    if not compact:
+        trees = with_float_values(trees)
     inner = trees.feature >= 0
     thresholds, index = np.unique(trees.threshold[inner], return_inverse=True)
     values, scale = trees.leaf_values, trees.value_scale
-    if compact and values.dtype == np.float32:
-        values, scale = _quantise(trees)
     tensors = {
         "n_nodes": narrow(np.diff(trees.tree_offsets)),
         "feature": narrow(trees.feature.astype(np.int64) + 1),
@@ -124,27 +124,3 @@ def decode_trees(take: Take, has: Has, n_labels: int) -> Trees:
         categorical=categorical,
         sets=sets,
     )
-
-
-def narrow(numbers: Array) -> Array:
-    """Numbers >= 0 in the narrowest unsigned type that holds them."""
-    largest = int(numbers.max(initial=0))
-    return numbers.astype(
-        next(t for t in (np.uint8, np.uint16, np.uint32, np.uint64) if largest <= np.iinfo(t).max)
-    )
-
-
-def _quantise(trees: Trees) -> tuple[Array, Array]:
-    """Values as 16-bit integers, and the scale of every tree: value ≈ integer · scale."""
-    n_leaves = (
-        np.add.reduceat(trees.feature < 0, trees.tree_offsets[:-1]) if trees.n_trees else np.empty(0, int)
-    )
-    first = trees.leaf_indptr[np.concatenate(([0], np.cumsum(n_leaves)))].astype(np.int64)
-    tree = np.repeat(np.arange(trees.n_trees), np.diff(first))
-    largest = np.zeros(trees.n_trees, np.float32)
-    np.maximum.at(largest, tree, np.abs(trees.leaf_values))
-    scale = np.where(largest > 0, largest / np.float32(LARGEST_VALUE), np.float32(1)).astype(np.float32)
-    scale = np.maximum(scale, np.finfo(np.float32).smallest_subnormal)  # the quotient may come to 0
-    # a value too small for the scale would be lost: it would still be a candidate, so it keeps its sign
-    rounded = np.rint(trees.leaf_values / scale[tree]).clip(-LARGEST_VALUE, LARGEST_VALUE)
-    return np.where(rounded == 0, np.sign(trees.leaf_values), rounded).astype(np.int16), scale

@@ -19,11 +19,12 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from sparseleaf._files import as_path, local_copy
+from sparseleaf._steps import narrow
 from sparseleaf._tensors import write_tensors
 from sparseleaf.data.categories import MAX_CATEGORIES
 from sparseleaf.data.targets import Kind
 from sparseleaf.model.blend import BlendModel, blend_models
-from sparseleaf.model.codec import UNSIGNED, decode_trees, encode_trees, narrow
+from sparseleaf.model.codec import UNSIGNED, decode_trees, encode_trees
 from sparseleaf.model.empty import EmptyRows, decode_empty, encode_empty
 from sparseleaf.model.model import Model
 from sparseleaf.model.rerank import decode_rerank, encode_rerank

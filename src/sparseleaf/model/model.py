@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 BLOCK_ROWS = 16_384
 """Rows that are projected at a time, so that memory does not grow with a batch."""
 
+LARGEST_VALUE = 2**15 - 1
+"""Of leaf values in 16 bits."""
+
 LARGEST_SET = 2**24
 """Sets of categories are numbered by thresholds, which are exact up to here."""
 
@@ -183,7 +186,7 @@ def join_trees(first: Trees, more: Trees) -> Trees:
 
 
 def with_float_values(trees: Trees) -> Trees:
-    """The same trees with leaf values as float32, where a compact file has them in 16 bits."""
+    """The same trees with leaf values as float32, where they are in 16 bits."""
     if not len(trees.value_scale):
         return trees
     first = np.concatenate(([0], np.cumsum(trees.feature < 0)))[trees.tree_offsets]
@@ -191,6 +194,23 @@ def with_float_values(trees: Trees) -> Trees:
     return replace(
         trees, leaf_values=scale * trees.leaf_values.astype(np.float32), value_scale=np.empty(0, np.float32)
     )
+
+
+def with_short_values(trees: Trees) -> Trees:
+    """The same trees with leaf values rounded to 16-bit integers and a scale for every tree, as a file holds them."""
+    n_leaves = (
+        np.add.reduceat(trees.feature < 0, trees.tree_offsets[:-1]) if trees.n_trees else np.empty(0, int)
+    )
+    first = trees.leaf_indptr[np.concatenate(([0], np.cumsum(n_leaves)))].astype(np.int64)
+    tree = np.repeat(np.arange(trees.n_trees), np.diff(first))
+    largest = np.zeros(trees.n_trees, np.float32)
+    np.maximum.at(largest, tree, np.abs(trees.leaf_values))
+    scale = np.where(largest > 0, largest / np.float32(LARGEST_VALUE), np.float32(1)).astype(np.float32)
+    scale = np.maximum(scale, np.finfo(np.float32).smallest_subnormal)  # the quotient may come to 0
+    # a value too small for the scale would be lost: it would still be a candidate, so it keeps its sign
+    rounded = np.rint(trees.leaf_values / scale[tree]).clip(-LARGEST_VALUE, LARGEST_VALUE)
+    values = np.where(rounded == 0, np.sign(trees.leaf_values), rounded).astype(np.int16)
+    return replace(trees, leaf_values=values, value_scale=scale)
 
 
 def _with_labels(trees: Trees, other: Trees) -> Trees:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
 
-from sparseleaf.model.codec import UNSIGNED, decode_trees, encode_trees, narrow
+from sparseleaf._steps import narrow
+from sparseleaf._vectors import PackedLists, PackedVectors, no_leaps
+from sparseleaf.model.codec import UNSIGNED, decode_trees, encode_trees
 from sparseleaf.model.model import Model
-from sparseleaf.model.steps import decode_steps, encode_steps, join_leaps, quantise, restored, split_leaps
 from sparseleaf.rerank import BAYES, KINDS, LEARNED, BayesRerank, CentroidRerank, LearnedRerank
 from sparseleaf.rerank.learned import COLUMNS, OPINIONS, Evidence
 from sparseleaf.rerank.linear import LinearModels
@@ -20,11 +20,9 @@ if TYPE_CHECKING:
     from sparseleaf.model.codec import Has, Take
     from sparseleaf.rerank import Rerank
 
-LARGEST_ENTRY = 2**7 - 1
-
 
 def encode_rerank(rerank: Rerank, compact: bool) -> dict[str, Array]:
-    """Tensors by name; ``compact`` keeps entries of vectors in 8 bits, with a scale for each vector."""
+    """Tensors by name; without ``compact`` entries of vectors are written as float32."""
     if isinstance(rerank, CentroidRerank):
         return _encode_centroids(rerank, compact)
     if isinstance(rerank, BayesRerank):
@@ -41,8 +39,10 @@ def encode_rerank(rerank: Rerank, compact: bool) -> dict[str, Array]:
     if evidence.neighbours is not None:
         tensors |= _prefixed("neighbours", _encode_vectors(evidence.neighbours.postings, compact))
         theirs = evidence.neighbours.labels
-        sizes, steps = encode_steps(theirs.indices, theirs.indptr)
-        tensors |= {"neighbours.label_sizes": sizes, "neighbours.label_steps": steps}
+        tensors |= {
+            "neighbours.label_sizes": narrow(np.diff(theirs.indptr)),
+            "neighbours.label_steps": theirs.steps,
+        }
     if rerank.booster is None:
         return tensors | {"shares": rerank.shares}
     assert rerank.booster.base_score is not None
@@ -128,20 +128,19 @@ def _decode_bayes(take: Take, has: Has, n_features: int, n_labels: int) -> Bayes
     absent, log_shares = take("absent", ("F32",), 1), take("log_shares", ("F32",), 1)
     if len(absent) != n_labels or len(log_shares) != n_labels:
         raise ValueError(f"absent and log_shares must have a number for each of {n_labels} labels")
-    held = _decode_vectors(take, has, "", n_labels, n_features)
-    telling = sp.csr_matrix((held.data, held.indices.astype(np.int32), held.indptr), shape=held.shape)
-    telling.eliminate_zeros()  # what is left of a weight in 8 bits may be 0
+    telling = _decode_vectors(take, has, "", n_labels, n_features)
+    _ = telling.kernel  # checks that indices exist
     rerank = BayesRerank(telling, absent, log_shares, int(most), power, weight, (slope, offset))
     _ = rerank.kernel  # checks that indices exist and numbers are finite
     return rerank
 
 
 def _decode_neighbours(take: Take, has: Has, n_features: int, n_labels: int) -> Neighbours:
-    sizes = take("neighbours.label_sizes", UNSIGNED, 1)
-    labels, indptr = decode_steps(sizes, take("neighbours.label_steps", UNSIGNED, 1), n_labels)
-    theirs = _csr(np.ones(len(labels), np.float32), labels, indptr, (len(sizes), n_labels))
-    neighbours = Neighbours(_decode_vectors(take, has, "neighbours.", n_features, len(sizes)), theirs)
-    _ = neighbours.kernel  # checks that indices exist and numbers are finite
+    indptr = _indptr(take("neighbours.label_sizes", UNSIGNED, 1))
+    theirs = PackedLists(indptr, take("neighbours.label_steps", UNSIGNED, 1), n_labels)
+    postings = _decode_vectors(take, has, "neighbours.", n_features, theirs.n_lists)
+    neighbours = Neighbours(postings, theirs)
+    _ = neighbours.kernel, theirs.kernel  # checks that indices exist and numbers are finite
     return neighbours
 
 
@@ -174,37 +173,33 @@ def _decode_booster(take: Take, has: Has) -> Model:
     return booster
 
 
-def _encode_vectors(matrix: sp.csr_matrix, compact: bool) -> dict[str, Array]:
-    sizes, steps = encode_steps(matrix.indices, matrix.indptr)
-    steps, leaps = split_leaps(steps)
-    lists = {"sizes": sizes, "steps": steps} | ({"leaps": leaps} if len(leaps) else {})
-    if not compact:
-        return lists | {"values": matrix.data}
-    values, scale = quantise(matrix.data, matrix.indptr, LARGEST_ENTRY)
-    return lists | {"values": values, "value_scale": scale}
+def _encode_vectors(vectors: PackedVectors, compact: bool) -> dict[str, Array]:
+    tensors = {"sizes": narrow(np.diff(vectors.indptr)), "steps": vectors.steps}
+    if len(vectors.leaps):
+        tensors["leaps"] = vectors.leaps
+    if not compact or not len(vectors.scale):
+        return tensors | {"values": vectors.whole_values}
+    return tensors | {"values": vectors.values, "value_scale": vectors.scale}
 
 
-def _decode_vectors(take: Take, has: Has, part: str, n_vectors: int, width: int) -> sp.csr_matrix:
+def _decode_vectors(take: Take, has: Has, part: str, n_vectors: int, width: int) -> PackedVectors:
+    """Vectors whose indices and numbers their kernel checks."""
     sizes = take(f"{part}sizes", UNSIGNED, 1)
     if len(sizes) != n_vectors:
         raise ValueError(f"{part}sizes: found {len(sizes)}; wanted {n_vectors}")
     steps = take(f"{part}steps", UNSIGNED, 1)
-    if has(f"{part}leaps"):
-        steps = join_leaps(steps, take(f"{part}leaps", ("U32",), 2))
-    indices, indptr = decode_steps(sizes, steps, width)
+    leaps = take(f"{part}leaps", ("U32",), 2) if has(f"{part}leaps") else no_leaps()
     values = take(f"{part}values", ("F32", "I8"), 1)
-    if len(values) != len(indices):
-        raise ValueError(f"{part}values: found {len(values)}; wanted {len(indices)}")
+    if len(values) != len(steps):
+        raise ValueError(f"{part}values: found {len(values)}; wanted {len(steps)}")
+    scale = np.empty(0, np.float32)
     if values.dtype != np.float32:
-        values = restored(values, take(f"{part}value_scale", ("F32",), 1), sizes)
-    return _csr(values, indices, indptr, (n_vectors, width))
+        scale = take(f"{part}value_scale", ("F32",), 1)
+    return PackedVectors(_indptr(sizes), steps, width, leaps, values, scale)
 
 
-def _csr(values: Array, indices: Array, indptr: Array, shape: tuple[int, int]) -> sp.csr_matrix:
-    # as it is: scipy would walk all of it
-    matrix = sp.csr_matrix(shape, dtype=np.float32)
-    matrix.data, matrix.indices, matrix.indptr = values, indices, indptr
-    return matrix
+def _indptr(sizes: Array) -> Array:
+    return np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
 
 
 def _prefixed(part: str, tensors: dict[str, Array]) -> dict[str, Array]:

@@ -15,9 +15,9 @@ import scipy.sparse as sp
 
 from sparseleaf import _kernels
 from sparseleaf._arrays import sparse_parts
-from sparseleaf.model.codec import UNSIGNED, narrow
+from sparseleaf._steps import decode_steps, narrow, restored
+from sparseleaf.model.codec import UNSIGNED
 from sparseleaf.model.model import Model, _threads
-from sparseleaf.model.steps import decode_steps, encode_steps, quantise, restored
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 BEST_ONLY = float("inf")
 """The threshold of trees that send a row to one child, that of largest margin."""
-
-LARGEST_WEIGHT = 2**15 - 1
 
 
 @dataclass(frozen=True)
@@ -43,10 +41,11 @@ class RoutedTrees:
         Number of an inner node, over all trees; -1 in a leaf.
     router_indptr : int64 array, shape (n_inner + 1,)
         Where the entries of every inner node begin.
-    router_features : int32 array, shape (n_entries,)
-        Rising within a node.
-    router_weights : float32 array, shape (n_entries, arity), or int8 array, shape (n_entries, arity - 1)
-        In 8 bits they are of all children but the first, whose margin is 0, and to be multiplied by ``router_scale``.
+    router_steps : uint8, uint16 or uint32 array, shape (n_entries,)
+        Features, which rise within a node: every one less the one before, the first of a node as it is.
+    router_weights : float32 or int16 array, shape (n_entries, arity), or int8 array, shape (n_entries, arity - 1)
+        Integers are to be multiplied by ``router_scale``. In 8 bits weights are of all children but the first, whose
+        margin is 0.
     router_bias : float32 array, shape (n_inner, arity), or (n_inner, arity - 1)
     threshold : float
         A row goes to every child whose margin is at least this, or else to that of largest margin. Routers in 8 bits
@@ -54,9 +53,9 @@ class RoutedTrees:
     leaf_indptr : int64 array, shape (n_leaves + 1,)
     leaf_labels : uint16 array, or uint32 for more than 65,536 labels
         Rising within a leaf.
-    leaf_values : float32 array
+    leaf_values : float16 or float32 array
     router_scale : float32 array, shape (n_inner,), or empty
-        Of weights in 8 bits.
+        Of weights in 8 or 16 bits.
     feature_weights : float32 array, shape (n_features,), or empty
         What features are multiplied by before routers in 8 bits see them.
     unit_rows : bool
@@ -67,7 +66,7 @@ class RoutedTrees:
     child: Array
     inner: Array
     router_indptr: Array
-    router_features: Array
+    router_steps: Array
     router_weights: Array
     router_bias: Array
     threshold: float
@@ -88,6 +87,18 @@ class RoutedTrees:
         """Children of an inner node."""
         return _arity(self.router_weights)
 
+    @property
+    def router_features(self) -> Array:
+        """Features of all entries, int32."""
+        return decode_steps(self.router_indptr, self.router_steps)
+
+    @property
+    def whole_weights(self) -> Array:
+        """Weights as float32."""
+        if self.router_weights.dtype == np.float32:
+            return self.router_weights
+        return restored(self.router_weights, self.router_scale, np.diff(self.router_indptr))
+
     @classmethod
     def from_shape(
         cls,
@@ -95,7 +106,7 @@ class RoutedTrees:
         n_nodes: Array,
         inner: Array,
         router_sizes: Array,
-        router_features: Array,
+        router_steps: Array,
         router_weights: Array,
         router_bias: Array,
         threshold: float,
@@ -122,7 +133,7 @@ class RoutedTrees:
             child.astype(np.int32),
             np.where(inner, rank, -1).astype(np.int32),
             np.concatenate(([0], np.cumsum(router_sizes, dtype=np.int64))),
-            router_features,
+            router_steps,
             router_weights,
             router_bias,
             threshold,
@@ -168,7 +179,7 @@ class RoutedModel(Model):
             trees.child,
             trees.inner,
             trees.router_indptr,
-            trees.router_features,
+            trees.router_steps,
             trees.router_weights,
             trees.router_scale,
             trees.router_bias,
@@ -212,34 +223,28 @@ def _arity(router_weights: Array) -> int:
 
 
 def encode_routed(trees: RoutedTrees, compact: bool) -> dict[str, Array]:
-    """Tensors by name; ``compact`` keeps weights and leaf values in 16 bits."""
-    sizes, steps = encode_steps(trees.router_features, trees.router_indptr)
+    """Tensors by name; without ``compact`` leaf values and weights in 16 bits are written as float32."""
     tensors = {
         "n_nodes": narrow(np.diff(trees.tree_offsets)),
         "inner": np.packbits(trees.inner >= 0),
-        "router_sizes": sizes,
-        "router_steps": steps,
+        "router_sizes": narrow(np.diff(trees.router_indptr)),
+        "router_steps": trees.router_steps,
+        "router_weights": trees.router_weights,
         "router_bias": trees.router_bias,
         "threshold": np.array([trees.threshold], np.float32),
         "leaf_sizes": narrow(np.diff(trees.leaf_indptr)),
         "leaf_labels": trees.leaf_labels,
+        "leaf_values": trees.leaf_values if compact else trees.leaf_values.astype(np.float32),
     }
-    weights, scale = trees.router_weights, trees.router_scale
-    if weights.dtype == np.int8:
-        tensors |= {
-            "router_scale": scale,
+    if trees.router_weights.dtype == np.int8:
+        return tensors | {
+            "router_scale": trees.router_scale,
             "feature_weights": trees.feature_weights,
             "unit_rows": np.array([trees.unit_rows], np.uint8),
         }
-    elif compact:
-        weights, scale = quantise(weights, trees.router_indptr, LARGEST_WEIGHT)
-        tensors["router_scale"] = scale
-    tensors["router_weights"] = weights
-    if not compact:
-        return tensors | {"leaf_values": trees.leaf_values}
-    # a share is in (0, 1]: one too small for 16 bits stays a candidate
-    values = np.maximum(trees.leaf_values, np.finfo(np.float16).smallest_subnormal).astype(np.float16)
-    return tensors | {"leaf_values": values}
+    if not compact or not len(trees.router_scale):
+        return tensors | {"router_weights": trees.whole_weights}
+    return tensors | {"router_scale": trees.router_scale}
 
 
 def decode_routed(take: Take) -> RoutedTrees:
@@ -248,11 +253,13 @@ def decode_routed(take: Take) -> RoutedTrees:
     bits, total = take("inner", ("U8",), 1), int(n_nodes.sum())
     if len(bits) != -(-total // 8):
         raise ValueError(f"inner: found {len(bits)} bytes; wanted a bit for each of {total} nodes")
-    sizes = take("router_sizes", UNSIGNED, 1)
-    features, _ = decode_steps(sizes, take("router_steps", UNSIGNED, 1), 2**31)
+    sizes, steps = take("router_sizes", UNSIGNED, 1), take("router_steps", UNSIGNED, 1)
+    leaf_sizes = take("leaf_sizes", UNSIGNED, 1)
+    if len(sizes) + len(leaf_sizes) != total:  # before anything is made for every node
+        raise ValueError(f"router_sizes and leaf_sizes must have a number for each of {total} nodes")
     weights = take("router_weights", ("F32", "I16", "I8"), 2)
-    if len(weights) != len(features):
-        raise ValueError(f"router_weights: found {len(weights)} lines; wanted {len(features)}")
+    if len(weights) != len(steps):
+        raise ValueError(f"router_weights: found {len(weights)} lines; wanted {len(steps)}")
     scale = feature_weights = None
     unit_rows = False
     if weights.dtype == np.int8:
@@ -262,7 +269,7 @@ def decode_routed(take: Take) -> RoutedTrees:
             raise ValueError("unit_rows: wanted one number, 0 or 1")
         unit_rows = bool(flag[0])
     elif weights.dtype != np.float32:
-        weights = restored(weights, take("router_scale", ("F32",), 1), sizes)
+        scale = take("router_scale", ("F32",), 1)
     threshold = take("threshold", ("F32",), 1)
     if len(threshold) != 1:
         raise ValueError(f"threshold: found {len(threshold)} numbers; wanted one")
@@ -270,13 +277,13 @@ def decode_routed(take: Take) -> RoutedTrees:
         n_nodes=n_nodes,
         inner=np.unpackbits(bits, count=total).astype(bool),
         router_sizes=sizes,
-        router_features=features,
+        router_steps=steps,
         router_weights=weights,
         router_bias=take("router_bias", ("F32",), 2),
         threshold=float(threshold[0]),
-        leaf_sizes=take("leaf_sizes", UNSIGNED, 1),
+        leaf_sizes=leaf_sizes,
         leaf_labels=take("leaf_labels", ("U16", "U32"), 1),
-        leaf_values=take("leaf_values", ("F32", "F16"), 1).astype(np.float32),
+        leaf_values=take("leaf_values", ("F32", "F16"), 1),
         router_scale=scale,
         feature_weights=feature_weights,
         unit_rows=unit_rows,

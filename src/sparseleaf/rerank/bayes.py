@@ -20,6 +20,7 @@ from sklearn.linear_model import LogisticRegression
 
 from sparseleaf import _kernels
 from sparseleaf._arrays import csr_parts
+from sparseleaf._vectors import PackedVectors
 from sparseleaf.rerank.listed import ListedRerank
 from sparseleaf.rerank.weighing import Ranked, true_candidates
 
@@ -84,7 +85,9 @@ class TellingFeatures:
         )
         by_label.sort_indices()
         absent = self.absent[:, :most].sum(axis=1, dtype=np.float32)
-        return BayesRerank(by_label, absent, self.log_shares, most, power, weight, (1.0, 0.0))
+        return BayesRerank(
+            PackedVectors.of(by_label), absent, self.log_shares, most, power, weight, (1.0, 0.0)
+        )
 
 
 @dataclass(frozen=True)
@@ -93,8 +96,8 @@ class BayesRerank(ListedRerank):
 
     Attributes
     ----------
-    telling : float32 CSR matrix, shape (n_labels, n_features)
-        What every feature adds, above 0.
+    telling : PackedVectors, shape (n_labels, n_features)
+        What every feature adds, above 0; what is rounded to 0 is no feature of the label.
     absent : float32 array, shape (n_labels,)
         What is said where none of a label's features is there.
     log_shares : float32 array, shape (n_labels,)
@@ -110,7 +113,7 @@ class BayesRerank(ListedRerank):
         a and b: the score is 1 / (1 + exp(-(a · margin + b))).
     """
 
-    telling: sp.csr_matrix
+    telling: PackedVectors
     absent: Array
     log_shares: Array
     most: int
@@ -125,9 +128,18 @@ class BayesRerank(ListedRerank):
     @cached_property
     def kernel(self) -> _kernels.TellingIndex:
         """The compiled part; making it checks every index and number."""
-        postings = sp.csr_matrix(self.telling.T, dtype=np.float32)
+        by_label = self.telling.unpacked()
+        there = by_label.data != 0
+        label = np.repeat(np.arange(self.n_labels), np.diff(by_label.indptr))[there]
+        features, place = np.unique(by_label.indices[there], return_inverse=True)
+        postings = sp.csr_matrix(
+            (by_label.data[there], (place, label)), shape=(len(features), self.n_labels), dtype=np.float32
+        )
         return _kernels.TellingIndex(
-            *csr_parts(postings), self.absent + np.float32(self.power) * self.log_shares
+            features,
+            *csr_parts(postings),
+            self.absent + np.float32(self.power) * self.log_shares,
+            self.telling.width,
         )
 
     @property
@@ -158,7 +170,7 @@ class BayesRerank(ListedRerank):
 
     def margins(self, trees: Array, evidence: Array) -> Array:
         """The margins of candidates."""
-        mixed: Array = np.float32(self.weight) * trees + np.float32(1 - self.weight) * evidence
+        mixed: Array = np.float32(self.weight) * trees + (1 - np.float32(self.weight)) * evidence
         return mixed
 
     def ranked_candidates(

@@ -16,6 +16,7 @@ from sklearn.preprocessing import normalize
 
 from sparseleaf import _kernels
 from sparseleaf._arrays import csr_parts, largest_entries, sparse_parts
+from sparseleaf._vectors import PackedVectors
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
@@ -40,7 +41,7 @@ class CentroidRerank:
 
     Attributes
     ----------
-    centroids : float32 CSR matrix, shape (n_labels, n_features)
+    centroids : PackedVectors, shape (n_labels, n_features)
         Mean row of every label, cut to its largest entries.
     squared_norms : float32 array, shape (n_labels,)
         Of the mean rows before the cut.
@@ -54,7 +55,7 @@ class CentroidRerank:
         What features are multiplied by first.
     """
 
-    centroids: sp.csr_matrix
+    centroids: PackedVectors
     squared_norms: Array
     mix: str
     weight: float
@@ -68,9 +69,7 @@ class CentroidRerank:
     @cached_property
     def kernel(self) -> _kernels.CentroidReranker:
         """The compiled part; making it checks every index and number."""
-        return _kernels.CentroidReranker(
-            *csr_parts(self.centroids), self.squared_norms, self.centroids.shape[1]
-        )
+        return _kernels.CentroidReranker(self.centroids.kernel, self.squared_norms)
 
     def with_weight(self, weight: float) -> CentroidRerank:
         """The same with another β."""
@@ -152,7 +151,7 @@ def fit_centroids(
         parts.append(largest_entries(sp.csr_matrix(means), CENTROID_FEATURES))
     centroids = sp.vstack(parts, "csr", dtype=np.float32)
     centroids.sort_indices()
-    return CentroidRerank(centroids, np.concatenate(norms), mix, weight, scale, weights)
+    return CentroidRerank(PackedVectors.of(centroids), np.concatenate(norms), mix, weight, scale, weights)
 
 
 def rarity(X: sp.csr_matrix) -> Array:

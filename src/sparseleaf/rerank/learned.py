@@ -17,6 +17,7 @@ from sklearn.preprocessing import normalize
 
 from sparseleaf import _kernels
 from sparseleaf._arrays import sparse_parts
+from sparseleaf._vectors import PackedLists
 from sparseleaf.rerank.centroids import weighted
 from sparseleaf.rerank.listed import ListedRerank
 from sparseleaf.rerank.neighbours import NEIGHBOURS, ROW_FEATURES
@@ -42,7 +43,7 @@ OPINIONS = ("trees", "cosine", "margin", "votes")
 STEEPNESS = 3.0
 """A margin m counts as 1 / (1 + exp(-3 m))."""
 
-NO_LISTS = np.zeros(1, np.int64), np.empty(0, np.int32)
+NO_LISTS = PackedLists(np.zeros(1, np.int64), np.empty(0, np.uint8), 0)
 """Labels of neighbours where there are none."""
 
 FEW = 1000
@@ -124,13 +125,13 @@ class Evidence:
         found, cosines = np.empty((rows.shape[0], 0), np.int32), np.empty((rows.shape[0], 0), np.float32)
         if self.neighbours is not None:
             found, cosines = self.neighbours.nearest(rows, own, n_jobs)
-            theirs = self.neighbours.label_lists
+            theirs = self.neighbours.labels
         starts, joined, flat = _kernels.join_candidates(
             np.ascontiguousarray(labels, np.int32),
             np.ascontiguousarray(scores, np.float32),
             found,
             cosines,
-            *theirs,
+            theirs.kernel,
             len(COLUMNS),
             n_jobs,
         )
@@ -139,7 +140,10 @@ class Evidence:
             cosine = self.centroids.rescored(X, starts, joined, np.zeros(len(joined)), n_jobs)
             table[:, COLUMNS.index("cosine")] = cosine
             table[:, COLUMNS.index("margin")] = self.linear.margins(rows, starts, joined, n_jobs)
-            table[:, COLUMNS.index("log rows")] = np.log1p(self.label_counts[joined])
+            table[:, COLUMNS.index("log rows")] = np.log1p(
+                self.label_counts[joined],
+                dtype=np.float64,  # a file has them in narrow types
+            )
         return Candidates(starts, joined, table)
 
 
@@ -173,13 +177,13 @@ class LearnedRerank(ListedRerank):
         assert evidence.linear is not None
         index, lists = evidence.neighbours, NO_LISTS
         if index is not None:
-            lists = index.label_lists
+            lists = index.labels
         return _kernels.OpinionRanker(
             evidence.centroids.kernel,
             evidence.linear.kernel,
             evidence.linear.bias,
             None if index is None else index.kernel,
-            *lists,
+            lists.kernel,
             evidence.centroids.feature_weights,
             self.shares,
             NEIGHBOURS,

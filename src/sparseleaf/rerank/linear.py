@@ -16,6 +16,7 @@ import scipy.sparse as sp
 
 from sparseleaf import _kernels
 from sparseleaf._arrays import csr_parts
+from sparseleaf._vectors import PackedVectors
 from sparseleaf.progress import phase
 
 if TYPE_CHECKING:
@@ -43,11 +44,11 @@ class LinearModels:
 
     Attributes
     ----------
-    weights : float32 CSR matrix, shape (n_labels, n_features)
+    weights : PackedVectors, shape (n_labels, n_features)
     bias : float32 array, shape (n_labels,)
     """
 
-    weights: sp.csr_matrix
+    weights: PackedVectors
     bias: Array
 
     def __getstate__(self) -> dict[str, Any]:
@@ -57,7 +58,7 @@ class LinearModels:
     @cached_property
     def kernel(self) -> _kernels.LabelVectors:
         """The compiled part; making it checks every index and number."""
-        return _kernels.LabelVectors(*csr_parts(self.weights), self.weights.shape[1])
+        return _kernels.LabelVectors(self.weights.kernel)
 
     def margins(self, rows: sp.csr_matrix, starts: Array, labels: Array, n_jobs: int) -> Array:
         """Margins of candidates; those of row i are ``labels[starts[i]:starts[i + 1]]``."""
@@ -93,4 +94,6 @@ def fit_linear(
             lambda done: advance(done, ""),
         )
     matrix = sp.csr_matrix((weights, features, indptr), shape=(Y.shape[1], rows.shape[1]))
-    return LinearModels(matrix, np.where(positive, bias, np.float32(NO_ROWS)).astype(np.float32))
+    return LinearModels(
+        PackedVectors.of(matrix), np.where(positive, bias, np.float32(NO_ROWS)).astype(np.float32)
+    )

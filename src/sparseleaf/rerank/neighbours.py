@@ -15,6 +15,7 @@ import scipy.sparse as sp
 
 from sparseleaf import _kernels
 from sparseleaf._arrays import csr_parts, largest_entries
+from sparseleaf._vectors import PackedLists, PackedVectors
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
@@ -35,28 +36,23 @@ class Neighbours:
 
     Attributes
     ----------
-    postings : float32 CSR matrix, shape (n_features, n_rows)
+    postings : PackedVectors, shape (n_features, n_rows)
         Values of the rows that have a feature.
-    labels : CSR matrix, shape (n_rows, n_labels)
+    labels : PackedLists
+        Labels of every row.
     """
 
-    postings: sp.csr_matrix
-    labels: sp.csr_matrix
+    postings: PackedVectors
+    labels: PackedLists
 
     def __getstate__(self) -> dict[str, Any]:
         # the compiled part is made again where it is needed
-        return {name: value for name, value in vars(self).items() if name not in ("kernel", "label_lists")}
+        return {name: value for name, value in vars(self).items() if name != "kernel"}
 
     @cached_property
     def kernel(self) -> _kernels.PostingIndex:
         """The compiled part; making it checks every index and number."""
-        return _kernels.PostingIndex(*csr_parts(self.postings), self.postings.shape[1])
-
-    @cached_property
-    def label_lists(self) -> tuple[Array, Array]:
-        """Labels of the rows as the kernels want them: (indptr int64, labels int32)."""
-        indptr, labels, _ = csr_parts(self.labels)
-        return indptr, labels
+        return _kernels.PostingIndex(self.postings.kernel)
 
     def nearest(self, rows: sp.csr_matrix, own: Array | None, n_jobs: int) -> tuple[Array, Array]:
         """(training rows int32, cosines float32), both (n_rows, NEIGHBOURS), closest first; -1 is none.
@@ -78,4 +74,6 @@ def fit_neighbours(rows: sp.csr_matrix, Y: sp.csr_matrix) -> Neighbours | None:
     having = np.diff(postings.indptr).astype(np.float64)
     if np.square(having).sum() > MOST_POSTINGS * max(1, rows.shape[0]):
         return None
-    return Neighbours(postings, sp.csr_matrix(Y, dtype=np.float32))
+    labels = sp.csr_matrix(Y)
+    labels.sort_indices()
+    return Neighbours(PackedVectors.of(postings), PackedLists.of(labels))

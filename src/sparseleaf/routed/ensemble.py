@@ -10,11 +10,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparseleaf._arrays import largest_entries, require_countable
+from sparseleaf._steps import encode_steps, quantise
 from sparseleaf.model.routed import RoutedTrees
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
     from sparseleaf.routed.growth import GrowingTree
+
+
+LARGEST_WEIGHT = 2**15 - 1
+"""Of routers in 16 bits."""
 
 
 @dataclass(frozen=True)
@@ -112,23 +117,36 @@ def join_trees(
     feature_weights: Array | None = None,
     unit_rows: bool = False,
 ) -> RoutedTrees:
-    """All trees of a model; leaves hold the ``leaf_labels`` largest shares or rates of the labels."""
+    """All trees of a model; leaves hold the ``leaf_labels`` largest shares or rates of the labels.
+
+    Weights and leaf values are rounded to what a file holds of them, 16 bits, here and not when they are saved: a saved
+    model predicts what the fitted one does.
+    """
     require_countable("n_trees", sum(len(tree.inner) for tree in trees), "nodes of all trees")
     # tree by tree: what is made on the way takes a multiple of the counts
     shares = [_shares(tree.leaf_counts, tree.leaf_rows, leaf_labels) for tree in trees]
     leaves = sp.vstack(shares, "csr")
+    sizes = _joined([tree.sizes for tree in trees], np.int64)
+    indptr = np.concatenate(([0], np.cumsum(sizes)))
+    _, steps = encode_steps(_joined([tree.features for tree in trees], np.int32), indptr)
+    weights, scale = (
+        np.concatenate([tree.weights for tree in trees]),
+        _joined([tree.scale for tree in trees], np.float32),
+    )
+    if weights.dtype != np.int8:
+        weights, scale = quantise(weights, indptr, LARGEST_WEIGHT)
     return RoutedTrees.from_shape(
         n_nodes=np.array([len(tree.inner) for tree in trees], np.int64),
         inner=_joined([tree.inner for tree in trees], np.bool_),
-        router_sizes=_joined([tree.sizes for tree in trees], np.int64),
-        router_features=_joined([tree.features for tree in trees], np.int32),
-        router_weights=np.concatenate([tree.weights for tree in trees]),
+        router_sizes=sizes,
+        router_steps=steps,
+        router_weights=weights,
         router_bias=np.concatenate([tree.bias for tree in trees]),
         threshold=threshold,
         leaf_sizes=np.diff(leaves.indptr),
         leaf_labels=_narrow_labels(leaves),
-        leaf_values=leaves.data,
-        router_scale=_joined([tree.scale for tree in trees], np.float32),
+        leaf_values=_rounded(leaves.data),
+        router_scale=scale,
         feature_weights=feature_weights,
         unit_rows=unit_rows,
     )
@@ -162,8 +180,13 @@ def with_more_rows(
         trees,
         leaf_indptr=shares.indptr.astype(np.int64),
         leaf_labels=_narrow_labels(shares),
-        leaf_values=shares.data,
+        leaf_values=_rounded(shares.data),
     )
+
+
+def _rounded(shares: Array) -> Array:
+    """Shares in 16 bits; one too small for these, which is above 0, stays a candidate."""
+    return np.maximum(shares, np.finfo(np.float16).smallest_subnormal).astype(np.float16)
 
 
 def _narrow_labels(leaves: sp.csr_matrix) -> Array:

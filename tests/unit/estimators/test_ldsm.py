@@ -70,7 +70,7 @@ def test_depth_is_logarithmic_in_the_labels(arity):
 def test_scores_are_shares(rows):
     X, Y = rows[0][:300], rows[1][:300]
     scores = LdSMClassifier(n_trees=3, max_nodes=60, leaf_labels=None).fit(X, Y).decision_function(X)
-    assert np.asarray(scores.sum(axis=1)).ravel() == pytest.approx(np.ones(300), abs=1e-5)
+    assert np.asarray(scores.sum(axis=1)).ravel() == pytest.approx(np.ones(300), abs=2**-11)
 
 
 @pytest.mark.parametrize("compact", [True, False])
@@ -86,11 +86,8 @@ def test_saved_models_predict_the_same(rows, parameters, compact, tmp_path):
     assert other.rerank_weight_ == (None if clf.rerank_weight_ is None else pytest.approx(clf.rerank_weight_))
     ids, scores = clf.predict_topk(X, 3)
     found, values = other.predict_topk(X, 3)
-    if compact:
-        assert (ids == found).mean() > 0.95
-    else:
-        assert np.array_equal(ids, found)
-        assert np.array_equal(scores, values)
+    assert np.array_equal(ids, found)
+    assert np.array_equal(scores, values)
 
 
 def test_label_names_classes_and_lists(rows):

@@ -61,17 +61,10 @@ def test_going_on_from_a_file(tmp_path):
     first.save(tmp_path / "compact.safetensors")
     for loaded in (
         sparseleaf.load(tmp_path / "exact.safetensors"),
+        sparseleaf.load(tmp_path / "compact.safetensors"),
         load_model(tmp_path / "exact.safetensors"),
     ):
         same_trees(whole, reg(categorical_features=[0], n_trees=4).fit(X, Y, init_model=loaded))
-
-    # a compact file's values are rounded: training goes on from the scores that it predicts
-    loaded = sparseleaf.load(tmp_path / "compact.safetensors")
-    longer = reg(categorical_features=[0], n_trees=4).fit(X, Y, init_model=loaded)
-    np.testing.assert_array_equal(
-        longer.model_.dense(longer._features(X), 2, 1), loaded.model_.dense(X, 2, 1)
-    )
-    assert abs(longer.score(X, Y) - whole.score(X, Y)) < 0.01
 
 
 def test_going_on_with_sparse_leaves_from_dense_ones():

@@ -1,5 +1,7 @@
 """Kernels of learned re-ranking against slow twins: linear models, neighbours, joined candidates."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 import naive_rerank as naive
 from sparseleaf import _kernels
 from sparseleaf._arrays import csr_parts
+from sparseleaf._vectors import PackedLists, PackedVectors
 
 
 def rows_of(n, d, seed, density=0.5):
@@ -106,10 +109,16 @@ def test_bad_arrays_of_linear_models_are_refused(change, match):
         solve(parts, given.pop("d"), given.pop("starts"), given.pop("examples"), given.pop("sides"), **given)
 
 
+def whole_vectors(matrix):
+    """Vectors that are not rounded."""
+    lists = PackedLists.of(matrix)
+    return PackedVectors(lists.indptr, lists.steps, lists.width, values=matrix.data)
+
+
 def look_up(X, queries, k, own=None, n_threads=1):
     postings = sp.csr_matrix(X.T)
     postings.sort_indices()
-    index = _kernels.PostingIndex(*csr_parts(postings), X.shape[0])
+    index = _kernels.PostingIndex(whole_vectors(postings).kernel)
     n = queries.shape[0]
     found, products = np.empty((n, k), np.int32), np.empty((n, k), np.float32)
     itself = np.full(n, -1, np.int32) if own is None else np.asarray(own, np.int32)
@@ -134,12 +143,19 @@ def test_neighbours_are_the_rows_of_largest_product(seed, n, k):
 
 
 def test_bad_postings_are_refused():
-    one = np.array([0, 1]), np.array([0], np.int32), np.ones(1, np.float32)
-    with pytest.raises(ValueError, match="no such row"):
-        _kernels.PostingIndex(*one, 0)
-    with pytest.raises(ValueError, match="finite"):
-        _kernels.PostingIndex(one[0], one[1], np.array([np.inf], np.float32), 1)
-    index = _kernels.PostingIndex(*one, 1)
+    one = PackedVectors(np.array([0, 1]), np.zeros(1, np.uint8), 1, values=np.ones(1, np.float32))
+    for change, match in (
+        ({"width": 0}, "an index that does not exist"),
+        ({"values": np.array([np.inf], np.float32)}, "finite"),
+        ({"values": np.ones(2, np.float32)}, "same size"),
+        ({"values": np.ones(1, np.int8)}, "scale: one for every vector"),
+        ({"values": np.ones(1, np.int16)}, "float32 or int8"),
+        ({"steps": np.zeros(1, np.int8)}, "8, 16 or 32 bits"),
+        ({"indptr": np.array([0, 2])}, "indptr"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            _ = replace(one, **change).kernel
+    index = _kernels.PostingIndex(one.kernel)
     out = np.empty((1, 2), np.int32), np.empty((1, 2), np.float32)
     with pytest.raises(ValueError, match="a feature that the model does not have"):
         index.nearest(*csr_parts(sp.csr_matrix(np.ones((1, 2)))), np.zeros(1, np.int32), *out, 1)
@@ -150,8 +166,8 @@ def test_bad_postings_are_refused():
 def test_joined_candidates_are_the_twins(seed, places, k):
     rng = np.random.default_rng(seed)
     lists = [np.sort(rng.choice(9, rng.integers(0, 4), replace=False)) for _ in range(7)]
-    indptr = np.cumsum([0, *map(len, lists)])
-    theirs = np.concatenate([np.empty(0, int), *lists]).astype(np.int32)
+    steps = np.concatenate([np.empty(0, int), *(np.diff(one, prepend=0) for one in lists)])
+    theirs = PackedLists(np.cumsum([0, *map(len, lists)]), steps.astype(np.uint8), 9)
     labels = np.stack([rng.permutation(9)[:places] for _ in range(5)]).astype(np.int32)
     labels[rng.random(labels.shape) < 0.2] = -1
     scores = rng.normal(size=labels.shape).astype(np.float32)
@@ -159,7 +175,7 @@ def test_joined_candidates_are_the_twins(seed, places, k):
     closeness = rng.random((5, k)).astype(np.float32)
     for n_threads in (1, 3):
         starts, joined, flat = _kernels.join_candidates(
-            labels, scores, found, closeness, indptr, theirs, 10, n_threads
+            labels, scores, found, closeness, theirs.kernel, 10, n_threads
         )
         table = flat.reshape(-1, 10)
         assert (table[:, 8:] == 0).all()
@@ -173,23 +189,23 @@ def test_joined_candidates_are_the_twins(seed, places, k):
 
 def test_bad_candidates_are_refused():
     labels, scores = np.zeros((1, 1), np.int32), np.zeros((1, 1), np.float32)
-    theirs = np.array([0, 1]), np.zeros(1, np.int32)
+    theirs = PackedLists(np.array([0, 1]), np.zeros(1, np.uint8), 1).kernel
     with pytest.raises(ValueError, match="no such row"):
-        _kernels.join_candidates(labels, scores, np.ones((1, 1), np.int32), scores, *theirs, 8, 1)
+        _kernels.join_candidates(labels, scores, np.ones((1, 1), np.int32), scores, theirs, 8, 1)
     with pytest.raises(ValueError, match="width"):
-        _kernels.join_candidates(labels, scores, labels, scores, *theirs, 7, 1)
+        _kernels.join_candidates(labels, scores, labels, scores, theirs, 7, 1)
     with pytest.raises(ValueError, match="found, closeness"):
-        _kernels.join_candidates(labels, scores, labels, np.zeros((1, 2), np.float32), *theirs, 8, 1)
+        _kernels.join_candidates(labels, scores, labels, np.zeros((1, 2), np.float32), theirs, 8, 1)
 
 
 def test_products_with_label_vectors():
     X, parts = rows_of(150, 12, 3)
-    W, vectors = rows_of(7, 12, 4)
+    W, _ = rows_of(7, 12, 4)
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 7, 450).astype(np.int32)
     starts = np.sort(np.append(rng.integers(0, 451, 149), [0, 450]))
     row = np.repeat(np.arange(150), np.diff(starts))
-    kernel = _kernels.LabelVectors(*vectors, 12)
+    kernel = _kernels.LabelVectors(whole_vectors(sp.csr_matrix(W)).kernel)
     for n_threads in (1, 3):
         out = np.empty(450, np.float32)
         kernel.products(*parts, starts, labels, out, n_threads)

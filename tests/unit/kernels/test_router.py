@@ -12,6 +12,7 @@ import naive_forest
 import naive_ldsm as naive
 from sparseleaf import _kernels
 from sparseleaf._arrays import csr_parts
+from sparseleaf._steps import narrow
 from sparseleaf.model.routed import BEST_ONLY, RoutedModel, RoutedTrees
 
 N_FEATURES, N_LABELS = 30, 9
@@ -40,7 +41,7 @@ def random_trees(
         n_nodes=np.array([len(shape) for shape in inner]),
         inner=np.concatenate(inner),
         router_sizes=np.array([len(f) for f in features]),
-        router_features=np.concatenate(features).astype(np.int32),
+        router_steps=steps_of(features),
         router_weights=rng.normal(size=(n_entries, arity)).astype(np.float32),
         router_bias=rng.normal(size=(routers, arity)).astype(np.float32),
         threshold=threshold,
@@ -48,6 +49,10 @@ def random_trees(
         leaf_labels=np.concatenate(labels).astype(np.uint16),
         leaf_values=rng.random(n_values).astype(np.float32),
     )
+
+
+def steps_of(lists):
+    return narrow(np.concatenate([np.diff(features, prepend=0) for features in lists]))
 
 
 def model_of(trees, n_features=N_FEATURES, n_labels=N_LABELS):
@@ -68,7 +73,7 @@ def small_trees(arity=2, feature_weights=None, unit_rows=False, **shape):
     trees = random_trees(arity, threshold=BEST_ONLY, **shape)
     return replace(
         trees,
-        router_weights=rng.integers(-127, 128, (len(trees.router_features), arity - 1)).astype(np.int8),
+        router_weights=rng.integers(-127, 128, (len(trees.router_steps), arity - 1)).astype(np.int8),
         router_bias=np.ascontiguousarray(trees.router_bias[:, 1:]) / 8,
         router_scale=rng.random(len(trees.router_bias)).astype(np.float32) / 127,
         feature_weights=np.empty(0, np.float32) if feature_weights is None else feature_weights,
@@ -105,6 +110,27 @@ def test_routers_of_few_of_many_features_walk_as_a_plain_walk(arity):
     wanted = np.stack([naive.routed_scores(trees, x, N_LABELS) for x in X])
     assert found == pytest.approx(wanted, abs=1e-6)
     assert len(np.unique(found, axis=0)) > 10
+
+
+@pytest.mark.parametrize("arity", [2, 3])
+@pytest.mark.parametrize("n_rows", [1, 300])
+def test_numbers_in_16_bits_count_as_the_same_numbers_in_32(arity, n_rows):
+    rng = np.random.default_rng(7)
+    trees = random_trees(arity)
+    short = replace(
+        trees,
+        router_weights=rng.integers(-9000, 9000, trees.router_weights.shape).astype(np.int16),
+        router_scale=rng.random(len(trees.router_bias)).astype(np.float32) / 9000,
+        leaf_values=np.append(rng.random(len(trees.leaf_values) - 2), [6e-8, 3e-5]).astype(np.float16),
+    )
+    whole = replace(
+        trees, router_weights=short.whole_weights, leaf_values=short.leaf_values.astype(np.float32)
+    )
+    X = sp.csr_matrix(random_rows(n_rows))
+    found = model_of(short).tree_scores(X, None, 1)
+    wanted = model_of(whole).tree_scores(X, None, 1)
+    assert found.nnz > 0
+    assert np.array_equal(found.toarray(), wanted.toarray())
 
 
 def test_routers_in_8_bits_take_all_rows():
@@ -194,7 +220,7 @@ def test_margins_below_minus_one_go_to_the_largest():
         n_nodes=np.array([3]),
         inner=np.array([True, False, False]),
         router_sizes=np.array([1]),
-        router_features=np.array([0], np.int32),
+        router_steps=np.array([0], np.uint8),
         router_weights=np.array([[-9.0, -5.0]], np.float32),
         router_bias=np.zeros((1, 2), np.float32),
         threshold=0.5,
@@ -213,7 +239,7 @@ def test_huge_values_do_not_stop_a_walk():
 
 
 ARRAYS = [
-    *("tree_offsets", "child", "inner", "router_indptr", "router_features", "router_weights"),
+    *("tree_offsets", "child", "inner", "router_indptr", "router_steps", "router_weights"),
     *("router_bias", "leaf_indptr", "leaf_labels", "leaf_values"),
 ]
 
@@ -234,8 +260,8 @@ ARRAYS = [
         ("inner", -1, -2),
         ("router_indptr", 1, 10**9),
         ("router_indptr", 0, 1),
-        ("router_features", 0, N_FEATURES),
-        ("router_features", 0, -1),
+        ("router_steps", 0, N_FEATURES),
+        ("router_steps", 1, 0),
         ("router_weights", 0, np.nan),
         ("router_bias", 0, np.inf),
         ("leaf_indptr", 1, -1),

@@ -47,7 +47,7 @@ def test_the_sound_file_is_sound(edited, good):
 
 def test_every_tensor_of_dense_models_is_in_a_file(good):
     names = (
-        "n_nodes feature threshold_index thresholds missing_left leaf_values value_scale feature_gain cover"
+        "n_nodes feature threshold_index thresholds missing_left leaf_values feature_gain cover"
         " categorical sets"
     )
     assert set(load_file(good[0])) == {f"trees.{name}" for name in names.split()} | {
@@ -74,7 +74,6 @@ def say(name, value):
     (put("base_score", lambda a: a.astype(np.float64)), "'base_score' is F64"),
     (put("trees.leaf_values", lambda a: a[:-1]), "leaf_values has"),
     (put("trees.leaf_values", lambda a: np.append(a, a[:1])), "leaf_values has"),
-    (put("trees.value_scale", lambda a: a[:-1]), "value_scale"),
     (put("trees.cover", lambda a: a[:-1]), "cover has"),
     (put("trees.cover", lambda a: a.astype(np.float32)), "trees.cover"),
     (put("trees.sets", lambda a: a[:, :31].copy()), "sets must have 32 bytes"),

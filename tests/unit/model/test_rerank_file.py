@@ -155,7 +155,7 @@ def test_wide_steps_are_stored_in_16_bits_and_leaps(tmp_path):
     assert tensors["rerank.linear.steps"].dtype == np.uint16
     assert len(tensors["rerank.linear.leaps"]) > 0
     for a, b in zip(load(tmp_path / "m").predict_topk(X, 3), clf.predict_topk(X, 3), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-5)
+        np.testing.assert_array_equal(a, b)
     for value in (wide(2**31), lambda t: t + np.uint32(9), lambda t: t[:, :1].copy()):
-        with pytest.raises(ModelFileError, match="does not exist"):
+        with pytest.raises(ModelFileError, match=r"does not exist|a place and a number"):
             edit(tmp_path / "m", tmp_path / "other", put("rerank.linear.leaps", value))

@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
@@ -15,17 +16,12 @@ from sparseleaf import (
     ModelFileError,
     SketchForestClassifier,
     SparseGBDTClassifier,
+    _kernels,
     load,
 )
-from sparseleaf.model.codec import narrow
-from sparseleaf.model.steps import (
-    decode_steps,
-    encode_steps,
-    join_leaps,
-    quantise,
-    restored,
-    split_leaps,
-)
+from sparseleaf._arrays import csr_parts
+from sparseleaf._steps import decode_steps, encode_steps, narrow, quantise, restored, split_leaps
+from sparseleaf._vectors import PackedLists, PackedVectors
 
 
 @pytest.fixture(scope="module")
@@ -178,16 +174,18 @@ def test_trees_of_another_kind_are_refused(tmp_path):
 
 @pytest.mark.parametrize("block", [1, 2, 4, 100])
 def test_steps_come_back(monkeypatch, block):
-    monkeypatch.setattr("sparseleaf.model.steps.BLOCK_ENTRIES", block)
+    monkeypatch.setattr("sparseleaf._steps.BLOCK_ENTRIES", block)
     indices = np.array([4, 7, 70_000, 0, 3, 3_000_000], np.int32)
     indptr = np.array([0, 0, 3, 3, 5, 6, 6])
     sizes, steps = encode_steps(indices, indptr)
     assert steps.tolist() == [4, 3, 69_993, 0, 3, 3_000_000]
-    found, ends = decode_steps(sizes, steps, 3_000_001)
-    assert np.array_equal(found, indices)
-    assert np.array_equal(ends, indptr)
+    assert sizes.tolist() == np.diff(indptr).tolist()
+    assert np.array_equal(decode_steps(indptr, steps), indices)
+    small, leaps = split_leaps(steps)
+    assert np.array_equal(decode_steps(indptr, small, leaps), indices)
+    assert PackedLists(indptr, steps, 3_000_001).kernel is not None
     with pytest.raises(ValueError, match="does not exist"):
-        decode_steps(sizes, steps, 3_000_000)
+        _ = PackedLists(indptr, steps, 3_000_000).kernel
 
 
 @pytest.mark.parametrize("steps", [[], [3, 65_535], [65_536, 1, 70_000, 3_000_000_000], [5]])
@@ -195,14 +193,45 @@ def test_leaps_come_back(steps):
     steps = narrow(np.array(steps, np.int64))
     small, leaps = split_leaps(steps)
     assert small.dtype.itemsize <= 2
-    assert np.array_equal(join_leaps(small, leaps), steps)
-    with pytest.raises(ValueError, match="leaps"):
-        join_leaps(small, np.array([[max(1, len(steps)), 1]], np.uint32))
+    indptr = np.arange(len(steps) + 1)
+    if not len(steps) or steps.max() < 2**31:
+        assert np.array_equal(decode_steps(indptr, small, leaps), steps)
+        assert PackedLists(indptr, small, 2**31, leaps).kernel is not None
+    else:
+        with pytest.raises(ValueError, match="does not exist"):
+            _ = PackedLists(indptr, small, 2**31, leaps).kernel
+    for bad in ([[len(steps), 1]], [[0, 1], [0, 1]]):
+        with pytest.raises(ValueError, match="leaps"):
+            _ = PackedLists(indptr, small, 2**31, np.array(bad, np.uint32)).kernel
+
+
+@pytest.mark.parametrize("width", [200, 40_000, 9_000_000])
+def test_packed_vectors_are_what_they_were_and_multiply_as_they_are(width):
+    rng = np.random.default_rng(width)
+    matrix = sp.random(40, width, min(0.3, 300 / width), "csr", np.float32, random_state=rng)
+    matrix.data -= np.float32(0.5)
+    packed = PackedVectors.of(matrix)
+    assert packed.steps.itemsize < 4
+    assert (len(packed.leaps) > 0) == (width > 10**6)
+    assert packed.values.dtype == np.int8
+    found = packed.unpacked()
+    assert np.array_equal(found.indices, matrix.indices)
+    assert np.array_equal(found.indptr, matrix.indptr)
+    assert found.data == pytest.approx(matrix.data, abs=0.5 / 127)
+    row = sp.random(1, width, min(0.3, 300 / width), "csr", np.float32, random_state=rng)
+    whole = PackedVectors(packed.indptr, packed.steps, width, packed.leaps, packed.whole_values)
+    out = np.empty((2, 40), np.float32)
+    for vectors, products in zip((packed, whole), out, strict=True):
+        _kernels.LabelVectors(vectors.kernel).products(
+            *csr_parts(row), np.array([0, 40]), np.arange(40, dtype=np.int32), products, 1
+        )
+    assert np.array_equal(out[0], out[1])
+    assert out[0] == pytest.approx((found @ row.T).toarray().ravel(), abs=1e-4)
 
 
 @pytest.mark.parametrize("block", [1, 7, 1000])
 def test_integers_are_near_what_they_stand_for(monkeypatch, block):
-    monkeypatch.setattr("sparseleaf.model.steps.BLOCK_ENTRIES", block)
+    monkeypatch.setattr("sparseleaf._steps.BLOCK_ENTRIES", block)
     rng = np.random.default_rng(0)
     values = rng.normal(size=(50, 3)).astype(np.float32) * 1e-3
     values[45:] = 0

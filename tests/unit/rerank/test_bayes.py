@@ -77,7 +77,7 @@ def test_candidates_and_margins_are_those_of_the_twin(trees):
         best = sorted(touched, key=lambda k: (-told[k], k))[: module.TOLD]
         own = slice(starts[i], starts[i + 1])
         assert joined[own].tolist() == sorted({*best, *labels[i][labels[i] >= 0].tolist()})
-        assert evidence[own] == pytest.approx(told[joined[own]], abs=1e-3)
+        assert evidence[own] == pytest.approx(told[joined[own]], abs=0.05)  # weights are in 8 bits
         by_label = dict(zip(labels[i].tolist(), scores[i].tolist(), strict=True))
         relative = np.array([by_label.get(k, 0.0) for k in joined[own].tolist()]) / max(by_label.values())
         assert logs[own] == pytest.approx(np.log(relative + FLOOR), abs=1e-5)
@@ -136,16 +136,15 @@ def test_blocks_threads_pickling_and_the_file_do_not_matter(monkeypatch, tmp_pat
     clf.save(tmp_path / "exact.safetensors", compact=False)
     clf.save(tmp_path / "compact.safetensors")
     monkeypatch.setattr("sparseleaf.rerank.listed.BLOCK_ROWS", 37)
-    for other in (pickle.loads(pickle.dumps(clf)), sparseleaf.load(tmp_path / "exact.safetensors")):
+    loaded = [sparseleaf.load(tmp_path / f"{name}.safetensors") for name in ("exact", "compact")]
+    for other in (pickle.loads(pickle.dumps(clf)), *loaded):
         cut = other.set_params(n_jobs=3).predict_topk(X[800:], 7)
         assert all(np.array_equal(a, b) for a, b in zip(whole, cut, strict=True))
     held = whole[0] >= 0
     listed = np.take_along_axis(scores.toarray(), np.maximum(whole[0], 0), 1)
     assert np.where(held, listed, 0) == pytest.approx(np.where(held, whole[1], 0))
     assert 0 < whole[1][held].min() <= whole[1].max() <= 1
-    small = sparseleaf.load(tmp_path / "compact.safetensors")
-    assert small.model_.rerank.most == clf.model_.rerank.most
-    assert small.score(X[800:], Y[800:]) == pytest.approx(clf.score(X[800:], Y[800:]), abs=0.01)
+    assert loaded[1].model_.rerank.most == clf.model_.rerank.most
     again = SketchForestClassifier(n_trees=2, rerank="bayes", n_jobs=1).fit(X[:800], Y[:800])
     assert np.array_equal(again.predict_topk(X[800:], 7)[1], whole[1])
 
@@ -202,13 +201,15 @@ def test_sureness_keeps_the_order():
 
 def test_the_kernels_refuse_what_is_not_sound():
     i64, i32, f32 = np.int64, np.int32, np.float32
-    good = [np.array([0, 1], i64), np.zeros(1, i32), np.ones(1, f32), np.zeros(2, f32)]
+    good = [np.zeros(1, i32), np.array([0, 1], i64), np.zeros(1, i32), np.ones(1, f32), np.zeros(2, f32), 1]
     for place, bad, message in [
-        (0, np.array([0, 2], i64), "indptr"),
-        (1, np.full(1, 2, i32), "no such label"),
-        (2, np.zeros(1, f32), "positive and finite"),
-        (2, np.full(1, np.nan, f32), "positive and finite"),
-        (3, np.full(2, np.inf, f32), "bias must be finite"),
+        (0, np.ones(1, i32), "features: must rise, and exist"),
+        (0, np.zeros(2, i32), "features: a list of labels for each"),
+        (1, np.array([0, 2], i64), "indptr"),
+        (2, np.full(1, 2, i32), "no such label"),
+        (3, np.zeros(1, f32), "positive and finite"),
+        (3, np.full(1, np.nan, f32), "positive and finite"),
+        (4, np.full(2, np.inf, f32), "bias must be finite"),
     ]:
         with pytest.raises(ValueError, match=message):
             kernels.TellingIndex(*[bad if i == place else array for i, array in enumerate(good)])

@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from sparseleaf import _kernels
+from sparseleaf._vectors import PackedVectors
 from sparseleaf.rerank import MIXES
 from sparseleaf.rerank import centroids as module
 from sparseleaf.rerank.centroids import fit_centroids
@@ -44,7 +45,7 @@ def test_scores_are_the_formulas(mix):
     for i, x in enumerate(X):
         for j, k in enumerate(labels[i]):
             wanted = t[i, j] if k < 0 else formula(mix, t[i, j], x, means[k], 0.3, 2.0)
-            assert found[i, j] == pytest.approx(wanted, abs=1e-5)
+            assert found[i, j] == pytest.approx(wanted, abs=5e-3)  # centroids are in 8 bits
 
 
 @pytest.mark.parametrize("mix", MIXES)
@@ -75,7 +76,9 @@ def test_centroids_are_cut_to_their_largest_entries(monkeypatch):
     monkeypatch.setattr(module, "BLOCK_LABELS", 2)
     cut = fit_centroids(X, sp.csr_matrix(Y), "centroid", 0.5, None)
     assert np.diff(cut.centroids.indptr).tolist() == [4] * 6
-    for row, whole in zip(cut.centroids.toarray(), full.centroids.toarray(), strict=True):
+    for row, whole in zip(
+        cut.centroids.unpacked().toarray(), full.centroids.unpacked().toarray(), strict=True
+    ):
         assert np.sort(row)[-4:] == pytest.approx(np.sort(whole)[-4:])
     assert cut.squared_norms == pytest.approx(full.squared_norms)
 
@@ -108,15 +111,12 @@ def test_threads_do_not_matter_and_it_can_be_pickled():
 
 
 def test_bad_arrays_are_refused():
-    indptr, indices, data = np.array([0, 1]), np.array([3], np.int32), np.ones(1, np.float32)
+    vectors = PackedVectors.of(sp.csr_matrix(np.eye(4, dtype=np.float32)[3:])).kernel
     norms = np.ones(1, np.float32)
-    with pytest.raises(ValueError, match="no such feature"):
-        _kernels.CentroidReranker(indptr, indices, data, norms, 3)
-    with pytest.raises(ValueError, match="finite"):
-        _kernels.CentroidReranker(indptr, indices, data * np.nan, norms, 4)
-    with pytest.raises(ValueError, match="norm"):
-        _kernels.CentroidReranker(indptr, indices, data, -norms, 4)
-    kernel = _kernels.CentroidReranker(indptr, indices, data, norms, 4)
+    for bad in (-norms, norms * np.nan, np.ones(2, np.float32)):
+        with pytest.raises(ValueError, match="norm"):
+            _kernels.CentroidReranker(vectors, bad)
+    kernel = _kernels.CentroidReranker(vectors, norms)
     row = np.array([0, 0]), np.empty(0, np.int32), np.empty(0, np.float32)
     with pytest.raises(ValueError, match="no such label"):
         kernel.rescore(

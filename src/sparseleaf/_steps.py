@@ -8,13 +8,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sparseleaf.model.codec import narrow
-
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
 
 BLOCK_ENTRIES = 2**22
 """Entries worked on at a time: what is made of them on the way takes more memory than they do."""
+
+
+def narrow(numbers: Array) -> Array:
+    """Numbers >= 0 in the narrowest unsigned type that holds them."""
+    largest = int(numbers.max(initial=0))
+    return numbers.astype(
+        next(t for t in (np.uint8, np.uint16, np.uint32, np.uint64) if largest <= np.iinfo(t).max)
+    )
 
 
 def encode_steps(indices: Array, indptr: Array) -> tuple[Array, Array]:
@@ -27,22 +33,19 @@ def encode_steps(indices: Array, indptr: Array) -> tuple[Array, Array]:
     return narrow(sizes), narrow(steps)
 
 
-def decode_steps(sizes: Array, steps: Array, width: int) -> tuple[Array, Array]:
-    """(indices int32, indptr int64); ValueError where an index would not be below ``width``."""
-    indptr = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
-    if indptr[-1] != len(steps):
-        raise ValueError("sizes must add up to the number of entries")
+def decode_steps(indptr: Array, steps: Array, leaps: Array | None = None) -> Array:
+    """Indices int32 of steps that a kernel has checked; for leaps see :func:`split_leaps`."""
     indices = np.empty(len(steps), np.int32)
     for first, end in _blocks(indptr):
         own = slice(indptr[first], indptr[end])
-        total = np.concatenate(([0], np.cumsum(steps[own], dtype=np.int64)))
+        wide = steps[own].astype(np.int64)
+        if leaps is not None:
+            begin, stop = np.searchsorted(leaps[:, 0], (own.start, own.stop))
+            wide[leaps[begin:stop, 0] - own.start] += leaps[begin:stop, 1].astype(np.int64) << 16
+        total = np.concatenate(([0], np.cumsum(wide)))
         before = total[indptr[first:end] - indptr[first]]
-        wide = total[1:] - np.repeat(before, sizes[first:end])
-        # 2³² entries of 32 bits do not overflow 64
-        if wide.max(initial=-1) >= min(width, 2**31):
-            raise ValueError("steps: an index that does not exist")
-        indices[own] = wide
-    return indices, indptr
+        indices[own] = total[1:] - np.repeat(before, np.diff(indptr[first : end + 1]))
+    return indices
 
 
 def split_leaps(steps: Array) -> tuple[Array, Array]:
@@ -50,17 +53,6 @@ def split_leaps(steps: Array) -> tuple[Array, Array]:
     wide = np.flatnonzero(steps >> 16) if steps.dtype.itemsize > 2 else np.empty(0, np.int64)
     leaps = np.stack((wide, steps[wide] >> 16), axis=1).astype(np.uint32)
     return narrow(steps & 0xFFFF) if len(wide) else steps, leaps
-
-
-def join_leaps(steps: Array, leaps: Array) -> Array:
-    """Steps as they were; ValueError where a place does not exist."""
-    if leaps.shape[1:] != (2,) or leaps.max(initial=0, axis=0)[:1].max(initial=0) >= max(1, len(steps)):
-        raise ValueError("leaps: a place that does not exist")
-    whole = steps.astype(np.uint64)
-    np.add.at(whole, leaps[:, 0], leaps[:, 1].astype(np.uint64) << np.uint64(16))
-    if whole.max(initial=0) >= 2**32:
-        raise ValueError("leaps: an index that does not exist")
-    return whole.astype(np.uint32)
 
 
 def quantise(values: Array, indptr: Array, largest: int) -> tuple[Array, Array]:
