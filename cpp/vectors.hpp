@@ -2,6 +2,7 @@
 // then reads from it what it needs.
 #pragma once
 
+#include <bit>
 #include <cmath>
 #include <cstdlib>
 #include <new>
@@ -217,11 +218,17 @@ class PackedVectors : public IndexLists {
         int64_t e = indptr_.data()[line];
         const int64_t end = indptr_.data()[line + 1];
         for (; e + kWide <= end; e += kWide) {
-            uint64_t at[kWide];
-            for (int j = 0; j < kWide; ++j) at[j] = index += steps[e + j];
-            if (index >= width_) return 0.0f;  // no other of the four is larger
+            float there[kWide];
+            uint32_t any = 0;
+            for (int j = 0; j < kWide; ++j) {
+                index += steps[e + j];
+                if (index >= width_) return 0.0f;
+                there[j] = x[index];
+                any |= std::bit_cast<uint32_t>(there[j]);
+            }
+            if (any == 0) continue;  // a row has few of the features
             for (int j = 0; j < kWide; ++j)
-                lanes[j] += (static_cast<float>(values[e + j]) * scale) * x[at[j]];
+                lanes[j] += (static_cast<float>(values[e + j]) * scale) * there[j];
         }
         for (int j = 0; e < end; ++e, ++j) {
             index += steps[e];
