@@ -224,6 +224,10 @@ class NodeTrainer {
             M_ == 2 ? epochs<false, 2>(out) : epochs<false, 0>(out);
         freeze(out);
         assign(out);
+        if (!out.split && dominated()) {
+            centre(out);
+            assign(out);
+        }
         work_.features.forget();
         work_.labels.forget();
         return out;
@@ -425,19 +429,61 @@ class NodeTrainer {
         }
     }
 
+    // Whether more than half of the rows have the same label.
+    bool dominated() const {
+        std::vector<int64_t> rows(static_cast<size_t>(work_.labels.size()), 0);
+        for (const int32_t label : work_.y_local)
+            if (2 * ++rows[label] > n_rows_) return true;
+        return false;
+    }
+
+    // The routers' margins of a row of the node.
+    void margins(int32_t row, float* z) const {
+        for (int j = 0; j < M_; ++j) z[j] = bias_[2 * j];
+        for (int64_t e = data_.x_indptr[row]; e < data_.x_indptr[row + 1]; ++e) {
+            const float* f =
+                work_.state.data() + work_.features[data_.x_indices[e]] * static_cast<int64_t>(stride_);
+            for (int j = 0; j < M_; ++j) z[j] += f[1 + 2 * j] * data_.x_data[e];
+        }
+    }
+
+    // Moves the biases so that every router's median margin is the same, and none above the threshold.
+    //
+    // J wants the rows of a frequent label in one child. Routers that learn this send all rows there,
+    // although their weights tell the labels apart: rows are then divided by which router they are most
+    // inclined to.
+    void centre(TrainedNode& out) {
+        std::vector<float> z(static_cast<size_t>(n_rows_ * M_));
+        for (int64_t i = 0; i < n_rows_; ++i) margins(rows_[i], z.data() + i * M_);
+        std::vector<float> of_child(static_cast<size_t>(n_rows_));
+        float highest = 0.0f, median[kMaxArity];
+        for (int j = 0; j < M_; ++j) {
+            for (int64_t i = 0; i < n_rows_; ++i) of_child[i] = z[i * M_ + j];
+            const auto middle = of_child.begin() + n_rows_ / 2;
+            std::nth_element(of_child.begin(), middle, of_child.end());
+            median[j] = *middle;
+            for (const float margin : of_child) highest = std::max(highest, margin - median[j]);
+        }
+        for (int j = 0; j < M_; ++j) {
+            out.bias[j] = static_cast<float>(bias_[2 * j] - median[j] - highest);
+            bias_[2 * j] = out.bias[j];
+        }
+    }
+
     // Where every row goes, as prediction would send it, and what that makes of the labels.
     void assign(TrainedNode& out) {
+        out.rows.clear();
+        out.row_offsets.clear();
+        out.labels.clear();
+        out.counts.clear();
+        out.label_offsets.clear();
+        out.balance = out.purity = 0.0;
         std::vector<std::vector<int32_t>> children(static_cast<size_t>(M_));
         std::vector<int64_t> counts(static_cast<size_t>(work_.labels.size() * M_), 0);
         float z[kMaxArity];
         for (int64_t i = 0; i < n_rows_; ++i) {
             const int32_t row = rows_[i];
-            for (int j = 0; j < M_; ++j) z[j] = bias_[2 * j];
-            for (int64_t e = data_.x_indptr[row]; e < data_.x_indptr[row + 1]; ++e) {
-                const float* f =
-                    work_.state.data() + work_.features[data_.x_indices[e]] * static_cast<int64_t>(stride_);
-                for (int j = 0; j < M_; ++j) z[j] += f[1 + 2 * j] * data_.x_data[e];
-            }
+            margins(row, z);
             each_child(z, M_, kSendAbove, [&](int j) {
                 children[j].push_back(row);
                 for (int64_t e = work_.y_begin[i]; e < work_.y_begin[i + 1]; ++e)

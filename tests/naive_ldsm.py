@@ -114,6 +114,18 @@ class Node:
             self.objectives.append(objective(self.P, self.P_of_label, pi, self.lambda_1, self.lambda_2))
         return self
 
+    def routes(self):
+        """Where the rows go; biases are moved to the median margins where one label would keep all rows together."""
+        sent = [children(self.margins(x)) for x in self.X]
+        sizes = [sum(j in to for to in sent) for j in range(self.arity)]
+        refused = min(sizes) == 0 or max(sizes) == len(self.X)
+        if refused and 2 * self.Y.sum(axis=0).max() > len(self.X):
+            z = np.array([self.margins(x) for x in self.X])
+            median = np.sort(z, axis=0)[len(z) // 2]
+            self.b -= median + max(0, (z - median).max())
+            sent = [children(self.margins(x)) for x in self.X]
+        return sent
+
 
 def children(z, threshold=0.5):
     """Where margins send a row."""

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.datasets import make_classification
+from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV
 
 import sparseleaf
@@ -221,3 +223,23 @@ def test_memory_mapped_rows_give_the_same_model(rows, tmp_path):
     settings = {"n_trees": 2, "max_nodes": 40}
     wanted = saved_bytes(LdSMClassifier(**settings).fit(X, Y), tmp_path)
     assert saved_bytes(LdSMClassifier(**settings).fit(mapped, Y), tmp_path) == wanted
+
+
+@pytest.mark.parametrize("share", [0.7, 0.8, 0.9, 0.97])
+@pytest.mark.parametrize("arity", [2, 3])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_imbalanced_classes_are_told_apart(share, arity, sparse):
+    """From 80 to 20 on, routers sent all rows to one child, and every row got the class rates."""
+    X, y = make_classification(2000, 20, n_informative=8, weights=[share], class_sep=1.5, random_state=0)
+    rows = sp.csr_matrix(X) if sparse else X
+    clf = LdSMClassifier(n_trees=5, arity=arity).fit(rows[:1500], y[:1500])
+    assert roc_auc_score(y[1500:], clf.decision_function(rows[1500:])) > 0.85
+
+
+@pytest.mark.parametrize("arity", [2, 3])
+def test_a_frequent_class_is_divided_evenly(arity):
+    X, y = make_classification(600, 10, n_informative=5, weights=[0.9], random_state=0)
+    clf = LdSMClassifier(n_trees=3, arity=arity).fit(X, y)
+    first = clf.split_records_[0][0]
+    assert first.n_rows == 600
+    assert first.balance < 0.25
