@@ -510,7 +510,17 @@ class Booster:
                     self.rank,
                 )  # fmt: skip
                 leaves.append((node["rows"], node["leaf"]))
+        round_leaves([leaf for _, leaf in leaves])
         return root, leaves
+
+
+def round_leaves(leaves):
+    """Values of a tree to multiples of the least power of two of which 16 bits can count to the largest; never to 0."""
+    largest = max((abs(float(value)) for leaf in leaves for value in leaf.values()), default=0.0)
+    step = 2.0 ** math.ceil(math.log2(largest / 32767)) if largest else 1.0
+    for leaf in leaves:
+        for label, value in leaf.items():
+            leaf[label] = np.float32((round(float(value) / step) or np.sign(value)) * step)
 
 
 def assert_same_tree(found, wanted, tolerance=1e-6):

@@ -74,7 +74,8 @@ class SparseResiduals:
     def leaves(self, shards: GrowingShards, tree: FlatTree, number: int) -> LeafVectors:
         """See :class:`Statistics`."""
         counts = tree.count[tree.feature < 0]
-        return LeafVectors.join(shards.exchange("leaf_vectors", tree.leaf_nodes.tolist(), counts, self.rule))
+        found = shards.exchange("leaf_vectors", tree.leaf_nodes.tolist(), counts, self.rule)
+        return LeafVectors.join(found).rounded()
 
     def into_round(self, tree: int) -> int:
         """See :class:`Statistics`."""

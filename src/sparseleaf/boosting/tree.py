@@ -6,7 +6,7 @@ children come after their parent.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 SET_BYTES = 32
 """A set of up to 256 bins, one bit each."""
+
+LARGEST_SHORT = 2**15 - 1
+"""Of a leaf value in 16 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,11 @@ class LeafVectors:
     indptr: Array
     labels: Array
     values: Array
+
+    def rounded(self) -> LeafVectors:
+        """The same with values that a model keeps in 16 bits, so that training adds up what prediction will."""
+        scale = short_scale(np.abs(self.values).max(initial=0))
+        return replace(self, values=scale * short_values(self.values, scale).astype(np.float32))
 
     def shifted(self, by: int) -> LeafVectors:
         """The same vectors for labels that are numbered on from ``by``."""
@@ -218,3 +226,20 @@ class GrowingTree:
             if node.child >= 0:
                 order += self.nodes[node.child : node.child + 2]
         return order
+
+
+def short_scale(largest: Array) -> Array:
+    """What 16-bit leaf values of a tree are multiplied by: the least power of two that holds the largest.
+
+    Products with a power of two are exact, so that rounding values twice changes nothing.
+    """
+    fraction, exponent = np.frexp(np.asarray(largest, np.float64) / LARGEST_SHORT)
+    exponent = np.maximum(exponent - (fraction == 0.5), -149)  # no float32 is smaller
+    scale: Array = np.where(largest > 0, np.ldexp(1.0, exponent), 1.0).astype(np.float32)
+    return scale
+
+
+def short_values(values: Array, scale: Array) -> Array:
+    """Leaf values as 16-bit integers; one that is too small keeps its sign, so that its label stays a candidate."""
+    integers = np.rint(values / scale).clip(-LARGEST_SHORT, LARGEST_SHORT)
+    return np.where(integers == 0, np.sign(values), integers).astype(np.int16)

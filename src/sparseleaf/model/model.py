@@ -17,7 +17,7 @@ from scipy.special import expit
 
 from sparseleaf import _kernels
 from sparseleaf._arrays import csr_parts, has_nan, require_countable
-from sparseleaf.boosting.tree import SET_BYTES
+from sparseleaf.boosting.tree import SET_BYTES, short_scale, short_values
 from sparseleaf.data.targets import Targets
 
 if TYPE_CHECKING:
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 
 BLOCK_ROWS = 16_384
 """Rows that are projected at a time, so that memory does not grow with a batch."""
-
-LARGEST_VALUE = 2**15 - 1
-"""Of leaf values in 16 bits."""
 
 LARGEST_SET = 2**24
 """Sets of categories are numbered by thresholds, which are exact up to here."""
@@ -205,12 +202,8 @@ def with_short_values(trees: Trees) -> Trees:
     tree = np.repeat(np.arange(trees.n_trees), np.diff(first))
     largest = np.zeros(trees.n_trees, np.float32)
     np.maximum.at(largest, tree, np.abs(trees.leaf_values))
-    scale = np.where(largest > 0, largest / np.float32(LARGEST_VALUE), np.float32(1)).astype(np.float32)
-    scale = np.maximum(scale, np.finfo(np.float32).smallest_subnormal)  # the quotient may come to 0
-    # a value too small for the scale would be lost: it would still be a candidate, so it keeps its sign
-    rounded = np.rint(trees.leaf_values / scale[tree]).clip(-LARGEST_VALUE, LARGEST_VALUE)
-    values = np.where(rounded == 0, np.sign(trees.leaf_values), rounded).astype(np.int16)
-    return replace(trees, leaf_values=values, value_scale=scale)
+    scale = short_scale(largest)
+    return replace(trees, leaf_values=short_values(trees.leaf_values, scale[tree]), value_scale=scale)
 
 
 def _with_labels(trees: Trees, other: Trees) -> Trees:

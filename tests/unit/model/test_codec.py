@@ -4,10 +4,13 @@ import dataclasses
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from smalldata import make_set
 from sparseleaf import SparseGBDTClassifier, load
 from sparseleaf._steps import narrow
+from sparseleaf.boosting.tree import LeafVectors
 from sparseleaf.model.codec import decode_trees, encode_trees
 from sparseleaf.model.model import with_float_values, with_short_values
 
@@ -51,12 +54,24 @@ def test_short_values_are_within_a_step_and_never_lost():
         own = slice(trees.leaf_indptr[first], trees.leaf_indptr[first + n_leaves])
         first += n_leaves
         scale = found.value_scale[t]
-        assert scale == np.abs(values[own]).max() / np.float32(32767)
+        assert np.log2(scale) % 1 == 0
+        assert scale / 2 < np.abs(values[own]).max() / np.float32(32767) <= scale
         decoded = found.leaf_values[own].astype(np.float64) * scale
         error = np.abs(decoded - values[own])
         assert (error <= np.where(np.abs(values[own]) < scale / 2, scale, 0.51 * scale)).all()
         np.testing.assert_array_equal(np.sign(decoded), np.sign(values[own]))
     assert first == len(trees.leaf_indptr) - 1
+    again = with_short_values(with_float_values(found))
+    np.testing.assert_array_equal(again.leaf_values, found.leaf_values)
+    np.testing.assert_array_equal(again.value_scale, found.value_scale)
+
+
+@given(st.lists(st.floats(-(2.0**127), 2.0**127, width=32), max_size=8))
+def test_values_that_training_rounds_are_not_rounded_again(values):
+    vectors = LeafVectors(np.array([0, len(values)]), np.arange(len(values)), np.array(values, np.float32))
+    once = vectors.rounded()
+    np.testing.assert_array_equal(once.rounded().values, once.values)
+    np.testing.assert_array_equal(np.sign(once.values), np.sign(vectors.values))
 
 
 def test_what_is_written_is_what_the_trees_hold():
