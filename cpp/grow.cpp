@@ -11,11 +11,11 @@
 // A feature that cannot part a node's rows into two sides of min_samples cannot part those of its children
 // either, and is left out there, unless its bins have no order. A node whose children cannot be split gives
 // its slot back as soon as its cut is known: about half of all nodes, so that the slots in use stay in cache.
-#include <chrono>
 #include <deque>
 
 #include "frontier.hpp"
 #include "histogram.hpp"
+#include "interrupts.hpp"
 #include "partition.hpp"
 #include "split.hpp"
 
@@ -58,21 +58,6 @@ struct Rows {
 struct Limits {
     int64_t max_depth;  // -1 for none
     double min_gain;
-};
-
-// Lets Ctrl-C end a long tree, without asking for it at every node.
-class Interrupts {
-  public:
-    void look() {
-        const auto now = std::chrono::steady_clock::now();
-        if (now - last_ < std::chrono::milliseconds(200)) return;
-        last_ = now;
-        GilAcquire acquire;
-        if (PyErr_CheckSignals() != 0) throw nb::python_error();
-    }
-
-  private:
-    std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
 template <typename Place>

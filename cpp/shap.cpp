@@ -16,12 +16,18 @@
 #include <limits>
 
 #include "common.hpp"
+#include "interrupts.hpp"
 
 namespace sparseleaf {
 namespace {
 
 constexpr int64_t kSetBytes = 32;
 constexpr int64_t kBlock = 16;
+
+// Levels of a tree, and sides of all its boxes, from which on nobody would wait for Shapley values, nor have
+// the memory: no training makes such trees, a file from a stranger may hold them.
+constexpr int32_t kMostLevels = 1000;
+constexpr size_t kMostSides = size_t{1} << 23;
 
 // What a feature must be for a row to come to a leaf.
 struct Side {
@@ -120,7 +126,7 @@ void narrow(const Trees& trees, int64_t node, bool left, double share, Boxes& bo
 Boxes make_boxes(const Trees& trees, int64_t tree, int64_t first_leaf) {
     const int64_t root = trees.tree_offsets[tree], size = trees.tree_offsets[tree + 1] - root;
     require(size > 0, "tree_offsets: every tree needs a node");
-    std::vector<int32_t> parent(static_cast<size_t>(size), -1);
+    std::vector<int32_t> parent(static_cast<size_t>(size), -1), level(static_cast<size_t>(size), 0);
     for (int64_t v = 0; v < size; ++v) {
         const int32_t feature = trees.feature[root + v], child = trees.child[root + v];
         const uint32_t* cover = trees.cover + root;
@@ -138,6 +144,8 @@ Boxes make_boxes(const Trees& trees, int64_t tree, int64_t first_leaf) {
             require(threshold >= 0.0f && threshold < static_cast<float>(trees.n_sets),
                     "threshold: no such set of categories");
         parent[child] = parent[child + 1] = static_cast<int32_t>(v);
+        level[child] = level[child + 1] = level[v] + 1;
+        require(level[child] <= kMostLevels, "trees of more than 1,000 levels have no Shapley values here");
     }
     Boxes boxes;
     boxes.offsets.push_back(0);
@@ -153,6 +161,10 @@ Boxes make_boxes(const Trees& trees, int64_t tree, int64_t first_leaf) {
                 static_cast<double>(trees.cover[root + u]) / static_cast<double>(trees.cover[above]);
             narrow(trees, above, trees.child[above] == u, share, boxes, first);
         }
+        require(
+            boxes.sides.size() <= kMostSides,
+            "trees whose paths to the leaves have more than 8,388,608 features in all have no Shapley values"
+            " here");
         boxes.offsets.push_back(static_cast<int64_t>(boxes.sides.size()));
         boxes.deepest = std::max(boxes.deepest, boxes.offsets.back() - first);
     }
@@ -282,7 +294,9 @@ void shap_values(In1<int64_t> tree_offsets, In1<int32_t> feature, In1<float> thr
         require(labels[e] >= 0 && labels[e] < n_outputs, "leaf_labels: no such output");
     std::vector<Scratch> scratch(static_cast<size_t>(std::max(n_threads, 1)));
     int64_t first_leaf = 0;
+    Interrupts interrupts;
     for (int64_t t = 0; t < n_trees; ++t) {
+        interrupts.look();
         const Boxes boxes = make_boxes(trees, t, first_leaf);
         const auto own_leaves = static_cast<int64_t>(boxes.offsets.size()) - 1;
         const Quadrature rule(std::max<int64_t>(1, (boxes.deepest + 1) / 2), boxes.deepest);

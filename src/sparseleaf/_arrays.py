@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -114,6 +115,35 @@ def as_csr32(X: Any) -> sp.csr_matrix:
         X = X.copy()
         X.sum_duplicates()
     return X
+
+
+def own_indices(X: Any) -> Any:
+    """The same rows with indices that no other thread can change; what is not sparse, or read-only, as it is.
+
+    Kernels walk the indices of CSR matrices for as long as a training takes. Values are shared: whatever these are, all
+    walks end where they should. So are the numbers of a mapped file, which is opened for reading.
+    """
+    if not (sp.issparse(X) and X.format in ("csr", "csc") and X.indices.flags.writeable):
+        return X
+    return type(X)((X.data, X.indices.copy(), X.indptr.copy()), shape=X.shape)
+
+
+DENSE_BLOCK = 2**20
+"""Numbers of dense rows that become sparse ones at a time: as such they take six times the memory."""
+
+
+def row_blocks(X: Features, most: int | None = None) -> Iterator[tuple[slice, Features]]:
+    """Rows a block at a time, at most so many where that is told; dense ones never many."""
+    n_rows = X.shape[0]
+    most = max(1, n_rows if most is None else most)
+    if isinstance(X, np.ndarray):
+        most = min(most, max(1, DENSE_BLOCK // max(1, X.shape[1])))
+    if n_rows <= most:
+        yield slice(0, n_rows), X
+        return
+    for begin in range(0, n_rows, most):
+        block = slice(begin, min(n_rows, begin + most))
+        yield block, X[block]
 
 
 def largest_entries(matrix: sp.csr_matrix, most: int) -> sp.csr_matrix:

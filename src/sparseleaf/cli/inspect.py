@@ -56,8 +56,8 @@ def describe(path: AnyPath) -> dict[str, Any]:
     routed = isinstance(trees, RoutedTrees)
     n_leaves = len(trees.leaf_indptr) - 1
     size = path.stat().st_size
-    importances = estimator.feature_importances_.tolist()
-    best = sorted(range(len(importances)), key=lambda i: (-importances[i], i))[:TOP_FEATURES]
+    used, shares = estimator._used_importances() if routed else _all_importances(estimator)
+    best = sorted(zip((-shares).tolist(), used.tolist(), strict=True))[:TOP_FEATURES]
     with local_copy(path) as here, safe_open(here, framework="np") as file:
         parts = Counter[str]()
         for name in file.keys():  # noqa: SIM118
@@ -82,12 +82,17 @@ def describe(path: AnyPath) -> dict[str, Any]:
         "keep_raw": model.projection is not None and model.projection.keep_raw,
         "rerank": _describe_rerank(model),
         "features_per_router": len(trees.router_steps) / max(1, len(trees.router_bias)) if routed else None,
-        "top_features": [
-            {**column(model, i), "importance": importances[i]} for i in best if importances[i] > 0
-        ],
+        "top_features": [{**column(model, i), "importance": -share} for share, i in best if share < 0],
         "history": model.history,
         "bytes_by_part": {**parts, "header": size - sum(parts.values())},
     }
+
+
+def _all_importances(estimator: Any) -> tuple[Array, Array]:
+    import numpy as np
+
+    shares = estimator.feature_importances_
+    return np.arange(len(shares)), shares
 
 
 def _describe_rerank(model: TrainedModel) -> dict[str, Any] | None:

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparseleaf import memory
-from sparseleaf._arrays import effective_n_jobs
+from sparseleaf._arrays import effective_n_jobs, own_indices
 from sparseleaf.callbacks import Callback, TrainingState
 from sparseleaf.checkpoint import EVERY, Checkpoint
 from sparseleaf.data.targets import encode_targets
@@ -109,11 +109,11 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
     ) -> Self:
         n_jobs = effective_n_jobs(self.n_jobs)
         seed = self._seed()
-        X = self._validate_features(X, reset=True)
+        X, y = self._validate_features(own_indices(X), reset=True), own_indices(y)
         if y is None:  # in scikit-learn's words
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         targets = encode_targets(y, X.shape[0])
-        estimated = self._estimate(X, targets.matrix, workers.abreast(self.n_trees, n_jobs), n_jobs)
+        estimated = self._estimated(X, targets.matrix, workers.abreast(self.n_trees, n_jobs), n_jobs)
         memory.require(
             estimated, "Fewer rows, features or n_jobs need less, and sparse rows less than dense ones."
         )
@@ -172,7 +172,7 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
         X = type(self)()._validate_features(X, reset=True)
         n_jobs = effective_n_jobs(self.n_jobs)
         targets = encode_targets(y, X.shape[0]).matrix
-        return self._estimate(X, targets, trees_abreast(self.n_trees, n_jobs), n_jobs)
+        return self._estimated(X, targets, trees_abreast(self.n_trees, n_jobs), n_jobs)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -182,14 +182,21 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
     @property
     def feature_importances_(self) -> Array:
         """Share of the routers' weights, in size, that each feature has."""
+        features, shares = self._used_importances()
+        importances = np.zeros(self.model_.n_features)
+        importances[features] = shares
+        return importances
+
+    def _used_importances(self) -> tuple[Array, Array]:
+        """The features that routers have, and their shares of the weights: n_features may be any number."""
         self._model()
         trees = self.model_.trees
         weights = trees.router_weights if trees.router_weights.dtype == np.int8 else trees.whole_weights
-        size = np.abs(weights).sum(axis=1, dtype=np.float64)
-        sums = np.bincount(trees.router_features, size, minlength=self.model_.n_features)
+        size = np.abs(weights.astype(np.float32)).sum(axis=1, dtype=np.float64)
+        features, place = np.unique(trees.router_features, return_inverse=True)
+        sums = np.bincount(place, size, minlength=len(features))
         total = sums.sum()
-        importances: Array = sums / total if total > 0 else sums
-        return importances
+        return features, sums / total if total > 0 else sums
 
     def _validate_features(self, X: Any, *, reset: bool) -> Features:
         checked = super()._validate_features(X, reset=reset)
@@ -198,6 +205,13 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
 
     def _empty_rows(self, X: Features, Y: sp.csr_matrix, stage: Rerank | None) -> EmptyRows | None:
         return EmptyRows.of(X, Y)
+
+    def _estimated(self, X: Features, Y: sp.csr_matrix, abreast: int, n_jobs: int) -> memory.RoutedEstimate:
+        """What growing the trees takes, the copy of the rows' indices included."""
+        estimate = self._estimate(X, Y, abreast, n_jobs)
+        if not (sp.issparse(X) and X.indices.flags.writeable):
+            return estimate
+        return replace(estimate, rows=estimate.rows + X.indices.nbytes + X.indptr.nbytes)
 
     @abstractmethod
     def _estimate(self, X: Features, Y: sp.csr_matrix, abreast: int, n_jobs: int) -> memory.RoutedEstimate:

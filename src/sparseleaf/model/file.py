@@ -44,6 +44,26 @@ Decoded = TypeVar("Decoded")
 FORMAT_VERSION = 4
 METADATA_KEY = "sparseleaf"
 
+MAX_HEADER = 2**24
+"""Bytes of the layout and all metadata: parsed, they take some ten times as much memory."""
+
+MAP_FROM = 2**22
+"""Bytes from which on a file is mapped: processes then share its pages. A smaller one is read, and may be replaced in
+any way."""
+
+BULK = {
+    "leaf_labels",
+    "leaf_values",
+    "router_steps",
+    "router_weights",
+    "steps",
+    "values",
+    "label_steps",
+    "components",
+}
+"""Tensors that are used where they lie in the mapped file, by the last part of their names. Kernels check each index
+that they take from them, each time."""
+
 DTYPES: dict[str, np.dtype[Any]] = {
     "U8": np.dtype("<u1"),
     "U16": np.dtype("<u2"),
@@ -100,7 +120,13 @@ def save_model(model: Model, path: str | os.PathLike[str], *, compact: bool = Tr
         encoded = [str(name).encode() for name in model.label_names.tolist()]
         tensors["label_names.bytes"] = np.frombuffer(b"".join(encoded), np.uint8)
         tensors["label_names.offsets"] = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
-    write_tensors(as_path(path), tensors, {METADATA_KEY: json.dumps(header, sort_keys=True)})
+    text = json.dumps(header, sort_keys=True)
+    if len(json.dumps(text)) > MAX_HEADER - 2**16:  # some room for the layout
+        raise ValueError(
+            f"the names of features and categories and the parameters take {len(text):,} bytes; a model file holds"
+            f" fewer than {MAX_HEADER:,}."
+        )
+    write_tensors(as_path(path), tensors, {METADATA_KEY: text})
 
 
 def _header_of(model: Model) -> dict[str, Any]:
@@ -302,15 +328,33 @@ def _threshold(header: dict[str, Any]) -> float | None:
 
 
 def _map_tensors(path: Path) -> tuple[dict[str, tuple[str, Array]], dict[str, str]]:
-    """Every tensor as (dtype name, read-only view of the mapped file), and the metadata."""
+    """Every tensor as (dtype name, read-only array), and the metadata.
+
+    The bulk of a large file stays where it is, mapped. All else is copied: a file that is written to while it is in use
+    can then change numbers, but no walk.
+    """
     try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+        if length > MAX_HEADER:
+            raise ValueError(f"a header of {length:,} bytes; wanted at most {MAX_HEADER:,}")
         with safe_open(path, framework="np") as file:  # checks the frame: header, offsets, sizes
             metadata = file.metadata() or {}
     except (SafetensorError, OSError, ValueError) as error:
         raise ModelFileError(f"it is truncated, or no model file at all ({error})") from None
-    mapped = np.memmap(path, np.uint8, mode="r")
-    length = int.from_bytes(mapped[:8].tobytes(), "little")
-    layout = json.loads(mapped[8 : 8 + length].tobytes())
+    shared = path.stat().st_size >= MAP_FROM
+    raw = np.memmap(path, np.uint8, mode="r") if shared else np.fromfile(path, np.uint8)
+    try:
+        return _views(raw, length, shared), metadata
+    except (ValueError, KeyError, TypeError) as error:
+        if isinstance(error, ModelFileError):
+            raise
+        raise ModelFileError("it was written to while it was read") from None
+
+
+def _views(raw: Array, length: int, shared: bool) -> dict[str, tuple[str, Array]]:
+    """The tensors of a file whose frame is sound; where it is shared, only the bulk."""
+    layout = json.loads(raw[8 : 8 + length].tobytes())
     tensors = {}
     for name, entry in layout.items():
         if name == "__metadata__":
@@ -318,9 +362,10 @@ def _map_tensors(path: Path) -> tuple[dict[str, tuple[str, Array]], dict[str, st
         if entry["dtype"] not in DTYPES:
             raise ModelFileError(f"tensor {name!r} has type {entry['dtype']}, which no part of a model has")
         begin, end = (8 + length + offset for offset in entry["data_offsets"])
-        tensor = np.asarray(mapped[begin:end]).view(DTYPES[entry["dtype"]]).reshape(entry["shape"])
-        tensors[name] = (entry["dtype"], tensor if tensor.flags.aligned else tensor.copy())
-    return tensors, metadata
+        tensor = np.asarray(raw[begin:end]).view(DTYPES[entry["dtype"]]).reshape(entry["shape"])
+        stays = tensor.flags.aligned and (not shared or name.rpartition(".")[2] in BULK)
+        tensors[name] = (entry["dtype"], tensor if stays else tensor.copy())
+    return tensors
 
 
 def _header(metadata: dict[str, str]) -> dict[str, Any]:
