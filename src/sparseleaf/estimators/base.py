@@ -125,8 +125,9 @@ class ModelEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _features(self, X: Any) -> Features:
         """Checked features of rows to predict: float32, dense or CSR."""
-        if self._plain(X):
-            return X  # nothing to do: a single row is served without the full check's cost
+        narrow = _in_float32(X)
+        if self._plain(narrow):
+            return narrow  # nothing to do: a single row is served without the full check's cost
         checked = self._validate_features(X, reset=False)
         if not self.model_.takes_nan:
             refuse_nan(checked)
@@ -202,6 +203,18 @@ class ModelEstimator(BaseEstimator):  # type: ignore[misc]
         }
         values["random_state"] = seed
         return {name: saved(value) for name, value in values.items()}
+
+
+def _in_float32(X: Any) -> Any:
+    """Plain rows of float64 as float32; all else as it is."""
+    if type(X) not in (np.ndarray, sp.csr_matrix) or X.dtype != np.float64:
+        return X
+    with np.errstate(over="ignore"):  # what is too large is refused by the check that follows
+        if type(X) is np.ndarray:
+            return np.ascontiguousarray(X, np.float32) if X.ndim == 2 else X
+        narrow = sp.csr_matrix(X.shape, dtype=np.float32)  # parts are checked where the matrix is
+        narrow.indptr, narrow.indices, narrow.data = X.indptr, X.indices, X.data.astype(np.float32)
+        return narrow
 
 
 def saved(value: Any) -> Any:

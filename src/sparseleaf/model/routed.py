@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparseleaf import _kernels
-from sparseleaf._arrays import sparse_parts
+from sparseleaf._arrays import row_blocks, sparse_parts
 from sparseleaf._steps import decode_steps, narrow, restored
 from sparseleaf.model.codec import UNSIGNED
 from sparseleaf.model.model import Model, _threads
@@ -196,23 +196,34 @@ class RoutedModel(Model):
     def tree_topk(self, X: Features, k: int, n_trees: int | None, n_jobs: int) -> tuple[Array, Array]:
         """See :meth:`Model.tree_topk`."""
         labels, scores = np.empty((X.shape[0], k), np.int32), np.empty((X.shape[0], k), np.float32)
-        self.predictor.topk(
-            *sparse_parts(X), self._used(n_trees), labels, scores, _threads(X.shape[0], n_jobs)
-        )
+        for block, rows in row_blocks(X):
+            self.predictor.topk(
+                *sparse_parts(rows),
+                self._used(n_trees),
+                labels[block],
+                scores[block],
+                _threads(rows.shape[0], n_jobs),
+            )
         return labels, scores
 
     def tree_scores(self, X: Features, n_trees: int | None, n_jobs: int) -> sp.csr_matrix:
         """See :meth:`Model.tree_scores`."""
-        indptr, labels, values = self.predictor.scores(
-            *sparse_parts(X), self._used(n_trees), _threads(X.shape[0], n_jobs)
-        )
-        return sp.csr_matrix((values, labels, indptr), shape=(X.shape[0], self.n_labels))
+        parts = []
+        for _, rows in row_blocks(X):
+            indptr, labels, values = self.predictor.scores(
+                *sparse_parts(rows), self._used(n_trees), _threads(rows.shape[0], n_jobs)
+            )
+            parts.append(sp.csr_matrix((values, labels, indptr), shape=(rows.shape[0], self.n_labels)))
+        return parts[0] if len(parts) == 1 else sp.vstack(parts, "csr")
 
     def leaves(self, X: Features, n_jobs: int) -> sp.csr_matrix:
         """The leaves that rows reach: a CSR matrix of ones, (n_rows, leaves of all trees)."""
-        indptr, leaves = self.predictor.leaves(*sparse_parts(X), _threads(X.shape[0], n_jobs))
-        shape = (X.shape[0], len(self.trees.leaf_indptr) - 1)
-        return sp.csr_matrix((np.ones(len(leaves), np.float32), leaves, indptr), shape=shape)
+        parts = []
+        for _, rows in row_blocks(X):
+            indptr, leaves = self.predictor.leaves(*sparse_parts(rows), _threads(rows.shape[0], n_jobs))
+            shape = (rows.shape[0], len(self.trees.leaf_indptr) - 1)
+            parts.append(sp.csr_matrix((np.ones(len(leaves), np.float32), leaves, indptr), shape=shape))
+        return parts[0] if len(parts) == 1 else sp.vstack(parts, "csr")
 
 
 def _arity(router_weights: Array) -> int:

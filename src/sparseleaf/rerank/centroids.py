@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from sklearn.preprocessing import normalize
 
 from sparseleaf import _kernels
-from sparseleaf._arrays import csr_parts, largest_entries, sparse_parts
+from sparseleaf._arrays import csr_parts, largest_entries, row_blocks, sparse_parts
 from sparseleaf._vectors import PackedVectors
 
 if TYPE_CHECKING:
@@ -78,16 +78,24 @@ class CentroidRerank:
     def rescored(self, X: Features, starts: Array, labels: Array, scores: Array, n_jobs: int) -> Array:
         """New scores; candidates of row i are ``labels[starts[i]:starts[i + 1]]``, -1 is none."""
         new = np.array(scores, np.float32).ravel()
-        self.kernel.rescore(
-            *csr_parts(weighted(X if sp.issparse(X) else sp.csr_matrix(X), self.feature_weights)),
+        starts, labels = (
             np.ascontiguousarray(starts, np.int64),
             np.ascontiguousarray(labels, np.int32).ravel(),
-            new,
-            MIXES.index(self.mix),
-            self.weight,
-            self.scale,
-            n_jobs,
         )
+        for block, rows in row_blocks(X):
+            own = slice(starts[block.start], starts[block.stop])
+            self.kernel.rescore(
+                *csr_parts(
+                    weighted(rows if sp.issparse(rows) else sp.csr_matrix(rows), self.feature_weights)
+                ),
+                starts[block.start : block.stop + 1] - starts[block.start],
+                labels[own],
+                new[own],
+                MIXES.index(self.mix),
+                self.weight,
+                self.scale,
+                n_jobs,
+            )
         return new
 
     @property
@@ -112,18 +120,20 @@ class CentroidRerank:
     def topk(self, X: Features, labels: Array, scores: Array, k: int, n_jobs: int) -> tuple[Array, Array]:
         """The k best of each row's candidates, both (n_rows, more than k), by their new scores."""
         best, ranked = np.empty((labels.shape[0], k), np.int32), np.empty((labels.shape[0], k), np.float32)
-        self.kernel.topk(
-            *sparse_parts(X),
-            self.feature_weights,
-            np.ascontiguousarray(labels, np.int32),
-            np.ascontiguousarray(scores, np.float32),
-            MIXES.index(self.mix),
-            self.weight,
-            self.scale,
-            best,
-            ranked,
-            n_jobs,
-        )
+        labels, scores = np.ascontiguousarray(labels, np.int32), np.ascontiguousarray(scores, np.float32)
+        for block, rows in row_blocks(X):
+            self.kernel.topk(
+                *sparse_parts(rows),
+                self.feature_weights,
+                labels[block],
+                scores[block],
+                MIXES.index(self.mix),
+                self.weight,
+                self.scale,
+                best[block],
+                ranked[block],
+                n_jobs,
+            )
         return best, ranked
 
 

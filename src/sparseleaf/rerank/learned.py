@@ -16,7 +16,7 @@ from scipy.special import expit
 from sklearn.preprocessing import normalize
 
 from sparseleaf import _kernels
-from sparseleaf._arrays import sparse_parts
+from sparseleaf._arrays import row_blocks, sparse_parts
 from sparseleaf._vectors import PackedLists
 from sparseleaf.rerank.centroids import weighted
 from sparseleaf.rerank.listed import ListedRerank
@@ -223,6 +223,9 @@ class LearnedRerank(ListedRerank):
         if self.booster is not None:
             return super().topk(X, labels, scores, k, n_jobs)
         best, ranked = np.empty((labels.shape[0], k), np.int32), np.empty((labels.shape[0], k), np.float32)
-        found = np.ascontiguousarray(labels, np.int32), np.ascontiguousarray(scores, np.float32)
-        self.ranker.topk(*sparse_parts(X), *found, best, ranked, n_jobs)
+        labels, scores = np.ascontiguousarray(labels, np.int32), np.ascontiguousarray(scores, np.float32)
+        for block, rows in row_blocks(X):
+            self.ranker.topk(
+                *sparse_parts(rows), labels[block], scores[block], best[block], ranked[block], n_jobs
+            )
         return best, ranked

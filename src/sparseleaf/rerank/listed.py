@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
+from sparseleaf._arrays import row_blocks
+
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
 
@@ -83,9 +85,7 @@ class ListedRerank(ABC):
     def _blocks(
         self, X: Features, labels: Array, scores: Array, n_jobs: int
     ) -> Iterator[tuple[slice, Array, Array, Array]]:
-        for begin in range(0, labels.shape[0], BLOCK_ROWS):
-            block = slice(begin, begin + BLOCK_ROWS)
-            rows = X if labels.shape[0] <= BLOCK_ROWS else X[block]
+        for block, rows in row_blocks(X, BLOCK_ROWS):
             yield block, *self.ranked_candidates(rows, labels[block], scores[block], n_jobs)
 
 
