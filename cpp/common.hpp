@@ -10,7 +10,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -96,9 +98,18 @@ inline void require_nodes(const In1<int32_t>& rows, const In1<int64_t>& offsets,
         require(rows.data()[i] >= 0 && rows.data()[i] < n_rows, "rows: no such row");
 }
 
+// nanobind ends the process where it gets no memory for the handle of an array: throw std::bad_alloc, which
+// becomes MemoryError, before it asks.
+inline void require_room_for_handles() {
+    void* volatile probe = std::malloc(size_t{1} << 16);
+    if (probe == nullptr) throw std::bad_alloc();
+    std::free(probe);
+}
+
 // Hand a C++ array over to numpy without a copy; the capsule frees it.
 template <typename T>
 Numpy1<T> to_numpy(std::unique_ptr<T[]> data, size_t size) {
+    require_room_for_handles();
     T* raw = data.release();
     nb::capsule owner(raw, [](void* p) noexcept { delete[] static_cast<T*>(p); });
     return Numpy1<T>(raw, {size}, owner);

@@ -24,6 +24,12 @@ inline void pause() {
 #endif
 }
 
+// What a thread needs to throw is allocated when it first does. That is when memory has run out, as a rule,
+// and the system then ends the process: have it allocated before there is work.
+inline void prepare_to_throw() {
+    [[maybe_unused]] const volatile int thrown = std::uncaught_exceptions();
+}
+
 // One call of parallel_tasks. Shared, since a thread may look at it after the caller has left.
 struct Job {
     const std::function<void(int64_t, int)>* task;
@@ -92,6 +98,7 @@ class Pool {
     }
 
     void serve() {
+        prepare_to_throw();
         for (;;) {
             std::shared_ptr<Job> job;
             uint64_t seen = 0;
@@ -128,6 +135,7 @@ Pool*& the_pool() {
 }  // namespace
 
 void parallel_tasks(int64_t n_tasks, int n_threads, const std::function<void(int64_t, int)>& task) {
+    prepare_to_throw();
     if (n_threads <= 1 || n_tasks <= 1) {
         for (int64_t number = 0; number < n_tasks; ++number) task(number, 0);
         return;

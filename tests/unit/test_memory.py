@@ -1,3 +1,7 @@
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -146,3 +150,31 @@ def test_sizes_are_readable(size, text):
 def test_bad_parameters_are_refused_by_the_estimate_too():
     with pytest.raises(ValueError, match="n_trees"):
         sparseleaf.estimate_memory(np.zeros((5, 2)), np.eye(5), n_trees=0)
+
+
+TIGHT = """
+import resource, sys
+from pathlib import Path
+from sparseleaf import LdSMClassifier
+from sparseleaf.data import make_xc
+
+X, Y = make_xc(4000, 1000, 500)
+taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (taken + int(sys.argv[1]) * 2**20,) * 2)
+try:
+    LdSMClassifier(n_trees=8, n_jobs=2, rerank=None).fit(X, Y)
+except MemoryError:
+    print("MemoryError")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux")
+def test_tight_memory_is_an_error_and_not_an_abort():
+    outcomes = []
+    for megabytes in range(1, 40, 3):
+        command = [sys.executable, "-c", TIGHT, str(megabytes)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, (megabytes, done.stderr)
+        outcomes.append(done.stdout.strip())
+    assert "MemoryError" in outcomes

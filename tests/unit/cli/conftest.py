@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,5 +67,15 @@ def start(*arguments: object, **options: object) -> subprocess.Popen[str]:
 
 
 @pytest.fixture
-def process() -> Callable[..., subprocess.Popen[str]]:
-    return start
+def process() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts the command line; what still runs when the test ends, or fails, is ended."""
+    started = []
+
+    def begin(*arguments: object, **options: object) -> subprocess.Popen[str]:
+        started.append(start(*arguments, **options))
+        return started[-1]
+
+    yield begin
+    for running in started:
+        running.kill()
+        running.communicate()
