@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sparseleaf import _kernels
+from sparseleaf._arrays import on_grid
 from sparseleaf.boosting.tree import LeafVectors
 
 if TYPE_CHECKING:
@@ -162,4 +163,4 @@ def _matrix_step(gradients: Array, packed: Array, l2: float) -> Array:
     matrix[:, rows, columns] = matrix[:, columns, rows] = packed
     matrix[:, range(d), range(d)] += max(l2, 1e-12)
     step: Array = -np.linalg.solve(matrix, gradients[:, :, None])[:, :, 0]
-    return step
+    return on_grid(step.T, 26).T

@@ -73,7 +73,8 @@ def _components(
         fitted = TruncatedSVD(dim, random_state=seed)
     else:
         return np.eye(X.shape[1])
-    # BLAS adds in another order for another number of threads: one thread gives the same bits always
+    # BLAS adds in another order for another number of threads, and in another build: one thread, and float64, whose
+    # last bits are lost when components are rounded to float16
     with threadpool_limits(1), np.errstate(invalid="ignore"):  # one row has no variance to divide by
-        fitted.fit(X)
+        fitted.fit(X.astype(np.float64))
     return np.asarray(fitted.components_.T)

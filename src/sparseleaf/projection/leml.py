@@ -9,7 +9,12 @@ Minimises ‖Y − X W Hᵀ‖² + γ(‖W‖² + ‖H‖²) over W (n_features 
   instead: with Xᵀ X + γ I = Rᵀ R and U Σ² Uᵀ the leading eigenpairs of R⁻ᵀ Xᵀ Y Yᵀ X R⁻¹, W = R⁻¹ U Σ.
 
 Any W A gives the same fit. Trees cut along axes, so W is rotated until the new columns are uncorrelated, the one of
-largest variance first. No n_features² matrix is made unless features are few, and never one of rows × labels.
+largest variance first.
+
+The same bytes come out of any BLAS, nearly always: BLAS and LAPACK work in float64 on small matrices only (r × r, or
+n_features² where features are few), whose entries are rounded to a grid; all products with rows, features or labels are
+taken by kernels of our own, in a fixed order. No n_features² matrix is made unless features are few, and never one of
+rows × labels.
 """
 
 from __future__ import annotations
@@ -24,7 +29,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from sparseleaf._arrays import as_csr32, effective_n_jobs
+from sparseleaf._arrays import as_csr32, effective_n_jobs, on_grid
 from sparseleaf.data.checks import check_sparse, check_values
 from sparseleaf.data.targets import encode_targets
 from sparseleaf.progress import phase, reporting
@@ -165,7 +170,7 @@ def _scale(X: Features) -> float:
 
 
 def _reduced_rank_ridge(X: Features, Y: sp.csr_matrix, rank: int, gamma: float) -> Array:
-    gram = _dense(X.T @ X)
+    gram = _dense(X.T @ X) if sp.issparse(X) else _gram(X)
     gram[np.diag_indices_from(gram)] += gamma
     factor = scipy.linalg.cholesky(gram)  # gram = factorᵀ factor
     del gram
@@ -174,7 +179,7 @@ def _reduced_rank_ridge(X: Features, Y: sp.csr_matrix, rank: int, gamma: float) 
     n = len(middle)
     values, vectors = scipy.linalg.eigh((middle + middle.T) / 2, subset_by_index=[n - rank, n - 1])
     scaled = vectors * np.sqrt(np.maximum(values, 0.0))
-    return np.ascontiguousarray(scipy.linalg.solve_triangular(factor, scaled), np.float32)
+    return np.ascontiguousarray(on_grid(scipy.linalg.solve_triangular(factor, scaled)), np.float32)
 
 
 def _label_gram(X: Features, Y: sp.csr_matrix) -> Array:
@@ -220,9 +225,16 @@ class _Alternating:
         rng = np.random.Generator(np.random.PCG64(seed))
         W = rng.standard_normal((self._Xt.shape[0], rank), dtype=np.float32)
         for _ in range(2):
-            W = np.linalg.qr(W)[0]
+            W = self._orthonormal(W)
             W = self._times(self._Xt, self._times(self._Y, self._times(self._Yt, self._times(self._X, W))))
-        return np.ascontiguousarray(np.linalg.qr(W)[0])
+        return self._orthonormal(W)
+
+    def _orthonormal(self, W: Array) -> Array:
+        """Other columns that span the same, by the eigenvectors of WᵀW."""
+        values, vectors = np.linalg.eigh(_gram(W))
+        lengths = np.sqrt(np.maximum(values, 1e-12 * values[-1]))
+        lengths[lengths == 0] = 1.0
+        return self._times(W, on_grid(vectors / lengths).astype(np.float32))
 
     def _h_step(self, W: Array) -> Array:
         Z = self._times(self._X, W)
@@ -230,16 +242,15 @@ class _Alternating:
         gram[np.diag_indices_from(gram)] += self._gamma
         right = self._times(self._Yt, Z)
         inverse = scipy.linalg.cho_solve(scipy.linalg.cho_factor(gram), np.eye(len(gram)))
-        H: Array = right @ inverse.astype(np.float32)
-        return H
+        return self._times(right, on_grid(inverse).astype(np.float32))
 
     def _w_step(self, W: Array, H: Array, steps: int, tolerance: float = TOLERANCE) -> Array:
         """W for this H, in the eigenbasis of HᵀH, which is kept as ``basis``: the fit is then X W (H basis)ᵀ."""
         weights, basis = np.linalg.eigh(_gram(H))
-        self.basis = rotation = basis.astype(np.float32)
-        scale = np.maximum(weights, 0.0).astype(np.float32)
-        W = W @ rotation  # warm start
-        residual = self._times(self._Xt, self._times(self._Y, H @ rotation))
+        self.basis = rotation = on_grid(basis).astype(np.float32)
+        scale = on_grid(np.maximum(weights, 0.0), 34).astype(np.float32)  # small ones count, too
+        W = self._times(W, rotation)  # warm start
+        residual = self._times(self._Xt, self._times(self._Y, self._times(H, rotation)))
         start = _column_dots(residual, residual)
         residual -= self._operator(W, scale)
         direction = residual.copy()
@@ -293,8 +304,8 @@ def _rotate(X: Features, W: Array, n_jobs: int) -> Array:
     Z = times(X, W, n_jobs)
     centre = Z.mean(axis=0, dtype=np.float64)
     covariance = _gram(Z) / len(Z) - np.outer(centre, centre)
-    _, vectors = np.linalg.eigh(covariance)
-    rotated = W.astype(np.float64) @ vectors[:, ::-1]
+    values, vectors = np.linalg.eigh(covariance)
+    vectors[:, values <= 1e-12 * values[-1]] = 0.0  # columns of no variance are any columns
+    rotated = times(W, np.ascontiguousarray(on_grid(vectors)[:, ::-1], np.float32), n_jobs)
     largest = rotated[np.abs(rotated).argmax(axis=0), np.arange(rotated.shape[1])]
-    rotated *= np.where(largest < 0, -1.0, 1.0)
-    return np.ascontiguousarray(rotated, np.float32)
+    return rotated * np.where(largest < 0, np.float32(-1), np.float32(1))

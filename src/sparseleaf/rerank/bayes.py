@@ -255,6 +255,7 @@ def fit_sureness(margins: Array, truth: Array) -> tuple[float, float]:
     if truth.all() or not truth.any():
         return 1.0, 0.0
     fitted = LogisticRegression().fit(margins[:, None], truth)
-    slope = float(fitted.coef_[0, 0])
+    # four digits: the last ones depend on the BLAS
+    slope, offset = (float(f"{number:.4g}") for number in (fitted.coef_[0, 0], fitted.intercept_[0]))
     # a higher margin must stay a higher score
-    return (slope, float(fitted.intercept_[0])) if slope > 0 else (1.0, 0.0)
+    return (slope, offset) if slope > 0 else (1.0, 0.0)

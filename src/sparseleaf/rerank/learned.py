@@ -21,6 +21,7 @@ from sparseleaf._vectors import PackedLists
 from sparseleaf.rerank.centroids import weighted
 from sparseleaf.rerank.listed import ListedRerank
 from sparseleaf.rerank.neighbours import NEIGHBOURS, ROW_FEATURES
+from sparseleaf.rerank.weighing import mixed
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
@@ -204,8 +205,7 @@ class LearnedRerank(ListedRerank):
     def weigh(self, candidates: Candidates, n_jobs: int) -> Array:
         """Scores from 0 to 1."""
         if self.booster is None:
-            mixed: Array = candidates.opinions() @ self.shares
-            return mixed
+            return mixed(candidates.opinions(), self.shares)
         threads = n_jobs if len(candidates.labels) > FEW else 1  # waking others costs more than it saves
         # never quite 0, which is the score of all other labels
         scores: Array = np.maximum(expit(self.booster.dense(candidates.table, None, threads)[:, 0]), 1e-30)

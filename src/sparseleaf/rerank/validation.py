@@ -110,7 +110,7 @@ class Validation:
             labels, _ = found if stage is None else stage.topk(self.X, *found, 5, self.n_jobs)
             starts = np.arange(len(self) + 1, dtype=np.int64) * 5
             hits = true_candidates(starts, labels.ravel(), self.Y).reshape(-1, 5) & (labels >= 0)
-        precision: Array = hits @ HIT_WORTH
+        precision: Array = hits @ HIT_WORTH / 15
         return precision
 
     def best_of(self, stages: list[Untuned]) -> Rerank | None:
