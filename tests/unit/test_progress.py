@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from sparseleaf import LdSMClassifier, SketchForestClassifier, SparseGBDTClassifier, load
+from sparseleaf import BlendClassifier, LdSMClassifier, SketchForestClassifier, SparseGBDTClassifier, load
 from sparseleaf.data import make_xc
 from sparseleaf.progress import logger, phase, reporting
 from sparseleaf.rerank import fit as rerank_fit
@@ -139,3 +139,22 @@ def test_an_interrupt_of_the_refit_keeps_the_stage(data, monkeypatch):
     with pytest.warns(UserWarning, match="interrupted: the re-ranking stage is fitted without"):
         clf = SketchForestClassifier(n_trees=3, rerank="linear", random_state=0).fit(*data)
     assert clf.model_.rerank is not None
+
+
+def test_an_interrupt_of_the_out_of_bag_score_keeps_the_model(data, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(SketchForestClassifier, "_score_out_of_bag", interrupt)
+    with pytest.warns(UserWarning, match="interrupted: the model has no out-of-bag score") as caught:
+        clf = SketchForestClassifier(n_trees=2, bootstrap=True, rerank=None).fit(*data)
+    assert caught[0].filename == __file__
+    assert clf.model_.n_trees == 2
+    assert np.isnan(clf.oob_score_)
+
+
+def test_phases_of_a_blend_are_logged(data, caplog):
+    members = [LdSMClassifier(n_trees=2, rerank=None), SketchForestClassifier(n_trees=2, rerank=None)]
+    with caplog.at_level(logging.INFO, "sparseleaf"):
+        BlendClassifier(members).fit(*data)
+    assert phases(caplog) == ["trees", "trees", "weights of the classifiers", "trees", "trees"]

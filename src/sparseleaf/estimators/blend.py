@@ -18,6 +18,7 @@ from sparseleaf.estimators.parameters import N_JOBS, Parameter, check_parameters
 from sparseleaf.estimators.reranking import RerankMixin
 from sparseleaf.model import BlendModel, Model, blend_models
 from sparseleaf.model.threshold import best_threshold
+from sparseleaf.progress import phase
 from sparseleaf.rerank.fit import all_but, held_out_rows
 from sparseleaf.rerank.weighing import choose_shares, true_candidates
 
@@ -130,8 +131,9 @@ class BlendClassifier(ModelClassifier):
             judges = (X[held], _some(y, held))
         threshold = None
         if weights is None:
-            weights = self._chosen_weights(fitted, *judges)
-            threshold = self._chosen_threshold(fitted, weights, *judges)
+            with phase("weights of the classifiers"):
+                weights = self._chosen_weights(fitted, *judges)
+                threshold = self._chosen_threshold(fitted, weights, *judges)
             if not self.prefit:
                 fitted = [clone(one).fit(X, y) for one in self.estimators]
         self._adopt_members(fitted, weights, seed, threshold)

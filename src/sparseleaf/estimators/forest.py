@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -224,9 +225,15 @@ class SketchForestClassifier(RoutedClassifier):
         )
 
     def _finish(self, X: Features, Y: sp.csr_matrix, seen: Array) -> None:
-        if self.bootstrap:
+        if not self.bootstrap:
+            return
+        self.oob_precision_ = (float("nan"),) * len(OOB_RANKS)
+        self.oob_score_ = float("nan")
+        try:
             with phase("out-of-bag score"):
                 self._score_out_of_bag(X, Y, seen)
+        except KeyboardInterrupt:
+            warnings.warn("interrupted: the model has no out-of-bag score", stacklevel=4)
 
     def _score_out_of_bag(self, X: Features, Y: sp.csr_matrix, seen: Array) -> None:
         """Every row by the trees whose bags it was not in; rows held out are in all leaves and do not count."""
