@@ -174,6 +174,7 @@ def test_ranks_that_disagree_end_with_an_error_in_all_of_them(mpiexec, tmp_path)
                 assert wanted in message, case
 
 
+@pytest.mark.slow
 def test_exact_search_by_rows_is_refused(mpiexec):
     done = mpiexec(2, PROGRAM, "rows", "exact")
     assert "layout='features'" in done.stderr

@@ -693,6 +693,7 @@ def killed(tmp_path_factory):
     return folders
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", KILLED_CASES)
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_killed_while_it_writes(case, moment, killed, tmp_path):

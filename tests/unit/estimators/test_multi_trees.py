@@ -66,7 +66,10 @@ def audited(case):
     return estimator, audit, [naive.cuts_of(column, 255) for column in X.T]
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=[pytest.mark.slow] * ("each" in case or "many" in case)) for case in CASES],
+)
 def test_every_cut_is_the_best_and_every_leaf_the_newton_step(case):
     estimator, audit, cuts = audited(case)
     trees = estimator.model_.trees

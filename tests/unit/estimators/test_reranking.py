@@ -62,7 +62,7 @@ def test_missing_values_are_refused():
 
 @pytest.mark.parametrize("clf", CLASSIFIERS, ids=lambda clf: type(clf).__name__)
 @pytest.mark.parametrize("kind", ["linear", "boosted", "bayes", "auto"])
-@pytest.mark.parametrize("compact", [True, False])
+@pytest.mark.parametrize("compact", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_learned_stages_are_added_and_saved(clf, kind, compact, tmp_path):
     clf.fit(X[:600], Y[:600])
     before, _ = clf.predict_topk(X[750:], 5)
