@@ -134,7 +134,7 @@ def main() -> int:
         jobs = wanted(arguments, console)
         if arguments.list:
             for job in jobs:
-                console.print(f"{job.name}  {job.suite.seconds:g} s", markup=False, highlight=False)
+                console.print(f"{job.name}  {job.seconds:g} s", markup=False, highlight=False)
             console.print(f"{len(jobs)} processes, {worst_seconds(jobs) / 60:.0f} minutes at most")
             return 0
         try:

@@ -30,7 +30,7 @@ class Limits:
     seconds: float | None = None
 
     def seconds_of(self, job: Job) -> float:
-        return job.suite.seconds if self.seconds is None else self.seconds
+        return job.seconds if self.seconds is None else self.seconds
 
 
 def record_path(out: Path, job: Job) -> Path:

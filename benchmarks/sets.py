@@ -7,6 +7,7 @@ with the rows of every query). A set without a split of its own has several, dra
 from __future__ import annotations
 
 import gzip
+import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -39,6 +40,33 @@ def xc(name: str) -> Callable[[str], Iterator[Split]]:
         yield Split(*load_set(data, name))
 
     return load
+
+
+def titles(language: str) -> Callable[[str], Iterator[Split]]:
+    """Titles of tibkat-gnd's records in one language, as tf-idf of words; headings that training lacks are misses."""
+
+    def load(data: str) -> Iterator[Split]:
+        from sklearn.feature_extraction.text import TfidfVectorizer
+        from sklearn.preprocessing import MultiLabelBinarizer
+
+        train, test = (
+            [record for record in _records(data, part) if record["lang"] == language]
+            for part in ("train", "test")
+        )
+        words = TfidfVectorizer(sublinear_tf=True, min_df=2, dtype=np.float32)
+        X = words.fit_transform(record["title"] for record in train)
+        headings = MultiLabelBinarizer(sparse_output=True).fit(record["labels"] for record in train + test)
+        Y, Y_test = (headings.transform(record["labels"] for record in part) for part in (train, test))
+        X_test = words.transform(record["title"] for record in test)
+        yield Split(X, Y.astype(np.float32), X_test, Y_test.astype(np.float32))
+
+    return load
+
+
+def _records(data: str, part: str) -> Iterator[dict[str, Any]]:
+    with gzip.open(dense_sets.need(Path(data) / "tibkat-gnd-text" / f"{part}.jsonl.gz"), "rt") as file:
+        for line in file:
+            yield json.loads(line)
 
 
 def mnist(data: str) -> Iterator[Split]:
