@@ -75,8 +75,8 @@ def __dir__() -> list[str]:
 def load(path: str | os.PathLike[str], *, n_jobs: int | None = None) -> Any:
     """Load a saved model as a fitted estimator.
 
-    The file is memory-mapped and checked in full; one that is broken, hostile or from a newer version raises
-    :class:`ModelFileError`.
+    The file is memory-mapped, if it is not small, and checked in full; one that is broken, hostile or from a newer
+    version raises :class:`ModelFileError`.
 
     Parameters
     ----------

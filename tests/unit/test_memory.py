@@ -51,7 +51,7 @@ def test_estimate_of_ldsm(monkeypatch):
     assert X.nnz == 8000
     tables, copies = 8 * 90 + 4 * 40 * 7 + 16 * 50 * 4, 8 * 8000 + 4 * 50 + 20 * 1000
     assert found.work == 2 * (tables + copies)
-    assert found.rows == 16 * 1000 * 3
+    assert found.rows == 16 * 1000 * 3 + X.indices.nbytes + X.indptr.nbytes
     # six inner nodes in levels of 1, 3 and 2, each with all features; 13 leaves
     nodes = 6 * 40 * 16 + 6 * 12 + 16 * 19
     assert found.trees == 3 * (nodes + 12 * 50)
@@ -72,7 +72,7 @@ def test_estimate_of_the_forest():
     )
     found = made.estimate_memory(X, Y)
     assert found.work == 40 * 17 + 4 * 1000 * 8 + 1000 * 13
-    assert found.rows == 24 * 1000 * 2
+    assert found.rows == 24 * 1000 * 2 + X.indices.nbytes + X.indptr.nbytes
     # ten leaves under three inner nodes
     nodes = 3 * 40 * 7 + 3 * 16 + 16 * 13
     assert found.trees == 3 * (nodes + 12 * 50)

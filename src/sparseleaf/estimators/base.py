@@ -71,7 +71,8 @@ class ModelEstimator(BaseEstimator):  # type: ignore[misc]
     def save(self, path: str | os.PathLike[str], *, compact: bool = True) -> None:
         """Write the model to a file that :func:`sparseleaf.load` reads; complete or not at all.
 
-        ``compact`` keeps leaf values in 16 bits; without it the loaded model predicts the very same numbers.
+        The loaded model predicts the very same numbers. Without ``compact`` all of them are written as float32, where
+        the model holds some as integers with a scale: see ``docs/file-format.md``.
         """
         with reporting(getattr(self, "verbose", 0)), phase("saving"):
             save_model(self._model(), path, compact=compact)

@@ -106,7 +106,7 @@ class ModelFileError(ValueError):
 def save_model(model: Model, path: str | os.PathLike[str], *, compact: bool = True) -> None:
     """Write the model; the old file, if any, stays until the new one is complete.
 
-    ``compact`` stores leaf values in 16 bits, with a scale for every tree, instead of 32.
+    Nothing is rounded. ``compact`` writes numbers in the types that the model holds them in; otherwise as float32.
     """
     header = _header_of(model)
     if isinstance(model, BlendModel):
@@ -364,7 +364,9 @@ def _views(raw: Array, length: int, shared: bool) -> dict[str, tuple[str, Array]
         begin, end = (8 + length + offset for offset in entry["data_offsets"])
         tensor = np.asarray(raw[begin:end]).view(DTYPES[entry["dtype"]]).reshape(entry["shape"])
         stays = tensor.flags.aligned and (not shared or name.rpartition(".")[2] in BULK)
-        tensors[name] = (entry["dtype"], tensor if stays else tensor.copy())
+        tensor = tensor if stays else tensor.copy()
+        tensor.flags.writeable = False
+        tensors[name] = (entry["dtype"], tensor)
     return tensors
 
 
