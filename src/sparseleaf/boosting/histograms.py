@@ -238,7 +238,7 @@ def cut_type(constrained: bool, n_outputs: int) -> np.dtype[np.void]:
         ("missing_left", "u1"),
         ("set", "u1", SET_BYTES),
     ]
-    return np.dtype(fields + [("middle", "f8", n_outputs)] * constrained)
+    return np.dtype(fields + [("middle", "f8", (n_outputs,))] * constrained)
 
 
 def best_of(found: list[Array]) -> Array:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -32,13 +32,19 @@ class Format(StrEnum):
     SVMLIGHT = "svmlight"
 
 
-# URLs of fsspec are paths too: see sparseleaf._files.as_path
+# URLs of fsspec are paths too: see sparseleaf._files.as_path. What is annotated as a Path, typer makes one of, whatever
+# the parser returned, and that takes a slash from every URL.
+if TYPE_CHECKING:
+    PathOrURL: TypeAlias = Path
+else:
+    PathOrURL = RemotePath
+
 Model = Annotated[
-    Path,
+    PathOrURL,
     typer.Argument(help="Model file, as [bold]train[/bold] wrote it.", metavar="MODEL", parser=as_path),
 ]
 Data = Annotated[
-    list[Path],
+    list[PathOrURL],
     typer.Argument(
         help="XC text, CSV, Parquet or svmlight; several files are one set, - is standard input.",
         metavar="DATA",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +12,7 @@ from sparseleaf.cli._common import (
     DataFormat,
     Format,
     Jobs,
+    PathOrURL,
     Reading,
     Target,
     check_output,
@@ -24,14 +24,14 @@ from sparseleaf.cli._common import (
 
 def blend(
     models: Annotated[
-        list[Path],
+        list[PathOrURL],
         typer.Argument(
             help="Model files of classifiers with the same labels.", metavar="MODELS", parser=as_path
         ),
     ],
-    model: Annotated[Path, typer.Option("--model", "-m", help="Model file to write.", parser=as_path)],
+    model: Annotated[PathOrURL, typer.Option("--model", "-m", help="Model file to write.", parser=as_path)],
     data: Annotated[
-        list[Path] | None,
+        list[PathOrURL] | None,
         typer.Option(
             "--data",
             "-d",

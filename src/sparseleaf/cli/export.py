@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from sparseleaf._files import as_path
-from sparseleaf.cli._common import Model, check_output, readable_bytes
+from sparseleaf.cli._common import Model, PathOrURL, check_output, readable_bytes
 
 FORMATS = {".onnx": "to_onnx", ".treelite": "to_treelite", ".tl": "to_treelite"}
 
@@ -16,7 +15,7 @@ FORMATS = {".onnx": "to_onnx", ".treelite": "to_treelite", ".tl": "to_treelite"}
 def export(
     model: Model,
     output: Annotated[
-        Path,
+        PathOrURL,
         typer.Option(
             "--output",
             "-o",

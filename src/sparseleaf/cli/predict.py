@@ -8,7 +8,6 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import IO, Annotated, Any
 
 import typer
@@ -22,6 +21,7 @@ from sparseleaf.cli._common import (
     Format,
     Jobs,
     Model,
+    PathOrURL,
     Qid,
     Reading,
     Target,
@@ -39,7 +39,7 @@ def predict(
     data: Data,
     k: Annotated[int, typer.Option("-k", "--top", min=1, help="Labels a row.")] = 5,
     output: Annotated[
-        Path | None,
+        PathOrURL | None,
         typer.Option(
             "--output", "-o", help="File to write, gzipped for .gz; - is stdout, the default.", parser=as_path
         ),

@@ -20,6 +20,7 @@ from sparseleaf.cli._common import (
     DataFormat,
     Format,
     Jobs,
+    PathOrURL,
     Qid,
     Reading,
     Rows,
@@ -61,7 +62,7 @@ class Task(StrEnum):
 
 def train(
     data: Data,
-    model: Annotated[Path, typer.Option("--model", "-m", help="Model file to write.", parser=as_path)],
+    model: Annotated[PathOrURL, typer.Option("--model", "-m", help="Model file to write.", parser=as_path)],
     method: Annotated[
         str, typer.Option(help="Which system trains: gbdt-sparse, gbdt-mo, forest, ldsm or rank.")
     ] = "gbdt-sparse",
@@ -78,10 +79,10 @@ def train(
     format_: DataFormat = Format.AUTO,
     qid: Qid = None,
     valid: Annotated[
-        Path | None, typer.Option(help="Rows to measure on after every tree.", parser=as_path)
+        PathOrURL | None, typer.Option(help="Rows to measure on after every tree.", parser=as_path)
     ] = None,
     checkpoint: Annotated[
-        Path | None,
+        PathOrURL | None,
         typer.Option(
             metavar="FILE",
             help="Keep the trees so far in this file; the same command goes on from it.",
