@@ -75,13 +75,12 @@ def test_a_killed_rank_ends_the_job(layout, mpiexec, tmp_path):
     assert "signal 9" in (done.stdout + done.stderr).lower()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("args", "match"), [
     ("X[:, :7 - (comm.rank == 2)], y", "rank 2 has n_features 6, rank 0 has 7"),
-    *(pytest.param(*case, marks=pytest.mark.slow) for case in [
-        ("X, y[:, :3 - (comm.rank == 2)]", "rank 2 has columns of y 2, rank 0 has 3"),
-        ("X, y if comm.rank else np.full(100, np.inf)", "infinity"),
-        ("X[: 100 * (comm.rank < 2)], y[: 100 * (comm.rank < 2)]", "minimum of 1 is required"),
-    ]),
+    ("X, y[:, :3 - (comm.rank == 2)]", "rank 2 has columns of y 2, rank 0 has 3"),
+    ("X, y if comm.rank else np.full(100, np.inf)", "infinity"),
+    ("X[: 100 * (comm.rank < 2)], y[: 100 * (comm.rank < 2)]", "minimum of 1 is required"),
 ])  # fmt: skip
 def test_bad_rows_of_one_rank_are_told_to_all_before_training(args, match, mpiexec, tmp_path):
     done = run_failing(mpiexec, tmp_path, args=args)
@@ -217,7 +216,7 @@ def test_the_command_line_reads_parts(n, layout, mpiexec, parts, tmp_path):
     assert all(worker["received"] > 0 for tree in found for worker in tree["workers"])
 
 
-@pytest.mark.parametrize(("n", "method"), [(2, "forest"), (3, "ldsm")])
+@pytest.mark.parametrize(("n", "method"), [(2, "forest"), pytest.param(3, "ldsm", marks=pytest.mark.slow)])
 def test_the_command_line_reads_parts_for_whole_trees(n, method, mpiexec, parts, tmp_path):
     model, same = tmp_path / "model", ("--method", method, "-j", "1", "-q", "-s", "n_trees=3")
     done = mpiexec(n, "-m", "sparseleaf", "train", *parts, "-m", model, *same, "--engine", "mpi")
@@ -247,7 +246,11 @@ def test_a_job_that_was_cut_short_goes_on_in_any_number_of_ranks_and_layout(mpie
 
 @pytest.mark.parametrize(("odd", "said"), [
     (("-s", "l2=2.5", "--layout", "features"), "rank 1 has l2 2.5, rank 0 has 1.0; rank 1 has layout 'features'"),
-    (("--method", "forest"), "rank 1 has estimator 'SketchForestClassifier', rank 0 has 'SparseGBDTClassifier'"),
+    pytest.param(
+        ("--method", "forest"),
+        "rank 1 has estimator 'SketchForestClassifier', rank 0 has 'SparseGBDTClassifier'",
+        marks=pytest.mark.slow,
+    ),
 ])  # fmt: skip
 def test_command_lines_that_disagree_are_refused(odd, said, mpiexec, parts, tmp_path):
     same = ("-m", "sparseleaf", "train", *parts, "-m", tmp_path / "model", "--engine", "mpi", "-j", "1", "-q")
