@@ -97,6 +97,7 @@ def test_rows_of_a_process(kind, monkeypatch):
     y = Y.toarray() if kind is MultiGBDTRegressor else Y
     fitted = kind(n_trees=1).fit(X, y)
     monkeypatch.setattr(_arrays, "LARGEST_COUNT", 59)
+    monkeypatch.setattr("sparseleaf.estimators.base.LARGEST_COUNT", 59)
     with pytest.raises(ValueError, match="X: found 60 rows in one process; wanted at most 59"):
         kind(n_trees=1).fit(X, y)
     with pytest.raises(ValueError, match="X: found 60 rows in one process"):
