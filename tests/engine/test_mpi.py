@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from marks import first
 from sparseleaf.cli import run
 from sparseleaf.data import save_xc
 
@@ -60,7 +61,7 @@ def run_failing(mpiexec, tmp_path, layout="rows", fail="pass", args="X, y", more
     return mpiexec(3, program)  # a hang is a timeout, and fails
 
 
-@pytest.mark.parametrize("layout", ["rows", "features"])
+@pytest.mark.parametrize("layout", first(1, ["rows", "features"]))
 def test_a_rank_that_fails_ends_the_job_and_says_why(layout, mpiexec, tmp_path):
     done = run_failing(mpiexec, tmp_path, layout, fail='raise RuntimeError("no more disk")')
     assert done.returncode != 0
@@ -216,7 +217,8 @@ def test_the_command_line_reads_parts(n, layout, mpiexec, parts, tmp_path):
     assert all(worker["received"] > 0 for tree in found for worker in tree["workers"])
 
 
-@pytest.mark.parametrize(("n", "method"), [(2, "forest"), pytest.param(3, "ldsm", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "method"), [(2, "forest"), (3, "ldsm")])
 def test_the_command_line_reads_parts_for_whole_trees(n, method, mpiexec, parts, tmp_path):
     model, same = tmp_path / "model", ("--method", method, "-j", "1", "-q", "-s", "n_trees=3")
     done = mpiexec(n, "-m", "sparseleaf", "train", *parts, "-m", model, *same, "--engine", "mpi")
@@ -261,9 +263,8 @@ def test_command_lines_that_disagree_are_refused(odd, said, mpiexec, parts, tmp_
     assert not (tmp_path / "model").exists()
 
 
-@pytest.mark.parametrize(
-    "damage", ["missing", *(pytest.param(one, marks=pytest.mark.slow) for one in ("truncated", "shape"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("damage", ["missing", "truncated", "shape"])
 def test_a_bad_part_is_named_before_training(damage, mpiexec, parts, tmp_path):
     bad = parts[2]
     if damage == "missing":

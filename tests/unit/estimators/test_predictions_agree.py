@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import sparseleaf
+from marks import first
 from sparseleaf import (
     BlendClassifier,
     LdSMClassifier,
@@ -44,11 +45,16 @@ def fitted(name, kind):
     return CLASSIFIERS[name](kind).fit(X[TRAIN], Y[TRAIN])
 
 
-CASES = [
-    *((name, kind) for name in CLASSIFIERS for kind in KINDS),
-    *(("gbdt-mo", kind) for kind in (None, "cosine", "linear", "boosted")),
-    ("blend", None),
-]
+CASES = first(
+    10,
+    [
+        *(("forest", kind) for kind in KINDS[:-1]),
+        *(("ldsm", None), ("gbdt-sparse", "linear"), ("gbdt-mo", "cosine")),
+        *((name, kind) for name in ("ldsm", "gbdt-sparse") for kind in KINDS),
+        *(("gbdt-mo", kind) for kind in (None, "linear", "boosted")),
+        *(("forest", "auto"), ("blend", None)),
+    ],
+)
 
 
 @pytest.mark.parametrize(("name", "kind"), CASES)
