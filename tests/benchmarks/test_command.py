@@ -12,6 +12,8 @@ from benchmarks import __main__ as command
 from benchmarks import harness, page
 from benchmarks.suites import SUITES
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def console():

@@ -17,6 +17,8 @@ from benchmarks.harness import Limits, collect, is_done, record_path, run_all, r
 from benchmarks.runner import run_limited, session_members
 from benchmarks.suites import Job, Suite
 
+pytestmark = pytest.mark.slow
+
 linux = pytest.mark.skipif(not Path("/proc").is_dir(), reason="memory is read from /proc")
 MANY = 10**12
 

@@ -10,6 +10,8 @@ from benchmarks import losses, numbers, page, pictures
 from benchmarks.harness import record_path
 from benchmarks.suites import SUITES, Job
 
+pytestmark = pytest.mark.slow
+
 MACHINE = {"cpu": "a CPU", "cores": 2, "python": "3.11", "system": "a system", "numpy": "2.0"}
 
 

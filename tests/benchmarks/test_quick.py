@@ -10,6 +10,8 @@ from rich.console import Console
 
 from benchmarks import quick
 
+pytestmark = pytest.mark.slow
+
 RATIO = quick.ratio
 
 

@@ -16,6 +16,8 @@ from benchmarks.systems import SYSTEMS
 from benchmarks.systems.base import Pace, Task, TooSlow, folder_bytes, top
 from sparseleaf.data import make_xc
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = {
     "n_trees": 8,
     "learning_rate": 0.3,

@@ -135,6 +135,7 @@ def test_part_files(client, tmp_path):
         small.fit(paths, None, engine=client)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", first(1, ["forest", "ldsm"]))
 def test_part_files_for_whole_trees(method, client, tmp_path):
     import dask.array as da
@@ -165,6 +166,7 @@ def test_part_files_for_whole_trees(method, client, tmp_path):
         small.fit(paths, None, engine=client)
 
 
+@pytest.mark.slow
 def test_the_command_line_goes_on_from_a_checkpoint(client, tmp_path):
     X, scores, _ = jobs.make_rows()
     X, Y = sp.csr_matrix(np.nan_to_num(X)), sp.csr_matrix((scores > 2.5).astype(np.float32))
@@ -251,6 +253,7 @@ def test_it_goes_on_when_a_worker_is_killed_within_a_round(layout, client, monke
     assert jobs.digest(found) == wanted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", first(1, ["rows", "features"]))
 def test_it_goes_on_when_a_message_is_lost(layout, client, alone):
     def lose(state):
@@ -321,6 +324,7 @@ def _kept():
     return len(dask._HELD) + len(dask._LEASES) + len(peers._BOXES)
 
 
+@pytest.mark.slow
 def test_a_worker_with_another_version_is_refused(client):
     address = next(iter(client.nthreads()))
     estimators = {name: jobs.make_jobs()[name] for name in ("sparse", "forest")}

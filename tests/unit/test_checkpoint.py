@@ -616,6 +616,7 @@ test_checkpoint.fit("multi", 2, checkpoint=folder / "run.ckpt", callbacks=[print
 """
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_from_the_start_is_known_before_the_work(tmp_path):
     done = with_small_disk(tmp_path, 4, FULL_FROM_THE_START)
     assert done.returncode == 1

@@ -36,6 +36,7 @@ assert all(np.array_equal(a, b) for a, b in zip(clf.predict_topk(rows, 5), wante
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "indptr"), first(1, [("SketchForestClassifier", "int64"), ("LdSMClassifier", "int32")])
 )

@@ -94,7 +94,16 @@ def test_training_rows_reach_the_leaves_they_were_put_in(rows, parameters):
 @pytest.mark.parametrize("compact", first(1, [True, False]))
 @pytest.mark.parametrize(
     "parameters",
-    [{}, {"rerank": None}, {"arity": 4}, {"rerank": "centroid"}, {"rerank": "cosine", "rerank_weight": 0.5}],
+    first(
+        2,
+        [
+            {},
+            {"rerank": None},
+            {"arity": 4},
+            {"rerank": "centroid"},
+            {"rerank": "cosine", "rerank_weight": 0.5},
+        ],
+    ),
 )
 @pytest.mark.parametrize("dense", [False, True])
 def test_saved_models_predict_the_same(rows, parameters, compact, dense, tmp_path):

@@ -153,6 +153,7 @@ for path in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 def test_a_mapped_file_that_is_written_to_changes_numbers_and_no_walk(folder, tmp_path):
     paths = []
     for name in CLASSIFIERS:
