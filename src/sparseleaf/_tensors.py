@@ -49,7 +49,7 @@ def _os_errors(path: AnyPath) -> Iterator[None]:
     try:
         yield
     except SafetensorError as error:
-        found = re.search(r"os error (\d+)", str(error))
+        found = re.search(r"(?:os error|code:) (\d+)", str(error))  # the second of older versions
         if found is None:
             raise OSError(f"{path}: {error}") from None
         raise OSError(int(found[1]), os.strerror(int(found[1])), str(path)) from None
