@@ -188,12 +188,17 @@ class Reranking:
     def threshold(self, model: AnyModel, n_jobs: int) -> float | None:
         """Score from which labels are returned, chosen on the validation rows; None where there are none.
 
-        ``model`` ends with the stage that was chosen, and its trees have not seen these rows.
+        ``model`` ends with the stage that was chosen, and its trees have not seen these rows. None after Ctrl-C.
         """
         X, Y = self._validation_rows()
         if self.kind is None or not X.shape[0]:
             return None
-        return best_threshold(model.scores(X, None, n_jobs), Y)
+        try:
+            with phase("choosing the threshold"):
+                return best_threshold(model.scores(X, None, n_jobs), Y)
+        except KeyboardInterrupt:
+            warnings.warn("interrupted: predict has the default threshold", stacklevel=4)
+            return None
 
     def _validation_rows(self) -> tuple[Features, sp.csr_matrix]:
         return self.validation or (self.X[self.held], self.Y[self.held])
