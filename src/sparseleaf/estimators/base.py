@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -229,6 +230,16 @@ def saved(value: Any) -> Any:
 
 class ModelClassifier(ClassifierMixin, ModelEstimator):  # type: ignore[misc]
     """Base of the classifiers whose scores are sparse."""
+
+    @property
+    def score_threshold(self) -> float:
+        """The former name of ``threshold_``."""
+        warnings.warn(
+            "'score_threshold' was renamed to 'threshold_' and will be removed in the release after next.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return self.threshold_
 
     @property
     def _default_threshold(self) -> float:

@@ -150,3 +150,9 @@ def test_empty_training_rows_count_more_than_others():
     assert empty.labels.tolist() == [1, 0]
     assert empty.scores.tolist() == pytest.approx([(20 + 10 * 0.5) / 30, 10 * 0.5 / 30])
     assert empty.known.tolist() == [True, False, False, False]
+
+
+def test_the_former_name_of_the_threshold_warns():
+    clf = SparseGBDTClassifier(n_trees=2, projection=None).fit(X[TRAIN], Y[TRAIN])
+    with pytest.warns(FutureWarning, match="renamed to 'threshold_'"):
+        assert clf.score_threshold == clf.threshold_ == 0.5
