@@ -10,6 +10,7 @@ void bind_forest(nb::module_& m);
 void bind_gil(nb::module_& m);
 void bind_grow(nb::module_& m);
 void bind_histogram(nb::module_& m);
+void bind_hits(nb::module_& m);
 void bind_ldsm(nb::module_& m);
 void bind_leaves(nb::module_& m);
 void bind_linear(nb::module_& m);
@@ -43,6 +44,7 @@ NB_MODULE(_kernels, m) {
     bind_gil(m);
     bind_grow(m);
     bind_histogram(m);
+    bind_hits(m);
     bind_ldsm(m);
     bind_leaves(m);
     bind_linear(m);

@@ -704,3 +704,7 @@ def xc_format(
     row_end: int,
     n_threads: int,
 ) -> NDArray[np.uint8]: ...
+
+# hits.cpp
+
+def best_hits(starts: _I64, scores: _F32, truth: _U8, hits: _U8, n_threads: int) -> None: ...

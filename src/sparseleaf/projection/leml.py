@@ -30,6 +30,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from sparseleaf._arrays import as_csr32, effective_n_jobs, on_grid
+from sparseleaf._threads import sparse_product
 from sparseleaf.data.checks import check_sparse, check_values
 from sparseleaf.data.targets import encode_targets
 from sparseleaf.progress import phase, reporting
@@ -116,7 +117,7 @@ class LEML(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  #
         # BLAS adds in another order for another number of threads: one thread gives the same bits always
         with threadpool_limits(1), reporting(self.verbose):
             if exact:
-                W = _reduced_rank_ridge(X, Y, rank, gamma)
+                W = _reduced_rank_ridge(X, Y, rank, gamma, n_jobs)
             else:
                 seed = int(check_random_state(self.random_state).randint(2**31))
                 W = _Alternating(X, Y, gamma, n_jobs).fit(rank, self.max_iter, self.cg_iter, seed)
@@ -169,12 +170,12 @@ def _scale(X: Features) -> float:
     return float(2.0 ** np.clip(-np.round(np.log2(square) / 2), -120, 120)) if square > 0 else 1.0
 
 
-def _reduced_rank_ridge(X: Features, Y: sp.csr_matrix, rank: int, gamma: float) -> Array:
-    gram = _dense(X.T @ X) if sp.issparse(X) else _gram(X)
+def _reduced_rank_ridge(X: Features, Y: sp.csr_matrix, rank: int, gamma: float, n_jobs: int) -> Array:
+    gram = _dense(sparse_product(X.T.tocsr(), X, n_jobs)) if sp.issparse(X) else _gram(X)
     gram[np.diag_indices_from(gram)] += gamma
     factor = scipy.linalg.cholesky(gram)  # gram = factorᵀ factor
     del gram
-    middle = scipy.linalg.solve_triangular(factor, _label_gram(X, Y), trans="T")
+    middle = scipy.linalg.solve_triangular(factor, _label_gram(X, Y, n_jobs), trans="T")
     middle = scipy.linalg.solve_triangular(factor, middle.T, trans="T")
     n = len(middle)
     values, vectors = scipy.linalg.eigh((middle + middle.T) / 2, subset_by_index=[n - rank, n - 1])
@@ -182,11 +183,11 @@ def _reduced_rank_ridge(X: Features, Y: sp.csr_matrix, rank: int, gamma: float) 
     return np.ascontiguousarray(on_grid(scipy.linalg.solve_triangular(factor, scaled)), np.float32)
 
 
-def _label_gram(X: Features, Y: sp.csr_matrix) -> Array:
+def _label_gram(X: Features, Y: sp.csr_matrix, n_jobs: int) -> Array:
     """Xᵀ Y Yᵀ X, without a dense n_features × n_labels matrix."""
     if sp.issparse(X):
-        cross = sp.csr_matrix(X.T @ Y)
-        return _dense(cross @ cross.T)
+        cross = sparse_product(X.T.tocsr(), Y, n_jobs)
+        return _dense(sparse_product(cross, cross.T.tocsr(), n_jobs))
     gram = np.zeros((X.shape[1], X.shape[1]))
     by_label = Y.T.tocsr()
     for begin in range(0, Y.shape[1], LABEL_BLOCK):

@@ -20,6 +20,7 @@ from sklearn.linear_model import LogisticRegression
 
 from sparseleaf import _kernels
 from sparseleaf._arrays import csr_parts
+from sparseleaf._threads import in_threads
 from sparseleaf._vectors import PackedVectors
 from sparseleaf.rerank.listed import ListedRerank
 from sparseleaf.rerank.weighing import Ranked, true_candidates
@@ -51,7 +52,7 @@ FLOOR = 0.01
 TOLD = 100
 """Labels that are candidates because of a row's features."""
 
-BLOCK_LABELS = 8192
+BLOCK_LABELS = 2048
 
 
 @dataclass(frozen=True)
@@ -198,24 +199,27 @@ def fit_telling(X: Features, Y: sp.csr_matrix, n_jobs: int, most: int = max(FEAT
     rows_of = np.diff(by_label.indptr).astype(np.float64)
     shares = np.bincount(X.indices, weights=there.data, minlength=n_features) / max(1, n_rows)
     features = np.empty((len(rows_of), most), np.int32)
-    common = np.empty((len(rows_of), most), np.float32)
-    for begin in range(0, len(rows_of), BLOCK_LABELS):
+    weights, absent = (np.empty((len(rows_of), most), np.float32) for _ in range(2))
+
+    def fit_block(begin: int) -> None:
         block = slice(begin, begin + BLOCK_LABELS)
         both = sp.csr_matrix(by_label[block] @ there, dtype=np.float32)
         both.eliminate_zeros()
-        _kernels.select_telling(
-            *csr_parts(both), rows_of[block], shares, features[block], common[block], n_jobs
-        )
-    held = features >= 0
-    q = np.where(held, shares[features], 0.5)
-    p = np.where(held, (common + DRAWN * q) / (rows_of[:, None] + DRAWN), 0.5)
-    absent = np.log1p(-p) - np.log1p(-q)
-    weights = (np.log(p / q) - absent).astype(np.float32)
-    features[weights <= 0] = -1  # too little to be told from nothing
+        common = np.empty_like(weights[block])
+        _kernels.select_telling(*csr_parts(both), rows_of[block], shares, features[block], common, 1)
+        held = features[block] >= 0
+        q = np.where(held, shares[features[block]], 0.5)
+        p = np.where(held, (common + DRAWN * q) / (rows_of[block, None] + DRAWN), 0.5)
+        lacking = np.log1p(-p) - np.log1p(-q)
+        weights[block] = np.log(p / q) - lacking
+        features[block][weights[block] <= 0] = -1  # too little to be told from nothing
+        absent[block] = np.where(features[block] >= 0, lacking, 0)
+
+    in_threads(fit_block, range(0, len(rows_of), BLOCK_LABELS), n_jobs)
     return TellingFeatures(
         features,
         weights,
-        np.where(features >= 0, absent, 0).astype(np.float32),
+        absent,
         np.log((rows_of + 0.5) / (n_rows + 1)).astype(np.float32),
         n_features,
     )
@@ -234,7 +238,7 @@ def choose_bayes(
     for most in FEATURES:
         stage = telling.stage(most, DEFAULTS[1], 0.0)
         starts, labels, trees, evidence = stage.candidates(X, *found, n_jobs)
-        ranked = Ranked(starts, true_candidates(starts, labels, Y))
+        ranked = Ranked(starts, true_candidates(starts, labels, Y), n_jobs)
         bare = evidence - np.float32(stage.power) * telling.log_shares[labels]
         for power in POWERS:
             told = bare + np.float32(power) * telling.log_shares[labels]
@@ -254,7 +258,7 @@ def fit_sureness(margins: Array, truth: Array) -> tuple[float, float]:
     """Slope and offset of Platt's scaling; (1, 0) where all candidates are true, or none."""
     if truth.all() or not truth.any():
         return 1.0, 0.0
-    fitted = LogisticRegression().fit(margins[:, None], truth)
+    fitted = LogisticRegression(solver="newton-cholesky").fit(margins[:, None], truth)
     # four digits: the last ones depend on the BLAS
     slope, offset = (float(f"{number:.4g}") for number in (fitted.coef_[0, 0], fitted.intercept_[0]))
     # a higher margin must stay a higher score

@@ -96,15 +96,15 @@ class Validation:
         candidates, truth = self.examples(stage.evidence)
         if stage.mix == "boosted" and truth.any() and not truth.all():
             return replace(stage, booster=fit_booster(candidates, truth, self.seed, self.n_jobs))
-        shares = choose_shares(candidates.opinions(), candidates.starts, truth, weight)
+        shares = choose_shares(candidates.opinions(), candidates.starts, truth, weight, n_jobs=self.n_jobs)
         return replace(stage, mix="linear", shares=shares)
 
     def precision(self, stage: Rerank | None) -> Array:
         """P@1 + P@3 + P@5 of every row."""
         if isinstance(stage, LearnedRerank):
             candidates, truth = self.examples(stage.evidence)
-            ranked = Ranked(candidates.starts, truth)
-            hits = ranked.hits_of_table(ranked.table(stage.weigh(candidates, self.n_jobs), -np.inf))
+            ranked = Ranked(candidates.starts, truth, self.n_jobs)
+            hits = ranked.hits(stage.weigh(candidates, self.n_jobs))
         else:
             found = self.found(5 if stage is None else stage.places)
             labels, _ = found if stage is None else stage.topk(self.X, *found, 5, self.n_jobs)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sparseleaf import _kernels
+
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
@@ -49,32 +51,21 @@ def true_candidates(starts: Array, labels: Array, Y: sp.csr_matrix) -> Array:
 class Ranked:
     """Lists of candidates of which it is known which are true: what an order of them is worth."""
 
-    def __init__(self, starts: Array, truth: Array) -> None:
-        sizes = np.diff(starts)
-        self._held = np.arange(max(5, int(sizes.max(initial=0)))) < sizes[:, None]
-        self._hits = np.zeros(self._held.shape, bool)
-        self._hits[self._held] = truth
+    def __init__(self, starts: Array, truth: Array, n_jobs: int) -> None:
+        self._starts = np.ascontiguousarray(starts, np.int64)
+        self._truth = np.ascontiguousarray(truth, np.uint8)
+        self._n_jobs = n_jobs
 
-    def table(self, numbers: Array, missing: float) -> Array:
-        """Numbers of the candidates as (lists, longest list, …)."""
-        table = np.full((*self._held.shape, *numbers.shape[1:]), missing, np.float32)
-        table[self._held] = numbers
-        return table
-
-    def hits_of_table(self, scores: Array) -> Array:
+    def hits(self, scores: Array) -> Array:
         """Whether the five best of every list are true: (lists, 5)."""
-        best = np.argpartition(-scores, 4, axis=1)[:, :5]
-        order = np.argsort(-np.take_along_axis(scores, best, 1), axis=1, kind="stable")
-        hits: Array = np.take_along_axis(self._hits, np.take_along_axis(best, order, 1), 1)
+        hits = np.empty((len(self._starts) - 1, 5), np.uint8)
+        scores = np.ascontiguousarray(scores, np.float32)
+        _kernels.best_hits(self._starts, scores, self._truth, hits, self._n_jobs)
         return hits
 
-    def worth_of_table(self, scores: Array) -> float:
-        """P@1 + P@3 + P@5, times the lists."""
-        return float(self.hits_of_table(scores).sum(axis=0) @ HIT_WORTH) / 15
-
     def worth(self, scores: Array) -> float:
-        """The same of scores as they come."""
-        return self.worth_of_table(self.table(scores, -np.inf))
+        """P@1 + P@3 + P@5, times the lists."""
+        return float(self.hits(scores).sum(axis=0, dtype=np.int64) @ HIT_WORTH) / 15
 
 
 def mixed(opinions: Array, shares: Array) -> Array:
@@ -85,14 +76,15 @@ def mixed(opinions: Array, shares: Array) -> Array:
     return total
 
 
-def choose_shares(opinions: Array, starts: Array, truth: Array, trees: float | None = None) -> Array:
+def choose_shares(
+    opinions: Array, starts: Array, truth: Array, trees: float | None = None, *, n_jobs: int = 1
+) -> Array:
     """Shares of the opinions, adding up to 1, of highest mean P@1, P@3 and P@5; ``trees`` fixes the first."""
     width = opinions.shape[1]
-    ranked = Ranked(starts, truth)
-    table = ranked.table(opinions, -1.0)  # below all that are there
+    ranked = Ranked(starts, truth, n_jobs)
 
     def worth(shares: Array) -> float:
-        return ranked.worth_of_table(mixed(table, shares))
+        return ranked.worth(mixed(opinions, shares))
 
     def whole(shares: Array) -> Array:
         if trees is not None:

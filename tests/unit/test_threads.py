@@ -1,0 +1,27 @@
+"""Work on several threads gives what one gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from sparseleaf._threads import in_threads, sparse_product
+
+
+def test_results_come_in_order_and_errors_through():
+    assert in_threads(lambda n: n * n, range(50), 4) == [n * n for n in range(50)]
+    assert in_threads(lambda n: n, [], 4) == []
+    with pytest.raises(ZeroDivisionError):
+        in_threads(lambda n: 1 / n, [1, 0, 2], 2)
+
+
+@pytest.mark.parametrize("shape", [(40, 30, 20), (1, 5, 3), (0, 5, 3), (7, 0, 3)])
+@pytest.mark.parametrize("n_jobs", [2, 5])
+def test_a_sparse_product_is_that_of_one_thread_to_the_bit(shape, n_jobs):
+    n, inner, m = shape
+    left = sp.random(n, inner, 0.3, format="csr", dtype=np.float32, random_state=0)
+    right = sp.random(inner, m, 0.3, format="csr", dtype=np.float32, random_state=1)
+    found, wanted = sparse_product(left, right, n_jobs), left @ right
+    assert found.shape == wanted.shape
+    np.testing.assert_array_equal(found.toarray(), wanted.toarray())
