@@ -19,7 +19,7 @@ from sparseleaf._arrays import LARGEST_COUNT, as_csr32, effective_n_jobs, has_na
 from sparseleaf.data.checks import TEXT_HINT, check_sparse, check_values
 from sparseleaf.data.rows import RowsInfo
 from sparseleaf.data.targets import decode, encode_targets
-from sparseleaf.estimators.parameters import Parameter, check_parameters
+from sparseleaf.estimators.parameters import Parameter, Settings, check_parameters
 from sparseleaf.estimators.validation import check_each, eval_sets
 from sparseleaf.metrics import precision_at_k
 from sparseleaf.model import Model, save_model
@@ -182,6 +182,10 @@ class ModelEstimator(BaseEstimator):  # type: ignore[misc]
         require_countable("X", X.shape[0], "rows in one process")
         require_countable("X", X.shape[1], "features")
         return as_csr32(X) if sp.issparse(X) else X
+
+    def _settings(self) -> Settings:
+        """All parameters by name: what training reads."""
+        return Settings(**{name: getattr(self, name) for name in self.parameter_table})
 
     def _seed(self) -> int:
         if isinstance(self.random_state, int | np.integer):

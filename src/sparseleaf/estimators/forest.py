@@ -175,20 +175,21 @@ class SketchForestClassifier(RoutedClassifier):
     # --- inside
 
     def _estimate(self, X: Features, Y: sp.csr_matrix, abreast: int, n_jobs: int) -> RoutedEstimate:
+        params = self._settings()
         return estimate_forest(
             X.shape[0],
             X.shape[1],
             Y.nnz,
             dense=not sp.issparse(X),
-            arity=self.arity,
-            min_samples_leaf=self.min_samples_leaf,
-            max_depth=self.max_depth,
-            sketch_dim=self.sketch_dim,
+            arity=params.arity,
+            min_samples_leaf=params.min_samples_leaf,
+            max_depth=params.max_depth,
+            sketch_dim=params.sketch_dim,
             sample_rows=SAMPLE_ROWS,
-            router_weights=self.router_weights,
+            router_weights=params.router_weights,
             weights_per_row=WEIGHTS_PER_ROW,
-            leaf_labels=self.leaf_labels,
-            n_trees=self.n_trees,
+            leaf_labels=params.leaf_labels,
+            n_trees=params.n_trees,
             abreast=abreast,
             n_jobs=n_jobs,
         )
@@ -196,21 +197,22 @@ class SketchForestClassifier(RoutedClassifier):
     def _trees(
         self, X: Features, Y: sp.csr_matrix, seen: Array, seed: int, n_jobs: int, first: int
     ) -> Iterator[FrozenTree]:
+        params = self._settings()
         rule = ForestRule(
-            self.arity,
-            self.min_samples_leaf,
-            self.max_depth,
-            self.sketch_dim,
-            self.label_weight,
-            self.router_weights,
-            self.max_features,
+            params.arity,
+            params.min_samples_leaf,
+            params.max_depth,
+            params.sketch_dim,
+            params.label_weight,
+            params.router_weights,
+            params.max_features,
         )
         forest = SketchForest(X, Y, self._view, rule, n_jobs)
 
         def root(tree: int) -> Array:
-            return bag(seen, seed, tree) if self.bootstrap else seen
+            return bag(seen, seed, tree) if params.bootstrap else seen
 
-        return forest.trees(root, self.n_trees, seed, first)
+        return forest.trees(root, params.n_trees, seed, first)
 
     def _prepare(self, X: Features) -> None:
         self._view = FeatureView.of(X)

@@ -173,6 +173,7 @@ class LdSMClassifier(RoutedClassifier):
         return replace(empty, scores=empty.scores / per_row)  # shares, as the leaves have
 
     def _estimate(self, X: Features, Y: sp.csr_matrix, abreast: int, n_jobs: int) -> RoutedEstimate:
+        params = self._settings()
         return estimate_ldsm(
             X.shape[0],
             X.shape[1],
@@ -181,11 +182,11 @@ class LdSMClassifier(RoutedClassifier):
             Y.nnz,
             dense=not sp.issparse(X),
             copy_entries=COPY_ENTRIES,
-            arity=self.arity,
-            max_nodes=self.max_nodes,
-            min_samples_leaf=self.min_samples_leaf,
-            leaf_labels=self.leaf_labels,
-            n_trees=self.n_trees,
+            arity=params.arity,
+            max_nodes=params.max_nodes,
+            min_samples_leaf=params.min_samples_leaf,
+            leaf_labels=params.leaf_labels,
+            n_trees=params.n_trees,
             abreast=abreast,
             n_jobs=n_jobs,
         )
@@ -196,15 +197,16 @@ class LdSMClassifier(RoutedClassifier):
     def _trees(
         self, X: Features, Y: sp.csr_matrix, seen: Array, seed: int, n_jobs: int, first: int
     ) -> Iterator[FrozenTree]:
+        params = self._settings()
         rule = LdsmRule(
-            self.arity,
-            self.epochs,
-            self.learning_rate,
-            self.lambda_1,
-            self.lambda_2,
-            self.tol,
-            self.prune,
-            self.min_samples_leaf,
+            params.arity,
+            params.epochs,
+            params.learning_rate,
+            params.lambda_1,
+            params.lambda_2,
+            params.tol,
+            params.prune,
+            params.min_samples_leaf,
         )
         splitter = LdsmSplitter(X, Y, rule, n_jobs)
         histogram = label_histogram(Y if len(seen) == X.shape[0] else Y[seen])
@@ -212,5 +214,5 @@ class LdSMClassifier(RoutedClassifier):
         def root(tree: int) -> tuple[Array, Histogram]:
             return seen[shuffled_rows(len(seen), seed, tree)], histogram
 
-        for tree in grow_trees(splitter, root, self.n_trees, self.max_nodes, seed, n_jobs, first):
+        for tree in grow_trees(splitter, root, params.n_trees, params.max_nodes, seed, n_jobs, first):
             yield freeze_tree(tree, Y.shape[1])

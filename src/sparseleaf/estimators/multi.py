@@ -25,7 +25,7 @@ from sparseleaf.estimators.evaluation import make_metric
 from sparseleaf.estimators.multi_part import DensePart, agree_on_base, count_queries
 from sparseleaf.estimators.multi_targets import KnownTargets, join_known, weighted
 from sparseleaf.estimators.multi_training import MultiTraining, Problem, SearchPlan, Watched
-from sparseleaf.estimators.parameters import check_parameters
+from sparseleaf.estimators.parameters import check_parameters, most_leaves
 from sparseleaf.estimators.resuming import describe_before, describe_problem
 from sparseleaf.estimators.training import no_metric
 from sparseleaf.estimators.validation import EvalSet, check_each, eval_names, eval_sets
@@ -206,6 +206,7 @@ class MultiGBDT(ModelEstimator):
         counts_before: bool,
     ) -> Self:
         """Grow the trees; ``counts_before``: those that are there are among the ``n_trees``."""
+        params = self._settings()
         n_jobs, seed = effective_n_jobs(self.n_jobs), shards.once(self._seed)
         found: list[DenseInfo] = shards.gather("describe_targets")
         categories = (
@@ -236,7 +237,7 @@ class MultiGBDT(ModelEstimator):
         if before is not None:
             _require_same(before, rows.n_features, known)
         directions = self._directions(form.n_outputs, categories)
-        plan = SearchPlan(self, loss, form, directions)
+        plan = SearchPlan(params, loss, form, directions)
         estimated = self._estimate(rows.n_rows // len(found), rows.n_features, form.n_outputs, plan)
         memory.require(estimated, "Fewer rows or outputs, or less max_bins, need less.")
         keeper = Checkpoint.shared(
@@ -259,7 +260,7 @@ class MultiGBDT(ModelEstimator):
             stopper = EarlyStopping(
                 f"{watches[-1]} {name}", self.early_stopping_rounds, higher_is_better=higher
             )
-        per_round = form.n_outputs if self.tree_per_output else 1
+        per_round = form.n_outputs if params.tree_per_output else 1
         n_rounds = self.n_trees
         if before is not None and counts_before:
             n_rounds -= before.n_trees // per_round
@@ -321,7 +322,7 @@ class MultiGBDT(ModelEstimator):
         raw, categories = probe._raw_features(X)
         features, _ = probe._encode_features(raw, categories)
         known, targets = self._encode(y, features.shape[0], None)
-        plan = SearchPlan(self, self._dense_loss(known.kind), targets.form, None)
+        plan = SearchPlan(self._settings(), self._dense_loss(known.kind), targets.form, None)
         return self._estimate(features.shape[0], features.shape[1], targets.n_outputs, plan)
 
     # --- prediction
@@ -355,7 +356,7 @@ class MultiGBDT(ModelEstimator):
             raise ValueError(f"every: found {every!r}; wanted an int of at least 1.")
         model = self._model()
         features = self._features(X)
-        per_round = model.n_labels if self.tree_per_output else 1
+        per_round = model.n_labels if self._settings().tree_per_output else 1
         n_rounds = model.n_trees // per_round
         for used in sorted({*range(every, n_rounds + 1, every), n_rounds}):
             yield self._scores(features, used * per_round)
@@ -409,17 +410,18 @@ class MultiGBDT(ModelEstimator):
             model = self.model_
         else:
             return None
+        params = self._settings()
         for name in ("loss", "averaged"):
-            own = saved(getattr(self, name, None))
+            own = saved(getattr(params, name, None))
             if model.method != self.method or model.parameters.get(name) != own:
                 raise ValueError(
                     f"init_model or warm_start: found {name}={own!r} of {self.method!r}; the model has"
                     f" {model.parameters.get(name)!r} of {model.method!r}."
                 )
         alone = bool(model.parameters.get("tree_per_output"))
-        if alone != self.tree_per_output:
+        if alone != params.tree_per_output:
             raise ValueError(
-                f"init_model or warm_start: found tree_per_output={self.tree_per_output}; the model has {alone}."
+                f"init_model or warm_start: found tree_per_output={params.tree_per_output}; the model has {alone}."
             )
         return replace(model, trees=with_float_values(model.trees))
 
@@ -519,6 +521,7 @@ class MultiGBDT(ModelEstimator):
     def _estimate(
         self, n_rows: int, n_features: int, n_outputs: int, plan: SearchPlan
     ) -> memory.MemoryEstimate:
+        params = self._settings()
         return memory.estimate_dense(
             n_rows,
             n_features,
@@ -526,18 +529,12 @@ class MultiGBDT(ModelEstimator):
             curvature_columns=(0, 1, n_outputs, n_outputs * (n_outputs + 1) // 2)[plan.curvature],
             width=plan.width,
             reduced=plan.sketch,
-            max_bins=self.max_bins,
-            n_trees=self.n_trees * (n_outputs if self.tree_per_output else 1),
-            leaf_outputs=1 if self.tree_per_output else self.leaf_outputs,
-            max_leaves=self._most_leaves(n_rows),
-            histogram_budget=self.histogram_mb << 20,
+            max_bins=params.max_bins,
+            n_trees=params.n_trees * (n_outputs if params.tree_per_output else 1),
+            leaf_outputs=1 if params.tree_per_output else params.leaf_outputs,
+            max_leaves=most_leaves(params, n_rows),
+            histogram_budget=params.histogram_mb << 20,
         )
-
-    def _most_leaves(self, n_rows: int) -> int:
-        """Leaves that a tree can have."""
-        by_rows = max(1, n_rows // self.min_samples_leaf)
-        by_depth = 2 ** min(self.max_depth, 40) if self.max_depth is not None else by_rows
-        return min(by_rows, by_depth, self.max_leaves or by_rows)
 
 
 def _as_numbers(constraints: Any) -> Array:

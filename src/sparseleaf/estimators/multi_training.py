@@ -20,6 +20,7 @@ from sparseleaf.boosting.splits import SplitLimits
 from sparseleaf.boosting.statistics import DenseGradients
 from sparseleaf.engine.dense import DenseShard
 from sparseleaf.engine.part import agree_on_cuts
+from sparseleaf.estimators.parameters import Settings, most_leaves
 from sparseleaf.estimators.training import TrainingRun
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class SearchPlan:
 
     def __init__(
         self,
-        params: MultiGBDT,
+        params: Settings,
         loss: Loss,
         targets: TargetForm,
         directions: Array | None,
@@ -143,7 +144,7 @@ class SearchPlan:
             own = 1 if alone else d
             self.width = own + (0, 1, own, own * (own + 1) // 2)[self.curvature]
 
-    def _refuse(self, params: MultiGBDT, targets: TargetForm) -> None:
+    def _refuse(self, params: Settings, targets: TargetForm) -> None:
         """Parameters that are each sound and together are not."""
         d = targets.n_outputs
         if self.matrix:
@@ -194,14 +195,14 @@ class MultiTraining:
         n_jobs: int,
     ) -> None:
         seed = checkpoint.seed
-        self._estimator = estimator
+        self._params = params = estimator._settings()
         self._shards = shards
         self._plan = plan
         self._base_score = base_score
         self._before = before
         self._n_jobs = n_jobs
         rows, categories = problem.rows, problem.categories
-        cuts = agree_on_cuts(shards, estimator.max_bins, seed, rows.n_rows)
+        cuts = agree_on_cuts(shards, params.max_bins, seed, rows.n_rows)
         self.cuts = _with_categories(cuts, categories)
         self.categorical = np.zeros(rows.n_features, np.uint8)
         self.categorical[list(categories)] = 1
@@ -212,10 +213,10 @@ class MultiTraining:
             plan.matrix,
             base_score,
             before,
-            getattr(estimator, "subsample_by", "row") == "query",
+            getattr(params, "subsample_by", "row") == "query",
         )
         has_missing = (shards.sum("missing_features") > 0).astype(np.uint8)
-        per_round = problem.form.n_outputs if estimator.tree_per_output else 1
+        per_round = problem.form.n_outputs if params.tree_per_output else 1
         self.run = TrainingRun(
             self._make_booster(problem, has_missing, seed),
             checkpoint,
@@ -260,7 +261,7 @@ class MultiTraining:
         return DenseShard(bins, self.cuts.missing_bins, targets, scores, self._plan.loss, self._n_jobs)
 
     def _make_booster(self, problem: Problem, has_missing: Array, seed: int) -> Booster:
-        params, plan = self._estimator, self._plan
+        params, plan = self._params, self._plan
         limits = SplitLimits(
             params.max_depth,
             params.min_samples_leaf,
@@ -296,7 +297,7 @@ class MultiTraining:
             plan.top,
             plan.shared,
         )
-        search = HistogramSearch(rules, params.histogram_mb << 20, params._most_leaves(n_rows))
+        search = HistogramSearch(rules, params.histogram_mb << 20, most_leaves(params, n_rows))
         recipe = Recipe(
             grower=Grower(search, FRONTIERS[params.growth], params.max_leaves, self.cuts),
             statistics=statistics,

@@ -13,7 +13,8 @@ import numbers
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from types import SimpleNamespace
+from typing import Any, Never, TypeVar
 
 import numpy as np
 
@@ -149,6 +150,20 @@ class Parameter:
             except ValueError:
                 continue
         return text
+
+
+class Settings(SimpleNamespace):
+    """The value of every declared parameter, as an attribute; read-only."""
+
+    def __setattr__(self, name: str, value: object) -> Never:
+        raise AttributeError(f"settings are read-only: {name}")
+
+
+def most_leaves(params: Settings, n_rows: int) -> int:
+    """Leaves that a boosted tree can have."""
+    by_rows = max(1, n_rows // params.min_samples_leaf)
+    by_depth = 2 ** min(params.max_depth, 40) if params.max_depth is not None else by_rows
+    return int(min(by_rows, by_depth, params.max_leaves or by_rows))
 
 
 N_JOBS = Parameter(

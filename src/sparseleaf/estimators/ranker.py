@@ -21,7 +21,7 @@ from sparseleaf.estimators.multi_parameters import COMMON
 from sparseleaf.estimators.multi_targets import KnownTargets
 from sparseleaf.estimators.multi_training import Problem, Watched
 from sparseleaf.estimators.naming import named
-from sparseleaf.estimators.parameters import Parameter, documented
+from sparseleaf.estimators.parameters import Parameter, Settings, documented
 from sparseleaf.estimators.validation import EvalSet
 from sparseleaf.model.explain import MEMORY_MB
 from sparseleaf.progress import reporting
@@ -112,6 +112,17 @@ PARAMETERS: dict[str, Parameter] = {
     **{name: COMMON[name] for name in ("warm_start", "histogram_mb", "n_jobs", "random_state", "verbose")},
 }
 
+ONE_OUTPUT: dict[str, Any] = {
+    "leaf_outputs": None,
+    "leaf_min_gain": 0.0,
+    "hessian": "diagonal",
+    "split": "full",
+    "reducer": "random-projection",
+    "sketch_dim": 32,
+    "tree_per_output": False,
+}
+"""What a tree with one output leaves no choice of."""
+
 
 @documented
 @named
@@ -136,15 +147,6 @@ class GBDTRanker(MultiGBDT):
     method: ClassVar[str] = "rank"
     eval_set_form: ClassVar[str] = "(X, y, qid)"
     parameter_table: ClassVar[dict[str, Parameter]] = PARAMETERS
-
-    # what a tree with one output has no use for
-    leaf_outputs = None
-    leaf_min_gain = 0.0
-    hessian = "diagonal"
-    split = "full"
-    reducer = "random-projection"
-    sketch_dim = 32
-    tree_per_output = False
 
     def __init__(
         self,
@@ -327,21 +329,29 @@ class GBDTRanker(MultiGBDT):
 
     # --- inside
 
+    def _settings(self) -> Settings:
+        return Settings(**{**ONE_OUTPUT, **vars(super()._settings())})
+
     def _dense_loss(self, kind: str) -> RankingLoss:
         """The loss where only its form counts, not the queries."""
         return self._ranking_loss(make_queries(0, group=np.empty(0, np.int64)))
 
     def _ranking_loss(self, queries: Queries) -> RankingLoss:
-        parameter = {"lambdamart": self.sigma or 1.0, "smoothdcg": self.sigma or 0.3, "gbrank": self.margin}
+        params = self._settings()
+        parameter = {
+            "lambdamart": params.sigma or 1.0,
+            "smoothdcg": params.sigma or 0.3,
+            "gbrank": params.margin,
+        }
         return RankingLoss(
-            self.loss,
+            params.loss,
             queries,
-            self.metric,
-            min(self.places, MOST_PLACES),
-            self.normalise,
-            parameter[self.loss],
-            start_rounds=self.start_rounds,
-            averaged=self.averaged,
+            params.metric,
+            min(params.places, MOST_PLACES),
+            params.normalise,
+            parameter[params.loss],
+            start_rounds=params.start_rounds,
+            averaged=params.averaged,
         )
 
     def _encode(self, y: Any, n_rows: int, known: KnownTargets | None) -> tuple[KnownTargets, DenseTargets]:

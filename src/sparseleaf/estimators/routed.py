@@ -129,7 +129,9 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
         sizes = f"{X.shape[0]:,} rows, {X.shape[1]:,} features, {targets.n_labels:,} labels"
         say(f"{sizes}; {estimated}", told)
 
-        reranking = Reranking.plan(self, X, targets.matrix, seed, watched[-1] if watched else None)
+        reranking = Reranking.plan(
+            self._settings(), X, targets.matrix, seed, watched[-1] if watched else None
+        )
         held = reranking.held
         watch = None if not watched else _Watch(watched, self._joined_model, X.shape[1], targets, n_jobs)
         seen = all_but(X.shape[0], held).astype(np.int32)

@@ -30,7 +30,13 @@ from sparseleaf.engine.shards import check_layout, make_engine
 from sparseleaf.engine.sparse import SparseShard
 from sparseleaf.estimators.base import ModelClassifier, refuse_nan
 from sparseleaf.estimators.naming import named
-from sparseleaf.estimators.parameters import N_JOBS, SAMPLING_PARAMETERS, Parameter, check_parameters
+from sparseleaf.estimators.parameters import (
+    N_JOBS,
+    SAMPLING_PARAMETERS,
+    Parameter,
+    check_parameters,
+    most_leaves,
+)
 from sparseleaf.estimators.reranking import RERANK_PARAMETERS, RerankMixin
 from sparseleaf.estimators.resuming import describe_names_of, describe_watched, kept_projection
 from sparseleaf.estimators.training import TrainingRun, no_metric
@@ -342,6 +348,7 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
         callbacks: Sequence[Callback],
         checkpoint: tuple[str | os.PathLike[str] | None, int],
     ) -> Self:
+        params = self._settings()
         n_jobs, seed = effective_n_jobs(self.n_jobs), shards.once(self._seed)
         rows = agree_on_rows(shards)
         self._know_features(rows)
@@ -353,8 +360,8 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
             raise ValueError(
                 f"early_stopping_rounds={self.early_stopping_rounds} requires a validation set, eval_set=(X, y)."
             )
-        kind = choose_projection(self.projection, rows, self.projection_dim)
-        keep_raw = choose_keep_raw(self.keep_raw, kind, rows)
+        kind = choose_projection(params.projection, rows, params.projection_dim)
+        keep_raw = choose_keep_raw(params.keep_raw, kind, rows)
         without_nan = kind is not None or self.rerank is not None
         if without_nan:
             refuse_nan(rows)
@@ -385,7 +392,9 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
         empty = agree_on_empty_rows(shards, rows, label_counts)
         reranking = None
         if self.rerank is not None:
-            reranking = Reranking.plan(self, *self._all_rows(shards), seed, watched[-1] if watched else None)
+            reranking = Reranking.plan(
+                params, *self._all_rows(shards), seed, watched[-1] if watched else None
+            )
             shards.call("keep_rows", *reranking.tree_rows())
         projection = None if kind is None else kept_projection(keeper, rows.n_features, keep_raw)
         if kind is not None:
@@ -449,8 +458,9 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
         self._check()
         X = type(self)()._validate_features(X, reset=True)
         rows, targets = RowsInfo.of(X), encode_targets(Y, X.shape[0])
-        kind = choose_projection(self.projection, rows, self.projection_dim)
-        keep_raw = choose_keep_raw(self.keep_raw, kind, rows)
+        params = self._settings()
+        kind = choose_projection(params.projection, rows, params.projection_dim)
+        keep_raw = choose_keep_raw(params.keep_raw, kind, rows)
         return self._estimate(
             rows.n_rows, rows.n_features, targets.n_labels, targets.matrix.nnz, kind, keep_raw
         )
@@ -471,8 +481,9 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
         projection: str | None,
         keep_raw: bool,
     ) -> memory.MemoryEstimate:
-        all_labels = self.split == "full" or self.reducer == "none"
-        projected = 0 if projection is None else min(self.projection_dim, width)
+        params = self._settings()
+        all_labels = params.split == "full" or params.reducer == "none"
+        projected = 0 if projection is None else min(params.projection_dim, width)
         return memory.estimate(
             n_rows,
             width if projection is None else projected + width * keep_raw,
@@ -480,20 +491,14 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
             n_entries,
             input_features=width,
             projected=projected,
-            max_bins=self.max_bins,
-            sketch_width=n_labels if all_labels else self.sketch_dim,
-            exact=self.split == "exact",
-            n_trees=self.n_trees,
-            leaf_labels=self.leaf_labels,
-            max_leaves=self._most_leaves(n_rows),
-            histogram_budget=self.histogram_mb << 20,
+            max_bins=params.max_bins,
+            sketch_width=n_labels if all_labels else params.sketch_dim,
+            exact=params.split == "exact",
+            n_trees=params.n_trees,
+            leaf_labels=params.leaf_labels,
+            max_leaves=most_leaves(params, n_rows),
+            histogram_budget=params.histogram_mb << 20,
         )
-
-    def _most_leaves(self, n_rows: int) -> int:
-        """Leaves that a tree can have."""
-        by_rows = max(1, n_rows // self.min_samples_leaf)
-        by_depth = 2 ** min(self.max_depth, 40) if self.max_depth is not None else by_rows
-        return min(by_rows, by_depth, self.max_leaves or by_rows)
 
 
 class _Training:
@@ -509,17 +514,17 @@ class _Training:
         n_jobs: int,
     ) -> None:
         seed = checkpoint.seed
-        self._estimator = estimator
+        self._params = params = estimator._settings()
         self._shards = shards
         self._n_rows = rows.n_rows
         self._projection = projection
         self._n_jobs = n_jobs
-        exact = estimator.split == "exact"
+        exact = params.split == "exact"
         if exact and shards.layout == "rows" and shards.n_shards > 1:
             raise ValueError("split='exact' wants all rows of a feature in one place: layout='features'.")
         self._bin_type: type[np.unsignedinteger[Any]] = np.uint32 if exact else np.uint8
-        self._loss = sparse_loss(estimator.loss).code
-        max_bins = EXACT_BINS if exact else estimator.max_bins
+        self._loss = sparse_loss(params.loss).code
+        max_bins = EXACT_BINS if exact else params.max_bins
         self.cuts: Cuts = agree_on_cuts(shards, max_bins, seed, rows.n_rows)
         self.label_counts: Array = shards.sum("label_counts")
         shards.call("make_shard", self.cuts, self._bin_type, self._loss)
@@ -552,13 +557,13 @@ class _Training:
         return self._shards.once(lambda: self._measure(tree, vectors))
 
     def _measure(self, tree: FlatTree, vectors: LeafVectors) -> dict[str, float]:
-        kind, _, k = self._estimator.eval_metric.partition("@")
+        kind, _, k = self._params.eval_metric.partition("@")
         metric = precision_at_k if kind == "P" else ndcg_at_k
         measured = {}
         for name, shard, Y in self._watched:
             shard.follow(tree, vectors)
             best = shard.topk(int(k), self.label_ids)
-            measured[f"{name} {self._estimator.eval_metric}"] = 100.0 * metric(Y, best, int(k))
+            measured[f"{name} {self._params.eval_metric}"] = 100.0 * metric(Y, best, int(k))
         return measured
 
     def _columns(self, X: Features) -> list[Features]:
@@ -569,7 +574,7 @@ class _Training:
         return SparseShard(bins, self.cuts.missing_bins, targets, self._loss, self._n_jobs)
 
     def _make_booster(self, exact: bool, seed: int, has_missing: Array) -> Booster:
-        params = self._estimator
+        params = self._params
         limits = SplitLimits(params.max_depth, params.min_samples_leaf, params.l2, params.min_gain)
         n_labels = max(1, len(self.label_ids))
         search: SplitSearch
@@ -586,7 +591,7 @@ class _Training:
                 limits,
                 np.zeros(self.cuts.n_features, np.uint8),
             )
-            search = HistogramSearch(rules, params.histogram_mb << 20, params._most_leaves(self._n_rows))
+            search = HistogramSearch(rules, params.histogram_mb << 20, most_leaves(params, self._n_rows))
         recipe = Recipe(
             grower=Grower(search, FRONTIERS[params.growth], params.max_leaves, self.cuts),
             statistics=SparseResiduals(

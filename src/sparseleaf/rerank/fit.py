@@ -147,18 +147,18 @@ class Reranking:
     @classmethod
     def plan(
         cls,
-        estimator: Any,
+        params: Any,
         X: Features,
         Y: sp.csr_matrix,
         seed: int,
         validation: tuple[Features, sp.csr_matrix] | None = None,
     ) -> Reranking:
-        """By the estimator's ``rerank``, ``rerank_weight`` and ``rerank_scale``."""
-        refuse_fixed_weight(estimator.rerank, estimator.rerank_weight, "rerank_weight")
-        weight = None if estimator.rerank_weight == AUTO else float(estimator.rerank_weight)
-        needed = estimator.rerank is not None and weight is None and validation is None
+        """By the settings ``rerank``, ``rerank_weight`` and ``rerank_scale``."""
+        refuse_fixed_weight(params.rerank, params.rerank_weight, "rerank_weight")
+        weight = None if params.rerank_weight == AUTO else float(params.rerank_weight)
+        needed = params.rerank is not None and weight is None and validation is None
         held = held_out_rows(X.shape[0], seed) if needed else np.empty(0, np.int64)
-        return cls(estimator.rerank, weight, estimator.rerank_scale, X, Y, held, validation, seed)
+        return cls(params.rerank, weight, params.rerank_scale, X, Y, held, validation, seed)
 
     def tree_rows(self) -> tuple[Features, sp.csr_matrix]:
         """What the trees are to be trained on."""
