@@ -161,11 +161,14 @@ def row_blocks(X: Features, most: int | None = None) -> Iterator[tuple[slice, Fe
 def largest_entries(matrix: sp.csr_matrix, most: int) -> sp.csr_matrix:
     """The ``most`` entries of largest size in every row, the first of equals."""
     sizes = np.diff(matrix.indptr)
-    if sizes.max(initial=0) <= most:
+    long = sizes > most
+    if not long.any():
         return matrix
-    row = np.repeat(np.arange(matrix.shape[0]), sizes)
-    order = np.lexsort((-np.abs(matrix.data), row))
-    rank = np.arange(matrix.nnz) - np.repeat(matrix.indptr[:-1], sizes)
-    kept = np.sort(order[rank < most])
+    kept = np.ones(matrix.nnz, bool)
+    own = np.flatnonzero(np.repeat(long, sizes))  # entries of rows that lose some
+    row = np.repeat(np.arange(long.sum()), sizes[long])
+    rank = np.arange(len(own)) - np.repeat(np.cumsum(sizes[long]) - sizes[long], sizes[long])
+    order = np.lexsort((-np.abs(matrix.data[own]), row))
+    kept[own[order[rank >= most]]] = False
     indptr = np.concatenate(([0], np.cumsum(np.minimum(sizes, most))))
     return sp.csr_matrix((matrix.data[kept], matrix.indices[kept], indptr), shape=matrix.shape)

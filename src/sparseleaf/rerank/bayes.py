@@ -132,7 +132,7 @@ class BayesRerank(ListedRerank):
         by_label = self.telling.unpacked()
         there = by_label.data != 0
         label = np.repeat(np.arange(self.n_labels), np.diff(by_label.indptr))[there]
-        features, place = np.unique(by_label.indices[there], return_inverse=True)
+        features, place = _numbered(by_label.indices[there], self.telling.width)
         postings = sp.csr_matrix(
             (by_label.data[there], (place, label)), shape=(len(features), self.n_labels), dtype=np.float32
         )
@@ -189,6 +189,15 @@ class BayesRerank(ListedRerank):
         return scores
 
 
+def _numbered(features: Array, width: int) -> tuple[Array, Array]:
+    """The distinct features, rising, and which of them each is."""
+    if width > 4 * len(features) or features.max(initial=0) >= width:
+        return np.unique(features, return_inverse=True)
+    there = np.zeros(width, bool)
+    there[features] = True
+    return np.flatnonzero(there).astype(features.dtype), (np.cumsum(there) - 1)[features]
+
+
 def fit_telling(X: Features, Y: sp.csr_matrix, n_jobs: int, most: int = max(FEATURES)) -> TellingFeatures:
     """What tells the labels of these rows."""
     X = sp.csr_matrix(X, dtype=np.float32)
@@ -234,11 +243,14 @@ def choose_bayes(
     n_jobs: int,
 ) -> BayesRerank:
     """The stage whose number of features, power and weight are best on rows not seen; ``weight`` fixes the last."""
-    best: tuple[float, BayesRerank] | None = None
-    for most in FEATURES:
+
+    def prepare(most: int) -> tuple[Any, ...]:
         stage = telling.stage(most, DEFAULTS[1], 0.0)
         starts, labels, trees, evidence = stage.candidates(X, *found, n_jobs)
-        ranked = Ranked(starts, true_candidates(starts, labels, Y), n_jobs)
+        return stage, labels, trees, evidence, Ranked(starts, true_candidates(starts, labels, Y), n_jobs)
+
+    best: tuple[float, BayesRerank] | None = None
+    for stage, labels, trees, evidence, ranked in in_threads(prepare, FEATURES, n_jobs):
         bare = evidence - np.float32(stage.power) * telling.log_shares[labels]
         for power in POWERS:
             told = bare + np.float32(power) * telling.log_shares[labels]

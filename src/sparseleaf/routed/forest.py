@@ -16,6 +16,7 @@ import scipy.sparse as sp
 
 from sparseleaf import _kernels
 from sparseleaf._arrays import csr_parts, derive_key, hash_numbers, mix64
+from sparseleaf._threads import in_threads
 from sparseleaf.rerank.centroids import rarity
 from sparseleaf.routed.ensemble import FrozenTree
 from sparseleaf.routed.growth import trees_abreast
@@ -134,7 +135,7 @@ class SketchForest:
             level = level.split(self._splitter, rule.arity, large & (depth < limit), trees)
             if not len(level.sizes):
                 break
-        return [tree.frozen(self._Y, rule.arity) for tree in trees]
+        return in_threads(lambda tree: tree.frozen(self._Y, rule.arity), trees, self._n_jobs)
 
 
 @dataclass
