@@ -16,7 +16,7 @@
 namespace sparseleaf {
 namespace {
 
-constexpr int kSpins = 2000;  // some microseconds: most loops follow each other closely
+constexpr int kSpins = 6000;  // a quarter of a millisecond: most loops follow each other closely
 
 inline void pause() {
 #if defined(__x86_64__)
@@ -36,6 +36,7 @@ struct Job {
     int64_t n_tasks;
     int n_threads;
     std::atomic<int> joined{1};  // the caller is thread 0
+    std::atomic<int> asleep{0};  // threads that are still to be woken
     std::atomic<int64_t> next{0};
     std::atomic<int64_t> finished{0};
     std::atomic<bool> failed{false};
@@ -78,8 +79,8 @@ class Pool {
             jobs_.push_back(job);
             posted_.fetch_add(1, std::memory_order_release);
         }
-        const auto helpers = std::min<int64_t>(job->n_threads - 1, job->n_tasks - 1);
-        for (int64_t i = 0; i < helpers; ++i) wake_.notify_one();
+        job->asleep.store(static_cast<int>(std::min<int64_t>(job->n_threads - 1, job->n_tasks - 1)));
+        wake_two(*job);
         job->work(0);
         for (int spin = 0; spin < kSpins && job->finished.load(std::memory_order_acquire) < job->n_tasks;
              ++spin)
@@ -91,6 +92,13 @@ class Pool {
     }
 
   private:
+    // Whoever wakes up wakes two more: to wake all of them, one after the other, would take the caller longer
+    // than many loops take.
+    void wake_two(Job& job) {
+        for (int i = 0; i < 2 && job.asleep.fetch_sub(1, std::memory_order_relaxed) > 0; ++i)
+            wake_.notify_one();
+    }
+
     std::shared_ptr<Job> find_open() {
         for (const auto& job : jobs_)
             if (job->open()) return job;
@@ -107,6 +115,7 @@ class Pool {
                 wake_.wait(lock, [&] { return (job = find_open()) != nullptr; });
                 seen = posted_.load(std::memory_order_relaxed);
             }
+            wake_two(*job);
             const int thread = job->joined.fetch_add(1);
             if (thread < job->n_threads) job->work(thread);
             job.reset();
