@@ -31,6 +31,7 @@ from benchmarks.pictures import figure_points, picture_name, picture_name_of, pi
 from benchmarks.suites import SOFT_SHARE, SUITES, Job, Suite
 from benchmarks.systems import SYSTEMS
 from benchmarks.tables.common import DOCS, table
+from benchmarks.tables.scaling import many_cores
 
 PAGE = DOCS / "benchmarks.md"
 README = DOCS.parent / "README.md"
@@ -91,7 +92,7 @@ def page(records: Records) -> str:
             section(records, suite) for suite in SUITES.values() if not suite.axis and has(records, suite)
         ]
         sweeps = [sweep(records, suite) for suite in SUITES.values() if suite.axis and has(records, suite)]
-        parts += [sweep_head(), *sweeps] if sweeps else []
+        parts += [sweep_head(), *sweeps, *filter(None, [many_cores()])] if sweeps else []
         parts += [settings(), machines(records)]
     return "\n".join(parts)
 
