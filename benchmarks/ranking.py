@@ -234,8 +234,8 @@ def gradients_agree():
     """
     import lightgbm
 
-    from sparseleaf.boosting.dense_losses import NO_CLASSES, NO_VALUES, DenseTargets
-    from sparseleaf.boosting.ranking_losses import RankingLoss
+    from sparseleaf.objectives.lambdamart import LambdaMART
+    from sparseleaf.objectives.targets import NO_CLASSES, NO_VALUES, DenseTargets
     from sparseleaf.ranking import make_queries
 
     rng = np.random.default_rng(0)
@@ -248,7 +248,7 @@ def gradients_agree():
     for normalise in (True, False):
         for places in (5, 30):
             for kind, start in (("equal scores", np.zeros(n)), ("any scores", rng.normal(size=n))):
-                loss = RankingLoss("lambdamart", queries, places=places, normalise=normalise)
+                loss = LambdaMART(queries, places=places, normalise=normalise)
                 g, h = np.empty((n, 1), np.float32), np.empty((n, 1), np.float32)
                 loss.gradients(targets, start.astype(np.float32)[:, None], g, h, 1)
                 for l2 in (0.1, 1.0):

@@ -247,9 +247,9 @@ def leaf_label_sums(
 
 RESIDUAL_SCALE: float
 
-# losses.cpp
+# objectives/dense.cpp and objectives/softmax.cpp
 def gradients(
-    loss: int,
+    loss: str,
     parameter: float,
     scores: _F32,
     targets: _F32,
@@ -351,9 +351,9 @@ class Predictor:
         self, indptr: _I64, indices: _I32, data: _F32, n_trees: int, missing: bool, n_threads: int
     ) -> tuple[_I64, _I32, _F32]: ...
 
-# ranking.cpp
+# objectives/ranking.cpp
 def rank_gradients(
-    loss: int,
+    loss: str,
     change: int,
     places: int,
     normalise: bool,

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,9 +27,6 @@ MOST_OUTPUTS = 4096
 
 MOST_VALUES = 2**26
 """Leaf values that a file may hold: an ONNX file must stay below 2 GiB, at up to 20 bytes each."""
-
-Meaning = Literal["scores", "softmax", "sigmoid", "sigmoid-shares", "exp"]
-"""What is done to scores: nothing, or how probabilities or rates are made of them."""
 
 ONNX_OPSETS = {"": 17, "ai.onnx.ml": 3}
 ONNX_IR_VERSION = 8
@@ -66,12 +64,9 @@ def to_onnx(estimator: Any, path: str | os.PathLike[str] | None = None) -> Any:
     model = _held(estimator)
     onnx = _imported("onnx", "to_onnx")
     helper, float32 = onnx.helper, onnx.TensorProto.FLOAT
-    meaning = _meaning(model)
-    regression = _is_regression(model)
-    answers = (
-        ["predictions"] if regression else ["scores"] if meaning == "scores" else ["scores", "probabilities"]
-    )
-    scores = "predictions" if regression and meaning == "scores" else "scores"
+    regression, raw = _is_regression(model), model.link == "identity"
+    answers = ["predictions"] if regression else ["scores"] if raw else ["scores", "probabilities"]
+    scores = "predictions" if regression and raw else "scores"
     graph = _OnnxGraph(onnx)
     set_columns = _number_sets(model)
     columns = _onnx_columns(model, set_columns, graph)
@@ -90,7 +85,7 @@ def to_onnx(estimator: Any, path: str | os.PathLike[str] | None = None) -> Any:
     if model.base_score is not None:
         # not as base_values: onnxruntime forgets those of an output that no leaf of a row names
         graph.add("Add", [summed, graph.constant("base_score", model.base_score)], scores)
-    _onnx_meaning(meaning, graph)
+    ONNX_LINKS[model.link](graph, scores, answers[-1])
     whole = helper.make_graph(
         graph.nodes,
         "sparseleaf",
@@ -134,14 +129,13 @@ def to_treelite(estimator: Any, path: str | os.PathLike[str] | None = None) -> A
         If treelite is not installed.
     """
     model = _held(estimator)
-    meaning = _meaning(model)
-    if meaning == "sigmoid-shares":
+    if model.link not in TREELITE_LINKS:
         raise ValueError(
-            "estimator: with loss='logistic' and one class a row, probabilities are divided by their sum, which"
+            "estimator: with loss='logistic' and one class per row, probabilities are divided by their sum, which"
             " treelite cannot do; wanted loss='softmax', or to_onnx."
         )
     parts = _imported("treelite.model_builder", "to_treelite")
-    found = _treelite_builder(model, meaning, parts).commit()
+    found = _treelite_builder(model, parts).commit()
     if path is not None:
         with replacing(as_path(path)) as file:
             file.write(found.serialize_bytes())
@@ -201,20 +195,6 @@ def _require_values(n_values: int) -> None:
 
 def _is_regression(model: Model) -> bool:
     return model.target_kind.startswith("regression")
-
-
-def _meaning(model: Model) -> Meaning:
-    """What the estimator's own prediction does to scores. A user's loss is not needed for it."""
-    from sparseleaf.estimators.base import ONE_CLASS_A_ROW
-
-    loss = str(model.parameters.get("loss", "auto"))
-    if model.base_score is None:
-        return "scores"
-    if _is_regression(model):
-        return "exp" if loss == "poisson" else "scores"
-    if model.target_kind not in ONE_CLASS_A_ROW:
-        return "sigmoid"
-    return "sigmoid-shares" if loss == "logistic" else "softmax"
 
 
 def _names(model: Model) -> dict[str, Any]:
@@ -351,32 +331,44 @@ def _onnx_leaves(model: Model) -> dict[str, list[Any]]:
     }
 
 
-def _onnx_meaning(meaning: Meaning, graph: _OnnxGraph) -> None:
-    """What comes behind the scores."""
-    if meaning == "softmax":
-        graph.add("Softmax", ["scores"], "probabilities", axis=1)
-    elif meaning == "sigmoid":
-        graph.add("Sigmoid", ["scores"], "probabilities")
-    elif meaning == "exp":
-        graph.add("Exp", ["scores"], "predictions")
-    elif meaning == "sigmoid-shares":
-        graph.add("Sigmoid", ["scores"], "each")
-        graph.add("ReduceSum", ["each", graph.constant("axes", np.array([1]))], "all", keepdims=1)
-        tiny = graph.constant("tiny", np.finfo(np.float32).tiny)  # instead of a sum of 0
-        graph.add("Div", ["each", graph.add("Max", ["all", tiny], "total")], "probabilities")
+def _onnx_one_vs_rest(graph: _OnnxGraph, scores: str, into: str) -> None:
+    """Logistic probabilities divided by their sum."""
+    graph.add("Sigmoid", [scores], "each")
+    graph.add("ReduceSum", ["each", graph.constant("axes", np.array([1]))], "all", keepdims=1)
+    tiny = graph.constant("tiny", np.finfo(np.float32).tiny)  # instead of a sum of 0
+    graph.add("Div", ["each", graph.add("Max", ["all", tiny], "total")], into)
+
+
+ONNX_LINKS: dict[str, Callable[[_OnnxGraph, str, str], Any]] = {
+    "identity": lambda graph, scores, into: None,
+    "log": lambda graph, scores, into: graph.add("Exp", [scores], into),
+    "logistic": lambda graph, scores, into: graph.add("Sigmoid", [scores], into),
+    "softmax": lambda graph, scores, into: graph.add("Softmax", [scores], into, axis=1),
+    "one-vs-rest": _onnx_one_vs_rest,
+}
+"""By link, the nodes that make predictions of scores."""
 
 
 # --- treelite
 
+TREELITE_LINKS = {
+    "identity": ("kRegressor", "identity"),
+    "log": ("kRegressor", "exponential"),
+    "logistic": ("kBinaryClf", "sigmoid"),
+    "softmax": ("kMultiClf", "softmax"),
+}
+"""By link, treelite's task and post-processor."""
 
-def _treelite_builder(model: Model, meaning: Meaning, parts: Any) -> Any:
+
+def _treelite_builder(model: Model, parts: Any) -> Any:
     """A builder with all trees in it."""
     trees, d = model.trees, model.n_labels
     indptr, labels, values = _labelled(model)
     single = _single_outputs(model, indptr, labels)
     if single is None:
         _require_values((len(indptr) - 1) * d)
-    by_class = meaning == "softmax"
+    by_class = model.link == "softmax"
+    task, postprocessor = TREELITE_LINKS[model.link]
     n_targets, n_classes = (1, d) if by_class else (d, 1)
     zeros = [0] * trees.n_trees
     outputs = [-1] * trees.n_trees if single is None else single  # -1: all of them
@@ -385,7 +377,7 @@ def _treelite_builder(model: Model, meaning: Meaning, parts: Any) -> Any:
         leaf_output_type="float32",
         metadata=parts.Metadata(
             num_feature=model.n_features,
-            task_type="kMultiClf" if by_class else "kBinaryClf" if meaning == "sigmoid" else "kRegressor",
+            task_type=task,
             average_tree_output=False,
             num_target=n_targets,
             num_class=[n_classes] * n_targets,
@@ -396,9 +388,7 @@ def _treelite_builder(model: Model, meaning: Meaning, parts: Any) -> Any:
             target_id=zeros if by_class else outputs,
             class_id=outputs if by_class else zeros,
         ),
-        postprocessor=parts.PostProcessorFunc(
-            name={"scores": "identity", "exp": "exponential"}.get(meaning, meaning)
-        ),
+        postprocessor=parts.PostProcessorFunc(name=postprocessor),
         base_scores=[0.0] * d if model.base_score is None else model.base_score.tolist(),
     )
     unordered = _is_categorical(model).tolist()

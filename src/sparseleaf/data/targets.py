@@ -33,6 +33,8 @@ Kind = Literal[
 ]
 """What targets looked like; the last is one number a row."""
 
+ONE_CLASS_A_ROW = ("binary", "multiclass")
+
 _ACCEPTED = (
     "a sparse or dense matrix of 0 and 1, a DataFrame of 0 and 1, a list with a list of label names "
     "for each row, or one class per row"

@@ -59,12 +59,12 @@ class DenseShard(Shard):
         loss = self._loss.at(round_number)
         if self._g.shape != self.scores.shape:
             self._g = np.empty_like(self.scores)
-            self._diagonal = self._loss.curvature_room(self.targets, self.scores.shape)
+            self._diagonal = self._loss.hessian_room(self.targets, self.scores.shape)
         largest = loss.gradients(self.targets, self.scores, self._g, self._diagonal, self._n_jobs)
         if not self._matrix:
             self._h = self._diagonal
             return largest
-        self._h = loss.matrices(self.targets, self.scores, self._g, self._n_jobs)
+        self._h = loss.full_hessians(self.targets, self._g, self._n_jobs)
         return largest[0], np.abs(self._h).max(axis=0, initial=0.0)
 
     def output_norms(self, scale: Array) -> Array:

@@ -18,7 +18,7 @@ from sparseleaf import _kernels
 from sparseleaf._arrays import LARGEST_COUNT, as_csr32, effective_n_jobs, has_nan, require_countable
 from sparseleaf.data.checks import TEXT_HINT, check_sparse, check_values
 from sparseleaf.data.rows import RowsInfo
-from sparseleaf.data.targets import decode, encode_targets
+from sparseleaf.data.targets import ONE_CLASS_A_ROW, decode, encode_targets
 from sparseleaf.estimators.parameters import Parameter, Settings, check_parameters
 from sparseleaf.estimators.validation import check_each, eval_sets
 from sparseleaf.metrics import precision_at_k
@@ -38,8 +38,6 @@ CUSTOM = "custom"
 
 PLAIN_CSR = [(np.dtype(kind), np.dtype(np.int32), np.dtype(np.float32)) for kind in (np.int32, np.int64)]
 """Types of row pointers, columns and values that need no copy."""
-
-ONE_CLASS_A_ROW = ("binary", "multiclass")
 
 
 class ModelEstimator(BaseEstimator):  # type: ignore[misc]

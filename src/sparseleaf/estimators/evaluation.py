@@ -49,7 +49,7 @@ def make_metric(metric: str | MetricFunction, loss: Loss, targets: DenseTargets)
 
     def regression(known: DenseTargets, scores: Array) -> float:
         y, weights = known.values.astype(np.float64), known.known_weights()
-        error = np.nan_to_num(y - loss.predict(scores.astype(np.float64)))
+        error = np.nan_to_num(y - loss.link.apply(scores.astype(np.float64)))
         if metric == "mae":
             return float(np.average(np.abs(error), weights=weights))
         if metric == "rmse":
@@ -88,7 +88,7 @@ def known_ranking(metric: str, targets: DenseTargets, scores: Array) -> float:
 
 def _custom(metric: MetricFunction, loss: Loss, targets: DenseTargets) -> Metric:
     def ask(known: DenseTargets, scores: Array) -> tuple[str, float, bool]:
-        found = metric(known.classes if len(known.classes) else known.values, loss.predict(scores.copy()))
+        found = metric(known.classes if len(known.classes) else known.values, loss.link.apply(scores.copy()))
         if not isinstance(found, tuple) or len(found) != 3:
             raise ValueError(
                 f"eval_metric: found a function that answers {found!r:.60}; wanted (name, value, higher_is_better)."

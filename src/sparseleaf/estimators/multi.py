@@ -30,6 +30,7 @@ from sparseleaf.estimators.resuming import describe_before, describe_problem
 from sparseleaf.estimators.training import no_metric
 from sparseleaf.estimators.validation import EvalSet, check_each, eval_names, eval_sets
 from sparseleaf.model import Model, concatenate_trees, join_trees, with_float_values
+from sparseleaf.objectives import DenseObjective
 from sparseleaf.progress import phase, reporting, say, training_progress
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from sparseleaf.boosting.ranking_losses import Queries
     from sparseleaf.engine.shards import Shards
     from sparseleaf.estimators.multi_part import DenseInfo
+    from sparseleaf.links import Link
 
 
 class MultiGBDT(ModelEstimator):
@@ -74,7 +76,7 @@ class MultiGBDT(ModelEstimator):
         colsample_bytree: float = 1.0,
         colsample_bynode: float = 1.0,
         early_stopping_rounds: int | None = None,
-        eval_metric: Any = "loss",
+        eval_metric: Any = DenseObjective.default_metric,
         warm_start: bool = False,
         histogram_mb: int = 512,
         n_jobs: int | None = None,
@@ -223,7 +225,7 @@ class MultiGBDT(ModelEstimator):
         )
         shards.call("relabel", known, form.has_unknown)
         loss = self._dense_loss(known.kind)
-        self._check_lowest(loss, min(part.lowest for part in found))
+        loss.target_range.check(loss.name, min(part.lowest for part in found))
         shards.call("number_queries", count_queries([part.query_ids for part in found]))
         problem = Problem(rows, categories, known, form, loss)
         watches = shards.once(lambda: eval_names(len(eval_sets(eval_set, self.eval_set_form))))
@@ -307,6 +309,7 @@ class MultiGBDT(ModelEstimator):
                 feature_names=self._feature_names(),
                 categories=categories,
                 empty=empty,
+                link=self._link(loss, known.kind).name,
             )
         )
         return self
@@ -388,9 +391,9 @@ class MultiGBDT(ModelEstimator):
     def _dense_loss(self, kind: str) -> Loss:
         raise NotImplementedError
 
-    def _check_lowest(self, loss: Loss, lowest: float) -> None:
-        if loss.name == "poisson" and lowest < 0:
-            raise ValueError("y: found a negative number; wanted 0 or more for loss='poisson'.")
+    def _link(self, loss: Loss, kind: str) -> Link:
+        """How predictions are made of scores, for targets of this kind."""
+        return loss.link
 
     def _encode(self, y: Any, n_rows: int, known: KnownTargets | None) -> tuple[KnownTargets, DenseTargets]:
         """Targets as numbers; ``known`` are those of training, which others must fit."""
@@ -469,7 +472,8 @@ class MultiGBDT(ModelEstimator):
     def _eval_rows(self, problem: Problem, X: Any, y: Any) -> Watched:
         X = self._eval_features(X, problem.categories)
         _, targets = self._encode(y, X.shape[0], problem.known)
-        self._check_lowest(problem.loss, float(np.nanmin(targets.values, initial=0)))
+        lowest = float(np.nanmin(targets.values, initial=np.inf))
+        problem.loss.target_range.check(problem.loss.name, lowest)
         if not targets.any_known:
             raise ValueError("y: found no target that is known; wanted at least one.")
         return Watched(X, targets, make_metric(self.eval_metric, problem.loss, targets))

@@ -11,9 +11,8 @@ from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 
 from sparseleaf._arrays import effective_n_jobs
-from sparseleaf.boosting.dense_losses import CLASSIFICATION_LOSSES, dense_loss
-from sparseleaf.data.targets import decode
-from sparseleaf.estimators.base import CUSTOM, ONE_CLASS_A_ROW, encode_known
+from sparseleaf.data.targets import ONE_CLASS_A_ROW, decode
+from sparseleaf.estimators.base import encode_known
 from sparseleaf.estimators.evaluation import CLASSIFICATION_METRICS, known_ranking
 from sparseleaf.estimators.multi import MultiGBDT
 from sparseleaf.estimators.multi_parameters import multi_parameters
@@ -21,13 +20,17 @@ from sparseleaf.estimators.multi_targets import KnownTargets, encode_labels, par
 from sparseleaf.estimators.naming import named
 from sparseleaf.estimators.parameters import Parameter, documented
 from sparseleaf.estimators.reranking import RerankMixin
+from sparseleaf.links import LINKS, LOGISTIC, ONE_VS_REST, normalised
 from sparseleaf.metrics import precision_at_k
 from sparseleaf.model import Model
 from sparseleaf.model.explain import MEMORY_MB
+from sparseleaf.objectives import dense_objective, objectives_of
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
-    from sparseleaf.boosting.dense_losses import DenseTargets, Loss
+    from sparseleaf.links import Link
+    from sparseleaf.objectives.dense import DenseObjective
+    from sparseleaf.objectives.targets import DenseTargets
 
 
 @documented
@@ -59,8 +62,8 @@ class MultiGBDTClassifier(RerankMixin, ClassifierMixin, MultiGBDT):  # type: ign
     method: ClassVar[str] = "gbdt-mo"
     predicts_labels: ClassVar[bool] = True
     parameter_table: ClassVar[dict[str, Parameter]] = multi_parameters(
-        ("auto", *CLASSIFICATION_LOSSES),
-        '"softmax" for one class a row, "logistic" for several labels; "auto" chooses from y',
+        objectives_of("classification"),
+        '"auto" is "softmax" for one class per row, "logistic" for several labels',
         CLASSIFICATION_METRICS,
     )
 
@@ -176,18 +179,10 @@ class MultiGBDTClassifier(RerankMixin, ClassifierMixin, MultiGBDT):  # type: ign
     def _one_class(self) -> bool:
         return self.model_.target_kind in ONE_CLASS_A_ROW
 
-    def _loss_name(self) -> str:
-        name = str(self.model_.parameters.get("loss"))
-        return ("softmax" if self._one_class else "logistic") if name == "auto" else name
-
     def _probabilities(self, scores: Array) -> Array:
         if self.model_.rerank is not None:  # its scores are from 0 to 1
-            return _normalised(scores) if self._one_class else scores
-        name = self._loss_name()
-        if name == CUSTOM:
-            name = "softmax" if self._one_class else "logistic"
-        values = dense_loss(name).predict(scores)
-        return _normalised(values) if name == "logistic" and self._one_class else values
+            return normalised(scores) if self._one_class else scores
+        return LINKS[self.model_.link].apply(scores)
 
     def _margins(self, scores: Array) -> Array:
         if self._one_class and scores.shape[1] == 2:
@@ -208,23 +203,28 @@ class MultiGBDTClassifier(RerankMixin, ClassifierMixin, MultiGBDT):  # type: ign
         indicator = chosen.astype(np.int64)
         return indicator if kind == "multilabel-indicator" else sp.csr_matrix(indicator)
 
-    def _dense_loss(self, kind: str) -> Loss:
-        name = self.loss
-        if isinstance(name, str) and name == "auto":
-            name = "softmax" if kind in ONE_CLASS_A_ROW else "logistic"
-        if isinstance(name, str) and name == "softmax" and kind not in ONE_CLASS_A_ROW:
+    def _dense_loss(self, kind: str) -> DenseObjective:
+        one_class = kind in ONE_CLASS_A_ROW
+        auto = self.loss == "auto"
+        loss = _usual_objective(one_class) if auto else dense_objective(self.loss)
+        if loss.needs_classes and not one_class:
             raise ValueError(
-                "loss='softmax' wants one class a row; found several labels a row: take 'logistic'."
+                f"loss={self.loss!r} requires one class per row. Got several labels per row instead; use"
+                " loss='logistic'."
             )
-        return dense_loss(name)
+        return loss
+
+    def _link(self, loss: DenseObjective, kind: str) -> Link:
+        one_class = kind in ONE_CLASS_A_ROW
+        link = _usual_objective(one_class).link if callable(self.loss) else loss.link
+        return ONE_VS_REST if one_class and link is LOGISTIC else link
 
     def _encode(self, y: Any, n_rows: int, known: KnownTargets | None) -> tuple[KnownTargets, DenseTargets]:
-        by_class = callable(self.loss) or self.loss in ("auto", "softmax")
+        auto = self.loss == "auto"
+        by_class = auto or dense_objective(self.loss).takes_classes
         return encode_labels(y, n_rows, known, by_class=by_class)
 
 
-def _normalised(values: Array) -> Array:
-    """Values from 0 as probabilities of classes of which one is true."""
-    total = values.sum(axis=1, keepdims=True)
-    probabilities: Array = values / np.where(total > 0, total, 1)
-    return probabilities
+def _usual_objective(one_class: bool) -> DenseObjective:
+    """The loss of one class per row, or of several labels, unless the user chooses another."""
+    return dense_objective("softmax" if one_class else "logistic")

@@ -6,6 +6,7 @@ from sparseleaf.binning import MAX_BINS
 from sparseleaf.boosting.frontier import FRONTIERS
 from sparseleaf.boosting.reducers import REDUCERS
 from sparseleaf.estimators.parameters import N_JOBS, SAMPLING_PARAMETERS, Parameter
+from sparseleaf.objectives import Objective, describe
 
 SPLITS = ("auto", "full", "topk", "topk-shared", "reduced")
 REDUCERS_OF_MANY = tuple(name for name in REDUCERS if name != "none")
@@ -86,14 +87,17 @@ COMMON: dict[str, Parameter] = {
 }
 
 
-def multi_parameters(losses: tuple[str, ...], about: str, metrics: tuple[str, ...]) -> dict[str, Parameter]:
+def multi_parameters(
+    losses: dict[str, type[Objective]], about: str, metrics: tuple[str, ...]
+) -> dict[str, Parameter]:
     """All parameters, of an estimator with these losses, about which this is said, and these metrics."""
     return COMMON | {
         "loss": Parameter(
             "name",
-            f"What is lowered: {about}; or a function of targets and scores that answers gradient and curvature.",
-            choices=losses,
-            with_number=("huber", "quantile"),
+            f"Loss to minimise. {about}; {describe(losses)}; or a function of targets and scores that returns gradient "
+            "and hessian.",
+            choices=("auto", *losses),
+            with_number={name: loss.number for name, loss in losses.items() if loss.number is not None},
             function=True,
             symbol="l",
         ),

@@ -24,6 +24,8 @@ from sparseleaf.engine.part import Part
 from sparseleaf.engine.shard import even_ranges
 from sparseleaf.estimators.multi_targets import KnownTargets, with_labels
 from sparseleaf.fingerprint import fingerprint
+from sparseleaf.objectives.dense import gradient_sums
+from sparseleaf.objectives.search import minimise
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
@@ -100,7 +102,7 @@ class DensePart(Part):
             self._known,
             self.targets.form,
             None if self.queries is None else self.queries.ids,
-            float(np.nanmin(self.targets.values, initial=0)) if len(self.targets.values) else 0.0,
+            float(np.nanmin(self.targets.values, initial=np.inf)) if len(self.targets.values) else np.inf,
         )
 
     def form(self) -> dict[str, Any]:
@@ -147,6 +149,10 @@ class DensePart(Part):
     def target_sums(self, scales: Array) -> Array:
         """See :func:`~sparseleaf.boosting.dense_losses.target_sums`."""
         return target_sums(self.targets, scales)
+
+    def gradient_sums(self, loss: Loss, score: Array, scale: Array | None = None) -> Array:
+        """See :func:`~sparseleaf.objectives.dense.gradient_sums`."""
+        return gradient_sums(loss, self.targets, score, scale, self.n_jobs)
 
     def base_quantiles(self, share: float) -> Array:
         """The quantile of every output's targets."""
@@ -214,9 +220,29 @@ def count_queries(parts: list[Array | None]) -> list[int]:
 
 def agree_on_base(shards: Shards, loss: Loss, n_rows: int) -> Array:
     """Where boosting starts."""
-    if loss.quantile is not None:
-        return np.concatenate(shards.exchange("base_quantiles", loss.quantile))
-    largest = np.max(shards.gather("largest_targets"), axis=0)
-    scales = np.stack([fixed_point_scales(row, n_rows) for row in largest])
-    weights, weighted = shards.sum("target_sums", scales) / scales
-    return loss.base_score(TargetSums(weights, weighted))
+    return loss.base_score(_AllTargets(shards, n_rows))
+
+
+@dataclass(frozen=True)
+class _AllTargets:
+    """Statistics of the targets of all parts: see :class:`~sparseleaf.objectives.targets.TargetStatistics`."""
+
+    shards: Shards
+    n_rows: int
+
+    def sums(self) -> TargetSums:
+        largest = np.max(self.shards.gather("largest_targets"), axis=0)
+        scales = np.stack([fixed_point_scales(row, self.n_rows) for row in largest])
+        return TargetSums(*(self.shards.sum("target_sums", scales) / scales))
+
+    def quantiles(self, level: float) -> Array:
+        return np.concatenate(self.shards.exchange("base_quantiles", level))
+
+    def minimiser(self, objective: Loss) -> Array:
+        def slope(score: Array) -> Array:
+            largest = np.max(self.shards.gather("gradient_sums", objective, score), axis=0)
+            scales = fixed_point_scales(largest, self.n_rows)
+            slopes: Array = self.shards.sum("gradient_sums", objective, score, scales) / scales
+            return slopes
+
+        return minimise(slope, len(self.sums().weights))

@@ -10,20 +10,23 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils import check_consistent_length, column_or_1d
 
-from sparseleaf.boosting.dense_losses import REGRESSION_LOSSES, dense_loss
-from sparseleaf.estimators.base import CUSTOM
 from sparseleaf.estimators.evaluation import REGRESSION_METRICS
 from sparseleaf.estimators.multi import MultiGBDT
 from sparseleaf.estimators.multi_parameters import multi_parameters
 from sparseleaf.estimators.multi_targets import KnownTargets, as_numbers, encode_numbers, in_order
 from sparseleaf.estimators.naming import named
 from sparseleaf.estimators.parameters import Parameter, documented
+from sparseleaf.links import LINKS
 from sparseleaf.model import Model
 from sparseleaf.model.explain import MEMORY_MB
+from sparseleaf.objectives import dense_objective, objectives_of
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
-    from sparseleaf.boosting.dense_losses import DenseTargets, Loss
+    from sparseleaf.objectives.dense import DenseObjective
+    from sparseleaf.objectives.targets import DenseTargets
+
+AUTO = "mse"
 
 
 @documented
@@ -50,18 +53,19 @@ class MultiGBDTRegressor(RegressorMixin, MultiGBDT):  # type: ignore[misc]
 
     method: ClassVar[str] = "gbdt-mo"
     parameter_table: ClassVar[dict[str, Parameter]] = multi_parameters(
-        ("auto", *REGRESSION_LOSSES),
-        '"auto" is "mse"; "huber:2" and "quantile:0.9" say where Huber\'s loss turns linear, and which share is to lie '
-        "below",
+        objectives_of("regression"),
+        f'"auto" is "{AUTO}"',
         REGRESSION_METRICS,
     )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = self.loss == "poisson"
+        table = self.parameter_table["loss"]
+        loss = self._dense_loss("regression") if table.accepts(self.loss) else dense_objective(AUTO)
+        tags.target_tags.positive_only = loss.target_range.low >= 0
         # of the variance, few small steps leave much unexplained; and a quantile is no mean
         unexplained = (1 - self.learning_rate) ** (2 * self.n_trees)
-        tags.regressor_tags.poor_score = unexplained > 0.05 or str(self.loss).startswith("quantile")
+        tags.regressor_tags.poor_score = unexplained > 0.05 or loss.quantile is not None
         return tags
 
     def predict(self, X: Any) -> Array:
@@ -100,7 +104,7 @@ class MultiGBDTRegressor(RegressorMixin, MultiGBDT):  # type: ignore[misc]
     ) -> tuple[Array, Array]:
         """What every feature adds to every output of a row: exact Shapley values (path-dependent TreeSHAP).
 
-        With ``loss="poisson"`` these explain the logarithm of what :meth:`predict` answers.
+        With a log link (``"poisson"``) these explain the logarithm of what :meth:`predict` returns.
 
         Parameters
         ----------
@@ -119,20 +123,15 @@ class MultiGBDTRegressor(RegressorMixin, MultiGBDT):  # type: ignore[misc]
         return self._explain(X, outputs, memory_mb, "outputs")
 
     def _shaped(self, scores: Array) -> Array:
-        name = self.model_.parameters["loss"]
-        values = scores if name == CUSTOM else self._named_loss(name).predict(scores)
+        values = LINKS[self.model_.link].apply(scores)
         return values[:, 0] if self.model_.target_kind == "regression-column" else values
 
     def _adopt(self, model: Model) -> None:
         super()._adopt(model)
         self.output_names_ = model.label_names
 
-    def _dense_loss(self, kind: str) -> Loss:
-        return dense_loss(self.loss) if callable(self.loss) else self._named_loss(self.loss)
-
-    @staticmethod
-    def _named_loss(name: str) -> Loss:
-        return dense_loss("mse" if name == "auto" else name)
+    def _dense_loss(self, kind: str) -> DenseObjective:
+        return dense_objective(AUTO if self.loss == "auto" else self.loss)
 
     def _encode(self, y: Any, n_rows: int, known: KnownTargets | None) -> tuple[KnownTargets, DenseTargets]:
         return encode_numbers(y, n_rows, known)

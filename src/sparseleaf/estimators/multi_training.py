@@ -129,7 +129,7 @@ class SearchPlan:
         self._refuse(params, targets)
         if self.matrix:
             self.curvature = MATRIX
-        elif loss.curved or targets.has_unknown or targets.weight_columns > 1:
+        elif not loss.constant_hessian or targets.has_unknown or targets.weight_columns > 1:
             self.curvature = DIAGONAL
         elif targets.weight_columns:
             self.curvature = SHARED if d > 1 else DIAGONAL
@@ -150,9 +150,9 @@ class SearchPlan:
         if self.matrix:
             if targets.weight_columns > 1:
                 raise ValueError("hessian='exact': found a sample_weight per output; wanted one a row.")
-            if self.loss.name != "softmax":
+            if not self.loss.full_hessian:
                 raise ValueError(
-                    f"hessian='exact': loss {self.loss.name!r} has no curvature across outputs; wanted 'diagonal'."
+                    f"hessian='exact': loss {self.loss.name!r} has no hessian across outputs; wanted 'diagonal'."
                 )
             if d > MOST_MATRIX_OUTPUTS:
                 raise ValueError(f"hessian='exact': found {d} outputs; wanted at most {MOST_MATRIX_OUTPUTS}.")

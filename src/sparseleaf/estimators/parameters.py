@@ -12,11 +12,14 @@ import math
 import numbers
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any, Never, TypeVar
+from typing import TYPE_CHECKING, Any, Never, TypeVar
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from sparseleaf.objectives import Number
 
 Estimator = TypeVar("Estimator", bound=type)
 
@@ -34,8 +37,8 @@ class Parameter:
         Bounds; ``low_open`` excludes the lower one.
     choices : tuple of str
         Names it may be.
-    with_number : tuple of str
-        Choices that may carry a positive number, such as ``huber:2``.
+    with_number : dict of str to Number
+        Choices that may carry a number, such as ``huber:2``, and its range.
     function : bool
         Whether a function may be given.
     by_feature : bool
@@ -56,7 +59,7 @@ class Parameter:
     choices: tuple[str, ...] = ()
     none: bool = False
     symbol: str = ""
-    with_number: tuple[str, ...] = ()
+    with_number: Mapping[str, Number] = field(default_factory=dict)
     function: bool = False
     by_feature: bool = False
 
@@ -75,7 +78,7 @@ class Parameter:
         elif self.kind == "name":
             words = f"one of {{{', '.join(map(repr, self.choices))}}}"
             words += "".join(
-                f" ({name + ':number'!r} too)" for name in self.with_number if name in self.choices
+                f" ('{name}:x' with {number.wanted})" for name, number in self.with_number.items()
             )
             words += " or a function" if self.function else ""
         else:
@@ -125,14 +128,8 @@ class Parameter:
         return isinstance(value, Sequence | np.ndarray) or (self.by_feature and isinstance(value, Mapping))
 
     def _carries_number(self, text: str) -> bool:
-        name, colon, number = text.partition(":")
-        if not colon or name not in self.with_number or name not in self.choices:
-            return False
-        try:
-            found = float(number)
-        except ValueError:
-            return False
-        return math.isfinite(found) and found > 0 and (name != "quantile" or found < 1)
+        name, _, number = text.partition(":")
+        return name in self.with_number and self.with_number[name].accepts(number)
 
     def parse(self, text: str) -> Any:
         """The value that a user wrote as text; ``none`` is None."""

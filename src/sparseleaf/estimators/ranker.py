@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from sparseleaf.boosting.dense_losses import NO_CLASSES, NO_VALUES, DenseTargets
-from sparseleaf.boosting.ranking_losses import CHANGES, RANKING_LOSSES, RankingLoss
 from sparseleaf.callbacks import Callback
 from sparseleaf.checkpoint import EVERY
 from sparseleaf.engine.shards import make_engine
@@ -24,6 +22,9 @@ from sparseleaf.estimators.naming import named
 from sparseleaf.estimators.parameters import Parameter, Settings, documented
 from sparseleaf.estimators.validation import EvalSet
 from sparseleaf.model.explain import MEMORY_MB
+from sparseleaf.objectives import RankingObjective, objectives_of, ranking_objective
+from sparseleaf.objectives.ranking import CHANGES
+from sparseleaf.objectives.targets import NO_CLASSES, NO_VALUES, DenseTargets
 from sparseleaf.progress import reporting
 from sparseleaf.ranking import (
     average_precision,
@@ -37,14 +38,11 @@ from sparseleaf.ranking import (
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
-    from sparseleaf.boosting.dense_losses import Loss
-    from sparseleaf.boosting.ranking_losses import Queries
     from sparseleaf.estimators.base import ModelEstimator
     from sparseleaf.estimators.multi_part import DensePart
     from sparseleaf.model import Model
-
-MOST_PLACES = 2**31
-"""More than a query has documents."""
+    from sparseleaf.objectives.dense import DenseObjective
+    from sparseleaf.objectives.queries import Queries
 
 METRICS = (*(f"ndcg@{k}" for k in (1, 3, 5, 10)), "map", "mrr", "pairwise")
 
@@ -53,9 +51,8 @@ PARAMETERS: dict[str, Parameter] = {
     "learning_rate": COMMON["learning_rate"],
     "loss": Parameter(
         "name",
-        "LambdaMART weighs pairs by what exchanging them changes; GBRank is the squared hinge of pairs with a margin; "
-        "SmoothDCG is a smoothed DCG.",
-        choices=RANKING_LOSSES,
+        "; ".join(loss.description for loss in objectives_of("ranking").values()) + ".",
+        choices=tuple(objectives_of("ranking")),
     ),
     "metric": Parameter("name", "LambdaMART: what exchanging two documents is weighed by.", choices=CHANGES),
     "places": Parameter(
@@ -175,7 +172,7 @@ class GBDTRanker(MultiGBDT):
         colsample_bytree: float = 1.0,
         colsample_bynode: float = 1.0,
         early_stopping_rounds: int | None = None,
-        eval_metric: str = "ndcg@5",
+        eval_metric: str = RankingObjective.default_metric,
         warm_start: bool = False,
         histogram_mb: int = 512,
         n_jobs: int | None = None,
@@ -332,27 +329,10 @@ class GBDTRanker(MultiGBDT):
     def _settings(self) -> Settings:
         return Settings(**{**ONE_OUTPUT, **vars(super()._settings())})
 
-    def _dense_loss(self, kind: str) -> RankingLoss:
+    def _dense_loss(self, kind: str) -> RankingObjective:
         """The loss where only its form counts, not the queries."""
-        return self._ranking_loss(make_queries(0, group=np.empty(0, np.int64)))
-
-    def _ranking_loss(self, queries: Queries) -> RankingLoss:
         params = self._settings()
-        parameter = {
-            "lambdamart": params.sigma or 1.0,
-            "smoothdcg": params.sigma or 0.3,
-            "gbrank": params.margin,
-        }
-        return RankingLoss(
-            params.loss,
-            queries,
-            params.metric,
-            min(params.places, MOST_PLACES),
-            params.normalise,
-            parameter[params.loss],
-            start_rounds=params.start_rounds,
-            averaged=params.averaged,
-        )
+        return ranking_objective(params.loss).of(params, make_queries(0, group=np.empty(0, np.int64)))
 
     def _encode(self, y: Any, n_rows: int, known: KnownTargets | None) -> tuple[KnownTargets, DenseTargets]:
         grades = check_grades(y, n_rows).astype(np.float32)[:, None]
@@ -360,7 +340,7 @@ class GBDTRanker(MultiGBDT):
             grades, NO_CLASSES, NO_VALUES, 1
         )
 
-    def _loss_of_rows(self, loss: Loss) -> Callable[[Queries | None], Loss]:
+    def _loss_of_rows(self, loss: DenseObjective) -> Callable[[Queries | None], DenseObjective]:
         return _WithQueries(loss)
 
     def _eval_rows(self, problem: Problem, X: Any, y: Any, qid: Any = None) -> Watched:
@@ -382,8 +362,8 @@ class _WithQueries:
 
     loss: Any
 
-    def __call__(self, queries: Queries | None) -> Loss:
-        found: Loss = replace(self.loss, queries=queries)
+    def __call__(self, queries: Queries | None) -> DenseObjective:
+        found: DenseObjective = replace(self.loss, queries=queries)
         return found
 
 

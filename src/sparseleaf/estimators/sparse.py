@@ -17,7 +17,6 @@ from sparseleaf.boosting.grower import Grower
 from sparseleaf.boosting.histograms import CutRules, HistogramSearch
 from sparseleaf.boosting.leaves import LeafRule
 from sparseleaf.boosting.loop import Booster, Recipe
-from sparseleaf.boosting.losses import SPARSE_LOSSES, sparse_loss
 from sparseleaf.boosting.reducers import REDUCERS, make_reducer
 from sparseleaf.boosting.splits import ExactSearch, SplitLimits, SplitSearch
 from sparseleaf.boosting.statistics import SparseResiduals
@@ -43,6 +42,7 @@ from sparseleaf.estimators.training import TrainingRun, no_metric
 from sparseleaf.estimators.validation import EvalSet, eval_names, eval_sets
 from sparseleaf.metrics import ndcg_at_k, precision_at_k
 from sparseleaf.model import Model, concatenate_trees, with_short_values
+from sparseleaf.objectives import SparseObjective, describe, objectives_of, sparse_objective
 from sparseleaf.progress import phase, reporting, say, training_progress
 from sparseleaf.projection import PROJECTIONS, choose_keep_raw, choose_projection
 from sparseleaf.rerank.fit import Reranking
@@ -78,7 +78,12 @@ PARAMETERS: dict[str, Parameter] = {
     "l2": Parameter("float", "Leaf value is p/(n + l2).", low=0, symbol="λ"),
     "min_gain": Parameter("float", "A cut must lower the loss by more than this.", low=0),
     "max_bins": Parameter("int", "Bins of a feature.", low=2, high=MAX_BINS, symbol="1/S̄"),
-    "loss": Parameter("name", "See sparseleaf.boosting.losses.", choices=tuple(SPARSE_LOSSES), symbol="ℓ"),
+    "loss": Parameter(
+        "name",
+        f"Loss to minimise: {describe(objectives_of('sparse'))}.",
+        choices=tuple(objectives_of("sparse")),
+        symbol="ℓ",
+    ),
     "split": Parameter(
         "name",
         "Search cuts on reduced residuals, on all labels, or by the paper's Algorithm 1.",
@@ -241,7 +246,7 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
         projection_dim: int = 100,
         keep_raw: bool | str = "auto",
         early_stopping_rounds: int | None = None,
-        eval_metric: str = "P@1",
+        eval_metric: str = SparseObjective.default_metric,
         histogram_mb: int = 512,
         rerank: str | None = None,
         rerank_weight: float | str = "auto",
@@ -468,7 +473,7 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
     # --- inside
 
     def _check(self) -> None:
-        sparse_loss(self.loss)  # says why a dense loss is refused
+        sparse_objective(self.loss)  # says why a dense loss is refused
         check_parameters(type(self).__name__, self.get_params(deep=False), self.parameter_table)
         effective_n_jobs(self.n_jobs)
 
@@ -523,7 +528,7 @@ class _Training:
         if exact and shards.layout == "rows" and shards.n_shards > 1:
             raise ValueError("split='exact' wants all rows of a feature in one place: layout='features'.")
         self._bin_type: type[np.unsignedinteger[Any]] = np.uint32 if exact else np.uint8
-        self._loss = sparse_loss(params.loss).code
+        self._loss = sparse_objective(params.loss).code
         max_bins = EXACT_BINS if exact else params.max_bins
         self.cuts: Cuts = agree_on_cuts(shards, max_bins, seed, rows.n_rows)
         self.label_counts: Array = shards.sum("label_counts")

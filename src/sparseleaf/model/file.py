@@ -22,7 +22,8 @@ from sparseleaf._files import as_path, local_copy
 from sparseleaf._steps import narrow
 from sparseleaf._tensors import write_tensors
 from sparseleaf.data.categories import MAX_CATEGORIES
-from sparseleaf.data.targets import Kind
+from sparseleaf.data.targets import ONE_CLASS_A_ROW, Kind
+from sparseleaf.links import LINKS
 from sparseleaf.model.blend import BlendModel, blend_models
 from sparseleaf.model.codec import UNSIGNED, decode_trees, encode_trees
 from sparseleaf.model.empty import EmptyRows, decode_empty, encode_empty
@@ -145,6 +146,7 @@ def _header_of(model: Model) -> dict[str, Any]:
         "feature_names": model.feature_names,
         "categories": {str(feature): names for feature, names in model.categories.items()},
         "threshold": model.threshold,
+        "link": model.link,
     }
 
 
@@ -284,6 +286,7 @@ def _model_of(tensors: dict[str, tuple[str, Array]], header: dict[str, Any], nam
         rerank,
         _empty(tensors, header),
         _threshold(header),
+        _link(header, base_score is not None),
     )
     try:
         _ = model.predictor
@@ -325,6 +328,22 @@ def _threshold(header: dict[str, Any]) -> float | None:
     if value is not None and not (isinstance(value, float) and math.isfinite(value)):
         raise ModelFileError(f"metadata 'threshold' is {_short(value)}; wanted a finite number, or null")
     return value
+
+
+def _link(header: dict[str, Any], dense: bool) -> str:
+    """The link; files that do not have it had it in the loss's name and the kind of targets."""
+    if "link" in header:
+        if not isinstance(header["link"], str) or header["link"] not in LINKS:
+            raise ModelFileError(f"metadata 'link' is {_short(header['link'])}; wanted one of {tuple(LINKS)}")
+        return str(header["link"])
+    loss, kind = header["parameters"].get("loss"), header["target_kind"]
+    if not dense:
+        return "identity"
+    if kind.startswith("regression"):
+        return "log" if loss == "poisson" else "identity"
+    if kind not in ONE_CLASS_A_ROW:
+        return "logistic"
+    return "one-vs-rest" if loss == "logistic" else "softmax"
 
 
 def _map_tensors(path: Path) -> tuple[dict[str, tuple[str, Array]], dict[str, str]]:

@@ -254,6 +254,8 @@ class Model:
         What rows without a known feature get; None where training rows were dense.
     threshold : float or None
         Score from which ``predict`` returns a label; None in files that do not have it.
+    link : str
+        How predictions are made of scores: see :mod:`sparseleaf.links`.
     """
 
     method: str
@@ -273,6 +275,7 @@ class Model:
     rerank: Rerank | None = None
     empty: EmptyRows | None = None
     threshold: float | None = None
+    link: str = "identity"
 
     def __getstate__(self) -> dict[str, Any]:
         # the compiled predictor is made again where it is needed

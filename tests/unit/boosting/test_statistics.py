@@ -11,12 +11,13 @@ from sparseleaf.boosting.columns import (
     make_columns,
     padded_width,
 )
-from sparseleaf.boosting.dense_losses import NO_CLASSES, NO_VALUES, DenseTargets, dense_loss
 from sparseleaf.boosting.leaves import NewtonLeaves
 from sparseleaf.boosting.reducers import CountSketch, make_reducer
 from sparseleaf.boosting.statistics import DenseGradients, SparseResiduals
 from sparseleaf.engine.dense import DenseShard
 from sparseleaf.engine.shards import LocalShards
+from sparseleaf.objectives import dense_objective
+from sparseleaf.objectives.targets import NO_CLASSES, NO_VALUES, DenseTargets
 
 
 class FakeShards:
@@ -151,8 +152,8 @@ def test_scales_do_not_depend_on_the_trees_before():
 
 def dense(name, n=50, d=3, *, matrix=False, weights=NO_VALUES, unknown=False, seed=0):
     rng = np.random.default_rng(seed)
-    loss = dense_loss(name)
-    if loss.by_class:
+    loss = dense_objective(name)
+    if loss.needs_classes:
         targets = DenseTargets(NO_VALUES, rng.integers(0, d, n).astype(np.int32), weights, d)
     else:
         y = rng.normal(size=(n, d)).astype(np.float32) * np.array([1, 100, 0.01], np.float32)[:d]

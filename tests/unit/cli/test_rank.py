@@ -140,7 +140,7 @@ def test_mistakes_are_one_line(cli, data, tmp_path):
         ((tmp_path / "negative.csv", *target, "--qid", "query"), "y: found a grade outside 0 to 30"),
         (
             (svm, "-s", "loss=mse"),
-            "'loss' parameter must be one of {'lambdamart', 'gbrank', 'smoothdcg'}. Got 'mse'",
+            "'loss' parameter must be one of {'gbrank', 'lambdamart', 'smoothdcg'}. Got 'mse'",
         ),
         ((svm, "-s", "early_stopping_rounds=3"), "needs --valid FILE"),
     ]

@@ -18,7 +18,7 @@ REFUSED = [
     (reg(split="exact"), "split"),
     (reg(reducer="none"), "reducer"),
     (reg(hessian="full"), "hessian"),
-    (reg(hessian="exact"), "loss 'mse' has no curvature across outputs"),
+    (reg(hessian="exact"), "loss 'mse' has no hessian across outputs"),
     (reg(eval_metric="accuracy"), "eval_metric"),
     (reg(tree_per_output=2), "tree_per_output"),
     (reg(max_bins=256), "max_bins"),
@@ -36,7 +36,7 @@ REFUSED = [
         reg(categorical_features=[9]),
         "'categorical_features' parameter must have column names of X, or numbers below",
     ),
-    (reg(loss="poisson"), "y: found a negative number"),
+    (reg(loss="poisson"), "loss='poisson' requires non-negative y. Got -"),
 ]
 
 
@@ -51,7 +51,7 @@ def test_parameters_that_are_refused(estimator, match):
     (clf(hessian="exact", leaf_outputs=1), "wanted split='full'"),
     (clf(hessian="exact", tree_per_output=True), "wanted split='full'"),
     (clf(hessian="exact", monotone_constraints=[1, 0, 0, 0]), "wanted split='full'"),
-    (clf(hessian="exact", loss="logistic"), "no curvature across outputs"),
+    (clf(hessian="exact", loss="logistic"), "no hessian across outputs"),
     (clf(loss="mse"), "must be one of {.*}.* or a function. Got 'mse'"),
 ])  # fmt: skip
 def test_parameters_that_classifiers_refuse(estimator, match):
@@ -68,7 +68,7 @@ def test_exact_curvatures_have_limits():
     X, Y = make()
     with pytest.raises(ValueError, match="found a sample_weight per output; wanted one a row"):
         clf(hessian="exact").fit(X, classes_of(Y), sample_weight=np.ones((160, 3)))
-    with pytest.raises(ValueError, match="wants one class a row"):
+    with pytest.raises(ValueError, match="requires one class per row"):
         clf(loss="softmax").fit(X, (Y > 0).astype(int))
 
 

@@ -13,13 +13,14 @@ import naive_ranking
 import sparseleaf
 from smalldata import saved_bytes
 from sparseleaf import GBDTRanker, MultiGBDTClassifier, SparseGBDTClassifier
-from sparseleaf.boosting.ranking_losses import RANKING_LOSSES
 from sparseleaf.engine.shard import Shard
 from sparseleaf.estimators.ranker import METRICS
+from sparseleaf.objectives import objectives_of
 from sparseleaf.ranking import evaluate, ndcg
 
 pd = pytest.importorskip("pandas")
 
+RANKING_LOSSES = tuple(objectives_of("ranking"))
 N_QUERIES, DOCUMENTS = 40, 8
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import naive_ranking
-from sparseleaf.boosting.dense_losses import NO_CLASSES, NO_VALUES, DenseTargets, TargetSums
-from sparseleaf.boosting.ranking_losses import START, RankingLoss
+from sparseleaf.objectives import ranking_objective
+from sparseleaf.objectives.targets import NO_CLASSES, NO_VALUES, DenseTargets
 from sparseleaf.ranking import make_queries
 
 GRADES = np.array([0, 2, 1, 0, 1, 3], np.float32)
@@ -14,14 +14,14 @@ QID = np.array([7, 7, 7, 5, 5, 5])
 
 def gradients(loss, scores, grades=GRADES):
     targets = DenseTargets(np.asarray(grades, np.float32)[:, None], NO_CLASSES, NO_VALUES, 1)
-    g, h = np.empty((len(grades), 1), np.float32), loss.curvature_room(targets, (len(grades), 1))
+    g, h = np.empty((len(grades), 1), np.float32), loss.hessian_room(targets, (len(grades), 1))
     largest = loss.gradients(targets, np.asarray(scores, np.float32)[:, None], g, h, 2)
     return g[:, 0], h[:, 0], largest
 
 
 @pytest.mark.parametrize("name", ["lambdamart", "gbrank", "smoothdcg"])
 def test_the_largest_of_both_is_told(name):
-    loss = RankingLoss(name, make_queries(6, QID), parameter=0.7)
+    loss = ranking_objective(name)(make_queries(6, QID), 0.7)
     g, h, (largest_g, largest_h) = gradients(loss, np.linspace(-1, 1, 6))
     assert largest_g.tolist() == [np.abs(g).max()]
     assert largest_h.tolist() == [h.max()]
@@ -36,7 +36,7 @@ def test_gbrank_sees_the_mean_of_the_trees_so_far(round_number):
     f = np.zeros(6)
     for t, tree in enumerate(trees, start=1):
         f = (t * f + tree) / (t + 1)
-    loss = RankingLoss("gbrank", make_queries(6, QID), parameter=1.0).at(round_number)
+    loss = ranking_objective("gbrank")(make_queries(6, QID), 1.0).at(round_number)
     g, h, _ = gradients(loss, trees.sum(axis=0))
     for rows in (slice(0, 3), slice(3, 6)):
         targets = naive_ranking.gbrank_targets(GRADES[rows].tolist(), f[rows].tolist(), 1.0)
@@ -45,31 +45,33 @@ def test_gbrank_sees_the_mean_of_the_trees_so_far(round_number):
 
 
 def test_smooth_dcg_starts_with_the_gains_themselves():
-    loss = RankingLoss("smoothdcg", make_queries(6, QID), parameter=0.3, start_rounds=2)
-    assert [loss.at(t).name for t in range(4)] == [START, START, "smoothdcg", "smoothdcg"]
+    loss = ranking_objective("smoothdcg")(make_queries(6, QID), 0.3, start_rounds=2)
+    assert [loss.at(t).kernel for t in range(4)] == ["squared-gains"] * 2 + ["smoothdcg"] * 2
     g, h, _ = gradients(loss.at(0), np.zeros(6))
     np.testing.assert_allclose(-g, [0, 1, 1 / 3, 0, 1 / 7, 1], rtol=1e-6)
     assert (h == 1).all()
 
 
 def test_lambdamart_is_the_same_in_every_round():
-    loss = RankingLoss("lambdamart", make_queries(6, QID))
+    loss = ranking_objective("lambdamart")(make_queries(6, QID))
     assert loss.at(0) is loss
     assert loss.at(99) is loss
 
 
 def test_weights_multiply_queries_in_order_of_first_appearance():
     scores = np.linspace(-1, 1, 6)
-    plain, _, _ = gradients(RankingLoss("lambdamart", make_queries(6, QID)), scores)
-    weighted, _, _ = gradients(RankingLoss("lambdamart", make_queries(6, QID, weights=[2.0, 0.5])), scores)
+    plain, _, _ = gradients(ranking_objective("lambdamart")(make_queries(6, QID)), scores)
+    weighted, _, _ = gradients(
+        ranking_objective("lambdamart")(make_queries(6, QID, weights=[2.0, 0.5])), scores
+    )
     np.testing.assert_allclose(weighted, plain * np.repeat([2.0, 0.5], 3), rtol=1e-6)
 
 
 def test_it_starts_at_0_and_scores_are_what_they_are():
-    loss = RankingLoss("lambdamart", make_queries(6, QID))
-    assert loss.base_score(TargetSums(np.ones(1), np.ones(1))).tolist() == [0]
+    loss = ranking_objective("lambdamart")(make_queries(6, QID))
+    assert loss.base_score(None).tolist() == [0]
     scores = np.ones((6, 1), np.float32)
-    assert loss.predict(scores) is scores
+    assert loss.link.apply(scores) is scores
 
 
 # --- queries

@@ -1,13 +1,13 @@
-"""Gradients and curvatures of every loss: against the twin, and against finite differences of the loss itself."""
+"""Gradients and hessians of every dense loss: against the twin, and against finite differences of the loss itself."""
 
 import numpy as np
 import pytest
 
 import naive_dense
 from sparseleaf import _kernels
-from sparseleaf.boosting.dense_losses import dense_loss
+from sparseleaf.objectives import dense_objective, objectives_of
 
-CODES = {"mse": 0, "logistic": 1, "softmax": 2, "absolute": 3, "huber": 4, "quantile": 5, "poisson": 6}
+NAMES = ("mse", "logistic", "softmax", "absolute", "huber", "quantile", "poisson")
 PARAMETER = {"huber": 0.75, "quantile": 0.8}
 CURVED = ("logistic", "softmax", "poisson")
 NONE = np.empty((0, 0), np.float32)
@@ -36,23 +36,22 @@ def run(name, y, scores, weights=NONE, n_threads=2, curved=True):
     largest_g, largest_h = (np.full(scores.shape[1], 99, np.float32) for _ in range(2))
     by_class = name == "softmax"
     _kernels.gradients(
-        CODES[name], PARAMETER.get(name, 0.0), scores, NONE if by_class else y, y if by_class else NO_CLASSES,
+        name, PARAMETER.get(name, 0.0), scores, NONE if by_class else y, y if by_class else NO_CLASSES,
         weights, g, h, largest_g, largest_h, n_threads,
     )  # fmt: skip
     return g, h, largest_g, largest_h
 
 
-def test_the_codes_are_those_of_the_kernels():
-    for name, code in CODES.items():
-        loss = dense_loss(name)
-        assert loss.code == code
-        assert loss.curved == (name in CURVED)
+def test_every_loss_is_tested_here():
+    assert sorted(NAMES) == sorted(objectives_of("regression") | objectives_of("classification"))
+    for name in NAMES:
+        assert dense_objective(name).constant_hessian == (name not in CURVED)
 
 
 @pytest.mark.parametrize("unknown", [False, True])
 @pytest.mark.parametrize("weighted", [0, 1, "pairs"])
 @pytest.mark.parametrize("d", [2, 7, 8, 19])
-@pytest.mark.parametrize("name", CODES)
+@pytest.mark.parametrize("name", NAMES)
 def test_gradients_are_the_twins(name, d, weighted, unknown):
     n = 300  # more than a chunk
     y, scores = make(name, n, d, seed=d, unknown=unknown)
@@ -75,8 +74,8 @@ def test_gradients_are_the_twins(name, d, weighted, unknown):
         assert not h[gone].any()
 
 
-@pytest.mark.parametrize("name", [name for name in CODES if name not in CURVED])
-def test_losses_without_a_curvature_need_no_room_for_it(name):
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in CURVED])
+def test_losses_with_a_constant_hessian_need_no_room_for_it(name):
     y, scores = make(name, 50, 3)
     with_room, without = run(name, y, scores), run(name, y, scores, curved=False)
     np.testing.assert_array_equal(with_room[0], without[0])
@@ -85,8 +84,8 @@ def test_losses_without_a_curvature_need_no_room_for_it(name):
     assert not without[3].any()
 
 
-@pytest.mark.parametrize("name", [name for name in CODES if name != "softmax"])
-def test_gradients_are_slopes_of_the_loss_and_curvatures_slopes_of_gradients(name):
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "softmax"])
+def test_gradients_are_slopes_of_the_loss_and_hessians_slopes_of_gradients(name):
     y, scores = make(name, 40, 3, seed=3)
     parameter = PARAMETER.get(name, 0.0)
     g, h, *_ = run(name, y, scores)
@@ -142,7 +141,7 @@ def test_softmax_hessians_are_the_twins(d, weighted):
     np.testing.assert_allclose(diagonal, h, atol=2e-6)
 
 
-@pytest.mark.parametrize("name", CODES)
+@pytest.mark.parametrize("name", NAMES)
 def test_extreme_scores_stay_finite(name):
     y, scores = make(name, 6, 3)
     scores[:] = np.array([-3e38, -1e4, -100, 100, 1e4, 3e38], np.float32)[:, None]
@@ -167,7 +166,7 @@ def test_exponentials_are_accurate_over_their_range():
     np.testing.assert_array_equal(g, h)
 
 
-@pytest.mark.parametrize("name", CODES)
+@pytest.mark.parametrize("name", NAMES)
 def test_threads_and_rows_do_not_change_a_bit(name):
     y, scores = make(name, 1000, 13, unknown=True)
     results = [run(name, y, scores, n_threads=n) for n in (1, 2, 5)]
@@ -190,7 +189,7 @@ def test_kinks():
 def arguments(**change):
     n, d = 4, 3
     given = {
-        "loss": 0, "parameter": 0.0, "scores": np.zeros((n, d), np.float32),
+        "loss": "mse", "parameter": 0.0, "scores": np.zeros((n, d), np.float32),
         "targets": np.zeros((n, d), np.float32), "classes": NO_CLASSES, "weights": NONE,
         "g": np.empty((n, d), np.float32), "h": np.empty((n, d), np.float32),
         "largest_g": np.empty(d, np.float32), "largest_h": np.empty(d, np.float32), "n_threads": 1,
@@ -199,15 +198,14 @@ def arguments(**change):
 
 
 @pytest.mark.parametrize(("change", "match"), [
-    ({"loss": 7}, "loss"),
-    ({"loss": -1}, "loss"),
+    ({"loss": "mean"}, "loss"),
     ({"targets": np.zeros((4, 2), np.float32)}, "targets"),
     ({"targets": np.zeros((3, 3), np.float32)}, "targets"),
     ({"g": np.empty((3, 3), np.float32)}, "g, h"),
     ({"h": np.empty((4, 2), np.float32)}, "g, h"),
-    ({"h": np.empty((0, 3), np.float32), "loss": 1}, "curvature"),
-    ({"loss": 2, "classes": np.zeros(3, np.int32)}, "targets"),
-    ({"loss": 2, "classes": np.array([0, 1, 2, 3], np.int32)}, "classes"),
+    ({"h": np.empty((0, 3), np.float32), "loss": "logistic"}, "hessian"),
+    ({"loss": "softmax", "classes": np.zeros(3, np.int32)}, "targets"),
+    ({"loss": "softmax", "classes": np.array([0, 1, 2, 3], np.int32)}, "classes"),
     ({"weights": np.ones((4, 2), np.float32)}, "weights"),
     ({"weights": np.ones((3, 1), np.float32)}, "weights"),
     ({"largest_g": np.empty(2, np.float32)}, "largest"),

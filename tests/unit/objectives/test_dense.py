@@ -5,20 +5,12 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 import naive_dense
-from sparseleaf.boosting.columns import fixed_point_scales
-from sparseleaf.boosting.dense_losses import (
-    CLASSIFICATION_LOSSES,
-    NO_CLASSES,
-    NO_VALUES,
-    REGRESSION_LOSSES,
-    CustomLoss,
-    DenseTargets,
-    TargetSums,
-    dense_loss,
-)
 from sparseleaf.engine.shards import LocalShards
 from sparseleaf.estimators.multi_part import DensePart, agree_on_base
 from sparseleaf.estimators.multi_targets import KnownTargets
+from sparseleaf.links import LINKS
+from sparseleaf.objectives import Custom, dense_objective, objectives_of
+from sparseleaf.objectives.targets import NO_CLASSES, NO_VALUES, DenseTargets
 
 PAIRS = ("mse", "logistic", "absolute", "huber:0.75", "quantile:0.8", "poisson")
 
@@ -42,6 +34,19 @@ def make(name, n=60, d=3, seed=0, *, unknown=False, weights=0):
     return DenseTargets(y, NO_CLASSES, w, d)
 
 
+class Parts:
+    """Several parts in this process."""
+
+    def __init__(self, parts):
+        self._parts = parts
+
+    def gather(self, verb, *args):
+        return [getattr(part, verb)(*args) for part in self._parts]
+
+    def sum(self, verb, *args):
+        return sum(self.gather(verb, *args))
+
+
 def start_of(loss, targets):
     """Where boosting starts, by one part and, to the bit, by several."""
     n = targets.n_rows
@@ -51,12 +56,9 @@ def start_of(loss, targets):
         return DensePart(None, {}, None, known, targets.rows(rows), 1, (np.zeros((n, 1)), None))
 
     start = agree_on_base(LocalShards(part(slice(None))), loss, n)
-    parts = [part(slice(0, 7)), part(slice(7, 30)), part(slice(30, n))]
     if loss.quantile is None:
-        largest = np.max([one.largest_targets() for one in parts], axis=0)
-        scales = np.stack([fixed_point_scales(row, n) for row in largest])
-        sums = sum(one.target_sums(scales) for one in parts) / scales
-        assert loss.base_score(TargetSums(*sums)).tobytes() == start.tobytes()
+        parts = [part(slice(0, 7)), part(slice(7, 30)), part(slice(30, n))]
+        assert agree_on_base(Parts(parts), loss, n).tobytes() == start.tobytes()
     return start
 
 
@@ -83,7 +85,9 @@ def test_value_is_the_mean_over_known_pairs(name, unknown, weights):
         pytest.skip("a row has one class")
     targets = make(name, unknown=unknown, weights=weights)
     scores = np.random.default_rng(5).normal(size=(60, 3)).astype(np.float32)
-    assert dense_loss(name).value(targets, scores) == pytest.approx(value_of(name, targets, scores), rel=1e-6)
+    assert dense_objective(name).value(targets, scores) == pytest.approx(
+        value_of(name, targets, scores), rel=1e-6
+    )
 
 
 @pytest.mark.parametrize("weights", [0, 1, "pairs"])
@@ -91,7 +95,7 @@ def test_value_is_the_mean_over_known_pairs(name, unknown, weights):
 @pytest.mark.parametrize("name", [name for name in PAIRS if not name.startswith("huber")])
 def test_base_score_is_the_best_constant(name, unknown, weights):
     targets = make(name, unknown=unknown, weights=weights)
-    loss = dense_loss(name)
+    loss = dense_objective(name)
     start = start_of(loss, targets)
     assert start.dtype == np.float32
     own = targets.known_weights()
@@ -107,16 +111,47 @@ def test_base_score_is_the_best_constant(name, unknown, weights):
         assert at(start[j]) <= best.fun + 1e-6
 
 
+@pytest.mark.parametrize("unknown", [False, True])
+@pytest.mark.parametrize("name", ["mse", "logistic", "poisson"])
+def test_the_search_for_a_minimum_finds_the_closed_form(name, unknown):
+    targets = make(name, unknown=unknown, weights="pairs")
+    loss = dense_objective(name)
+    found = start_of(Searched(loss), targets)
+    np.testing.assert_allclose(found, start_of(loss, targets), rtol=3e-7, atol=3e-7)
+
+
+class Searched:
+    """A loss without a closed form for its base score."""
+
+    quantile = None
+
+    def __init__(self, loss):
+        self.gradients = loss.gradients
+
+    def base_score(self, targets):
+        return targets.minimiser(self)
+
+
+def test_the_search_reaches_far_and_is_0_where_nothing_is_known():
+    y = np.array([[1e12, np.nan, -3e-9, 5]] * 3, np.float32)
+    y[:, 3] = [4, 5, 6]
+    targets = DenseTargets(y, NO_CLASSES, NO_VALUES, 4)
+    known = KnownTargets("regression", None, np.zeros(4))
+    part = DensePart(None, {}, None, known, targets, 1, (np.zeros((3, 1)), None))
+    found = agree_on_base(LocalShards(part), Searched(dense_objective("mse")), 3)
+    np.testing.assert_allclose(found, [1e12, 0, -3e-9, 5], rtol=1e-6, atol=1e-12)
+
+
 def test_huber_starts_at_the_mean():
     targets = make("huber:0.75", unknown=True)
     np.testing.assert_allclose(
-        start_of(dense_loss("huber:0.75"), targets), np.nanmean(targets.values, axis=0), rtol=1e-5
+        start_of(dense_objective("huber:0.75"), targets), np.nanmean(targets.values, axis=0), rtol=1e-5
     )
 
 
 def test_softmax_starts_at_the_log_of_the_shares():
     targets = make("softmax", weights=1, unknown=True)
-    start = start_of(dense_loss("softmax"), targets)
+    start = start_of(dense_objective("softmax"), targets)
     weights = targets.known_weights()[:, 0]
     shares = [weights[targets.classes == c].sum() / weights.sum() for c in range(3)]
     np.testing.assert_allclose(start, np.log(shares), rtol=1e-5)
@@ -127,7 +162,7 @@ def test_outputs_that_are_never_on_start_finite(name):
     y = np.zeros((50, 3), np.float32)
     y[:, 1] = 1
     y[:, 2] = np.nan
-    start = start_of(dense_loss(name), DenseTargets(y, NO_CLASSES, NO_VALUES, 3))
+    start = start_of(dense_objective(name), DenseTargets(y, NO_CLASSES, NO_VALUES, 3))
     assert np.isfinite(start).all()
     assert start[0] < -3
     if name == "logistic":
@@ -137,35 +172,47 @@ def test_outputs_that_are_never_on_start_finite(name):
 
 def test_a_class_without_weight_starts_finite():
     targets = DenseTargets(NO_VALUES, np.zeros(20, np.int32), NO_VALUES, 3)
-    start = start_of(dense_loss("softmax"), targets)
+    start = start_of(dense_objective("softmax"), targets)
     assert start[0] == 0
     assert np.isfinite(start).all()
     assert start[1] == start[2] < -3
 
 
-def test_what_scores_mean():
+def test_links():
     z = np.array([[0.0, 2.0, -1.0]], np.float32)
     for name in ("mse", "absolute", "huber", "quantile"):
-        np.testing.assert_array_equal(dense_loss(name).predict(z), z)
-    np.testing.assert_allclose(dense_loss("poisson").predict(z), np.exp(z))
-    np.testing.assert_allclose(dense_loss("logistic").predict(z), 1 / (1 + np.exp(-z)), rtol=1e-6)
+        np.testing.assert_array_equal(dense_objective(name).link.apply(z), z)
+    np.testing.assert_allclose(dense_objective("poisson").link.apply(z), np.exp(z))
+    np.testing.assert_allclose(dense_objective("logistic").link.apply(z), 1 / (1 + np.exp(-z)), rtol=1e-6)
     np.testing.assert_allclose(
-        dense_loss("softmax").predict(z), [naive_dense.softmax(z[0].tolist())], rtol=1e-6
+        dense_objective("softmax").link.apply(z), [naive_dense.softmax(z[0].tolist())], rtol=1e-6
     )
+    each = 1 / (1 + np.exp(-z))
+    np.testing.assert_allclose(LINKS["one-vs-rest"].apply(z), each / each.sum(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", LINKS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_links_of_extreme_scores_are_finite(name, dtype):
+    z = np.array([[-1e4, 0, 1e4], [1e4, 1e4, 1e4], [-1e4, -1e4, -1e4]], dtype)
+    with np.errstate(over="raise", invalid="raise"):
+        predictions = LINKS[name].apply(z)
+    assert predictions.dtype == dtype
+    assert np.isfinite(predictions).all()
 
 
 def test_names_and_numbers():
-    assert dense_loss("huber").parameter == 1.0
-    assert dense_loss("huber:2.5").parameter == 2.5
-    assert dense_loss("quantile").quantile == 0.5
-    assert dense_loss("quantile:0.9").quantile == 0.9
-    assert dense_loss("absolute").quantile == 0.5
-    assert dense_loss("huber:2").quantile is None
-    for name in (*REGRESSION_LOSSES, *CLASSIFICATION_LOSSES):
-        assert dense_loss(name).name == name
+    assert dense_objective("huber").parameter == 1.0
+    assert dense_objective("huber:2.5").parameter == 2.5
+    assert dense_objective("quantile").quantile == 0.5
+    assert dense_objective("quantile:0.9").quantile == 0.9
+    assert dense_objective("absolute").quantile == 0.5
+    assert dense_objective("huber:2").quantile is None
+    for name in objectives_of("regression") | objectives_of("classification"):
+        assert dense_objective(name).name == name
 
 
-# --- room for curvatures: as little as the loss and the targets need
+# --- room for hessians: as little as the loss and the targets need
 
 
 @pytest.mark.parametrize(("name", "unknown", "weights", "shape"), [
@@ -174,13 +221,13 @@ def test_names_and_numbers():
     ("logistic", False, 0, (60, 3)), ("softmax", False, 1, (60, 3)),
 ])  # fmt: skip
 @pytest.mark.parametrize("d", [1, 3])
-def test_curvatures_take_the_room_they_need(name, unknown, weights, shape, d):
+def test_hessians_take_the_room_they_need(name, unknown, weights, shape, d):
     if name == "softmax" and d == 1:
         pytest.skip("one class is no choice")
     targets = make(name, d=d, unknown=unknown, weights=weights)
-    loss = dense_loss(name)
+    loss = dense_objective(name)
     scores = np.random.default_rng(1).normal(size=(60, d)).astype(np.float32)
-    room = loss.curvature_room(targets, scores.shape)
+    room = loss.hessian_room(targets, scores.shape)
     assert room.shape == (shape[0], min(shape[1], d))
     g = np.empty_like(scores)
     largest_g, largest_h = loss.gradients(targets, scores, g, room, 1)
@@ -204,8 +251,8 @@ def test_curvatures_take_the_room_they_need(name, unknown, weights, shape, d):
 def test_a_custom_loss_is_weighted_and_masked():
     targets = make("mse", unknown=True, weights="pairs")
     scores = np.random.default_rng(1).normal(size=(60, 3)).astype(np.float32)
-    loss = CustomLoss(lambda y, z: (z - y, np.full(z.shape, 2.0)))
-    g, h = np.empty_like(scores), loss.curvature_room(targets, scores.shape)
+    loss = Custom(lambda y, z: (z - y, np.full(z.shape, 2.0)))
+    g, h = np.empty_like(scores), loss.hessian_room(targets, scores.shape)
     largest = loss.gradients(targets, scores, g, h, 1)
     known = ~np.isnan(targets.values)
     np.testing.assert_allclose(g, np.where(known, (scores - targets.values) * targets.weights, 0))
@@ -215,17 +262,17 @@ def test_a_custom_loss_is_weighted_and_masked():
 
 
 @pytest.mark.parametrize(("function", "match"), [
-    (lambda y, z: z, "does not answer a pair"),
-    (lambda y, z: (z, z, z), "does not answer a pair"),
-    (lambda y, z: (z[:, :1], z), r"gradient of shape \(60, 1\); wanted \(60, 3\)"),
-    (lambda y, z: (z, z[0]), r"curvature of shape \(3,\)"),
+    (lambda y, z: z, "must return a pair"),
+    (lambda y, z: (z, z, z), "must return a pair"),
+    (lambda y, z: (z[:, :1], z), r"must return a gradient of shape \(60, 3\). Got \(60, 1\) instead"),
+    (lambda y, z: (z, z[0]), r"must return a hessian of shape \(60, 3\). Got \(3,\) instead"),
     (lambda y, z: (z + np.inf, z), "gradient that is not finite"),
-    (lambda y, z: (z, z + np.nan), "curvature that is not finite"),
-    (lambda y, z: (z, -np.ones(z.shape)), "negative curvature"),
+    (lambda y, z: (z, z + np.nan), "hessian that is not finite"),
+    (lambda y, z: (z, -np.ones(z.shape)), "must return a hessian >= 0"),
 ])  # fmt: skip
-def test_functions_that_answer_nonsense_are_refused(function, match):
+def test_functions_that_return_nonsense_are_refused(function, match):
     targets, scores = make("mse"), np.ones((60, 3), np.float32)
-    loss = CustomLoss(function)
+    loss = Custom(function)
     with pytest.raises(ValueError, match=match):
         loss.gradients(targets, scores, np.empty_like(scores), np.empty_like(scores), 1)
 
@@ -236,7 +283,7 @@ def test_a_custom_loss_cannot_change_the_scores():
         return z, z + 1
 
     targets, scores = make("mse"), np.ones((60, 3), np.float32)
-    loss = CustomLoss(spoil)
+    loss = Custom(spoil)
     loss.gradients(targets, scores, np.empty_like(scores), np.empty_like(scores), 1)
     loss.value(targets, scores)
     assert (scores == 1).all()

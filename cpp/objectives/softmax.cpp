@@ -1,0 +1,80 @@
+// Cross-entropy of one class per row: log Σ e^z − z_class. Its hessian is a matrix, of which training takes
+// the diagonal or (hessian="exact") all.
+#include "dense.hpp"
+
+namespace sparseleaf {
+namespace {
+
+constexpr int64_t kRowChunk = 256;
+
+// Σ in eight fixed lanes, so that every clone adds in the same order.
+SPARSELEAF_WIDE
+void softmax(const OutputRow& row) {
+    const auto [z, y, label, n, parameter, g, h] = row;
+    constexpr int kWide = 8;
+    float top = z[0];
+    for (int64_t j = 1; j < n; ++j) top = std::max(top, z[j]);
+    float lanes[kWide] = {};
+    int64_t j = 0;
+    for (; j + kWide <= n; j += kWide)
+        for (int l = 0; l < kWide; ++l) {
+            g[j + l] = exp_of(z[j + l] - top);
+            lanes[l] += g[j + l];
+        }
+    for (int l = 0; j < n; ++j, ++l) {
+        g[j] = exp_of(z[j] - top);
+        lanes[l] += g[j];
+    }
+    const float sum =
+        ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) + ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
+    const float scale = 1.0f / sum;
+    for (j = 0; j < n; ++j) {
+        const float p = g[j] * scale;
+        g[j] = p;
+        h[j] = p * (1.0f - p);
+    }
+    g[label] -= 1.0f;
+}
+
+const RegisterDenseLoss registered("softmax", {softmax, false, true});
+
+// The packed lower triangle of softmax's Hessian, diag(p) − p pᵀ, of every row; p is taken from g and the
+// class.
+void softmax_hessians(In2<float> g, In1<int32_t> classes, In2<float> weights, Out2<float> out,
+                      int n_threads) {
+    const int64_t n = static_cast<int64_t>(g.shape(0)), d = static_cast<int64_t>(g.shape(1));
+    const int64_t size = d * (d + 1) / 2;
+    require(static_cast<int64_t>(out.shape(0)) == n && static_cast<int64_t>(out.shape(1)) == size,
+            "out: (rows, outputs · (outputs + 1) / 2)");
+    require(static_cast<int64_t>(classes.size()) == n, "classes: one a row");
+    const bool weighted = weights.shape(0) > 0;
+    require(!weighted || (static_cast<int64_t>(weights.shape(0)) == n && weights.shape(1) == 1),
+            "weights: (rows, 1) or no rows");
+    GilRelease release;
+    parallel_tasks((n + kRowChunk - 1) / kRowChunk, n_threads, [&](int64_t chunk, int) {
+        std::vector<float> p(static_cast<size_t>(d));
+        for (int64_t i = chunk * kRowChunk; i < std::min(n, (chunk + 1) * kRowChunk); ++i) {
+            float* row = out.data() + i * size;
+            const int32_t own = classes.data()[i];
+            const float weight = weighted ? weights.data()[i] : 1.0f;
+            if (own < 0 || weight == 0.0f) {
+                std::fill(row, row + size, 0.0f);
+                continue;
+            }
+            for (int64_t j = 0; j < d; ++j)
+                p[j] = g.data()[i * d + j] / weight + static_cast<float>(j == own);
+            for (int64_t a = 0; a < d; ++a)
+                for (int64_t b = 0; b <= a; ++b)
+                    *row++ = weight * (a == b ? p[a] * (1.0f - p[a]) : -p[a] * p[b]);
+        }
+    });
+}
+
+}  // namespace
+}  // namespace sparseleaf
+
+void bind_softmax(nb::module_& m) {
+    using namespace sparseleaf;
+    m.def("softmax_hessians", &softmax_hessians, nb::arg("g"), nb::arg("classes"), nb::arg("weights"),
+          nb::arg("out").noconvert(), nb::arg("n_threads"));
+}

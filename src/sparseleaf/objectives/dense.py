@@ -1,0 +1,179 @@
+"""Losses with a gradient for every (row, output) pair.
+
+For a raw score z and a target y, g is the derivative of the loss with respect to z and h the second derivative, or what
+stands in for it.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Self
+
+import numpy as np
+
+from sparseleaf import _kernels
+from sparseleaf.objectives.base import Objective
+from sparseleaf.objectives.targets import BLOCK_ROWS, NO_VALUES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sparseleaf._arrays import Array
+    from sparseleaf.objectives.targets import DenseTargets, TargetStatistics
+
+
+@dataclass(frozen=True)
+class TargetRange:
+    """Targets that a loss is defined for: those from ``low``, which ``above`` excludes."""
+
+    words: str
+    low: float = -math.inf
+    above: bool = False
+
+    def check(self, loss: str, lowest: float) -> None:
+        """Refuse targets of which this is the lowest."""
+        if lowest < self.low or (self.above and lowest == self.low):
+            raise ValueError(f"loss={loss!r} requires {self.words} y. Got {lowest:g} instead.")
+
+
+ANY = TargetRange("finite")
+NON_NEGATIVE = TargetRange("non-negative", 0.0)
+POSITIVE = TargetRange("strictly positive", 0.0, above=True)
+
+
+@dataclass(frozen=True)
+class DenseObjective(Objective):
+    """A loss with dense gradients.
+
+    Attributes
+    ----------
+    constant_hessian : bool
+        Whether h is 1 for every pair.
+    full_hessian : bool
+        Whether it has a hessian across outputs.
+    takes_classes, needs_classes : bool
+        Whether targets of one class per row may, or must, come as classes instead of a matrix.
+    target_range : TargetRange
+    """
+
+    default_metric: ClassVar[str] = "loss"
+    constant_hessian: ClassVar[bool] = False
+    full_hessian: ClassVar[bool] = False
+    takes_classes: ClassVar[bool] = False
+    needs_classes: ClassVar[bool] = False
+    target_range: ClassVar[TargetRange] = ANY
+
+    @property
+    def quantile(self) -> float | None:
+        """The quantile of its residuals that is a leaf's best value, for losses whose hessian says nothing."""
+        return None
+
+    def at(self, round_number: int) -> DenseObjective:
+        """The loss as it is in a round."""
+        return self
+
+    def joined(self, parts: Sequence[Self]) -> Self:
+        """The loss of all rows, from those of some."""
+        return self
+
+    def hessian_room(self, targets: DenseTargets, shape: tuple[int, ...]) -> Array:
+        """Room for hessians: as the scores, one column of weights, or none where all are 1."""
+        return np.empty(shape, np.float32)
+
+    @abstractmethod
+    def gradients(
+        self, targets: DenseTargets, scores: Array, g: Array, h: Array, n_jobs: int
+    ) -> tuple[Array, Array]:
+        """Fill g, and h where it differs from row to row; returns the largest absolute value of every column."""
+
+    def full_hessians(self, targets: DenseTargets, g: Array, n_jobs: int) -> Array:
+        """The packed lower triangle of every row's hessian across outputs, float32; g are the row's gradients."""
+        raise NotImplementedError
+
+    def base_score(self, targets: TargetStatistics) -> Array:
+        """The best score that is the same for all rows, float32 (n_outputs,)."""
+        return targets.minimiser(self)
+
+    @abstractmethod
+    def value(self, targets: DenseTargets, scores: Array) -> float:
+        """Mean loss over the known pairs, by weight."""
+
+
+@dataclass(frozen=True)
+class RowObjective(DenseObjective):
+    """A loss of each row by itself, whose kernel function has the loss's name.
+
+    Attributes
+    ----------
+    parameter : float
+        The number behind the name.
+    """
+
+    parameter: float = 0.0
+
+    def hessian_room(self, targets: DenseTargets, shape: tuple[int, ...]) -> Array:
+        """See :class:`DenseObjective`."""
+        by_pair = targets.weights.shape[1:] == shape[1:] != (1,)
+        if not self.constant_hessian or targets.has_unknown or by_pair:
+            return np.empty(shape, np.float32)
+        return targets.weights.copy()
+
+    def gradients(
+        self, targets: DenseTargets, scores: Array, g: Array, h: Array, n_jobs: int
+    ) -> tuple[Array, Array]:
+        """See :class:`DenseObjective`."""
+        d = scores.shape[1]
+        differs = not self.constant_hessian or targets.has_unknown or d > 1
+        own_h = h if h.shape == scores.shape and differs else NO_VALUES
+        largest_g, largest_h = np.empty(d, np.float32), np.empty(d, np.float32)
+        _kernels.gradients(
+            self.name,
+            self.parameter,
+            scores,
+            targets.values,
+            targets.classes,
+            targets.weights,
+            g,
+            own_h,
+            largest_g,
+            largest_h,
+            n_jobs,
+        )
+        return largest_g, largest_h if len(own_h) else h.max(axis=0) if len(h) else np.empty(0, np.float32)
+
+    def value(self, targets: DenseTargets, scores: Array) -> float:
+        """See :class:`DenseObjective`."""
+        y = np.nan_to_num(targets.values.astype(np.float64))
+        each = self.losses(y, scores.astype(np.float64))
+        return float(np.average(each, weights=targets.known_weights()))
+
+    def losses(self, y: Array, z: Array) -> Array:
+        """The loss of every pair, float64 as the targets and scores."""
+        raise NotImplementedError
+
+
+def gradient_sums(
+    objective: DenseObjective, targets: DenseTargets, score: Array, scale: Array | None, n_jobs: int
+) -> Array:
+    """Σ of every output's gradients where all rows have the same score: int64, times ``scale``.
+
+    Without a scale: their largest absolute value, from which all workers agree on one.
+    """
+    largest, sums = np.zeros(len(score)), np.zeros(len(score), np.int64)
+    for begin in range(0, targets.n_rows, BLOCK_ROWS):
+        block = targets.rows(slice(begin, begin + BLOCK_ROWS))
+        scores = np.repeat(score[None, :].astype(np.float32), block.n_rows, axis=0)
+        g, h = np.empty_like(scores), np.empty_like(scores)
+        np.maximum(largest, objective.gradients(block, scores, g, h, n_jobs)[0], out=largest)
+        if scale is not None:
+            sums += np.rint(g * scale).astype(np.int64).sum(axis=0)
+    return largest if scale is None else sums
+
+
+def log_mean(targets: TargetStatistics) -> Array:
+    """Logarithm of the mean target: the base score of losses whose link is the logarithm."""
+    sums = targets.sums()
+    logarithm: Array = np.log(np.maximum(sums.mean, sums.rare)).astype(np.float32)
+    return logarithm

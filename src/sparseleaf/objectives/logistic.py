@@ -1,0 +1,39 @@
+"""Logistic loss of every output by itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sparseleaf.links import LOGISTIC
+from sparseleaf.objectives.base import register
+from sparseleaf.objectives.dense import RowObjective
+
+if TYPE_CHECKING:
+    from sparseleaf._arrays import Array
+    from sparseleaf.objectives.targets import TargetStatistics
+
+
+@register
+@dataclass(frozen=True)
+class Logistic(RowObjective):
+    """log(1 + e^z) - y z: binary cross-entropy."""
+
+    name = "logistic"
+    task = "classification"
+    description = "binary cross-entropy of each label"
+    link = LOGISTIC
+
+    def base_score(self, targets: TargetStatistics) -> Array:
+        """Log-odds of the mean; those of half a row for outputs that are never (or always) on."""
+        sums = targets.sums()
+        mean = sums.mean.clip(sums.rare, 1 - sums.rare)
+        odds: Array = np.log(mean / (1 - mean)).astype(np.float32)
+        return odds
+
+    def losses(self, y: Array, z: Array) -> Array:
+        """See the class."""
+        value: Array = np.logaddexp(0, z) - y * z
+        return value

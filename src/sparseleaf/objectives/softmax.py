@@ -1,0 +1,50 @@
+"""Cross-entropy of one class per row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import log_softmax
+
+from sparseleaf import _kernels
+from sparseleaf.links import SOFTMAX
+from sparseleaf.objectives.base import register
+from sparseleaf.objectives.dense import RowObjective, log_mean
+
+if TYPE_CHECKING:
+    from sparseleaf._arrays import Array
+    from sparseleaf.objectives.targets import DenseTargets, TargetStatistics
+
+
+@register
+@dataclass(frozen=True)
+class Softmax(RowObjective):
+    """log Σ e^z - z of the row's class."""
+
+    name = "softmax"
+    task = "classification"
+    description = "cross-entropy of one class per row"
+    link = SOFTMAX
+    full_hessian = True
+    takes_classes = True
+    needs_classes = True
+
+    def full_hessians(self, targets: DenseTargets, g: Array, n_jobs: int) -> Array:
+        """See :class:`DenseObjective`."""
+        d = g.shape[1]
+        out = np.empty((len(g), d * (d + 1) // 2), np.float32)
+        _kernels.softmax_hessians(g, targets.classes, targets.weights, out, n_jobs)
+        return out
+
+    def base_score(self, targets: TargetStatistics) -> Array:
+        """Logarithms of the classes' shares."""
+        return log_mean(targets)
+
+    def value(self, targets: DenseTargets, scores: Array) -> float:
+        """Mean loss of the rows whose class is known."""
+        known = targets.classes >= 0
+        z = scores[known].astype(np.float64)
+        own = -log_softmax(z, axis=1)[np.arange(len(z)), targets.classes[known]]
+        return float(np.average(own, weights=targets.known_weights()[known, 0]))

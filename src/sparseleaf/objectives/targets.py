@@ -1,0 +1,195 @@
+"""Dense targets: a number for every (row, output) pair, or a class for every row; and what can be asked of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from sparseleaf._arrays import Array
+    from sparseleaf.objectives.dense import DenseObjective
+
+NO_VALUES = np.empty((0, 0), np.float32)
+NO_CLASSES = np.empty(0, np.int32)
+BLOCK_ROWS = 4_096
+
+
+@dataclass(frozen=True)
+class DenseTargets:
+    """What rows should have.
+
+    Attributes
+    ----------
+    values : float32 array, shape (n_rows, n_outputs)
+        NaN is unknown. No rows where there are classes.
+    classes : int32 array, shape (n_rows,)
+        One class a row, -1 for unknown. Empty where there are values.
+    weights : float32 array, shape (n_rows, 1) or (n_rows, n_outputs)
+        No rows where all weigh 1.
+    n_outputs : int
+    unknown : bool or None
+        Whether a target is unknown, here or in rows that live elsewhere; None asks these rows alone.
+    """
+
+    values: Array
+    classes: Array
+    weights: Array
+    n_outputs: int
+    unknown: bool | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.values) or len(self.classes)
+
+    @cached_property
+    def has_unknown(self) -> bool:
+        """Whether a target is unknown."""
+        if self.unknown is not None:
+            return self.unknown
+        return bool(np.isnan(self.values).any()) if len(self.values) else bool((self.classes < 0).any())
+
+    @property
+    def form(self) -> TargetForm:
+        """What there is to fit, without the rows."""
+        columns = self.weights.shape[1] if len(self.weights) else 0
+        return TargetForm(self.n_outputs, self.has_unknown, columns)
+
+    @staticmethod
+    def join(parts: list[DenseTargets]) -> DenseTargets:
+        """All rows of several."""
+        values, classes, weights = (
+            np.concatenate([getattr(part, name) for part in parts])
+            if len(getattr(parts[0], name))
+            else getattr(parts[0], name)
+            for name in ("values", "classes", "weights")
+        )
+        return DenseTargets(values, classes, weights, parts[0].n_outputs, any(p.has_unknown for p in parts))
+
+    @property
+    def any_known(self) -> bool:
+        """Whether a target is known."""
+        return not np.isnan(self.values).all() if len(self.values) else bool((self.classes >= 0).any())
+
+    def as_matrix(self) -> Array:
+        """Targets as numbers, NaN where unknown: for classes, 1 in the column of the row's."""
+        if len(self.values):
+            return self.values
+        matrix = np.zeros((len(self.classes), self.n_outputs), np.float32)
+        known = self.classes >= 0
+        matrix[known, self.classes[known]] = 1
+        matrix[~known] = np.nan
+        return matrix
+
+    def rows(self, which: slice) -> DenseTargets:
+        """Some of the rows."""
+        parts = self.values[which], self.classes[which], self.weights[which]
+        return DenseTargets(*parts, self.n_outputs, self.unknown)
+
+    def known_weights(self) -> Array:
+        """Weight of every pair, 0 where the target is unknown; float64 (n_rows, n_outputs)."""
+        known = ~np.isnan(self.values) if len(self.values) else np.repeat((self.classes >= 0)[:, None], 1, 1)
+        shape = (self.n_rows, self.n_outputs)
+        weights = self.weights if len(self.weights) else np.ones((1, 1))
+        return np.broadcast_to(known * weights.astype(np.float64), shape)
+
+
+@dataclass(frozen=True)
+class TargetForm:
+    """What there is to fit, over all rows.
+
+    Attributes
+    ----------
+    n_outputs : int
+    has_unknown : bool
+        Whether a target is unknown.
+    weight_columns : int
+        0 where all weigh 1, 1 for a weight a row, else one for each output.
+    """
+
+    n_outputs: int
+    has_unknown: bool
+    weight_columns: int
+
+
+@dataclass(frozen=True)
+class TargetSums:
+    """Σ weights and Σ weight · target of every output, over the known ones.
+
+    They are sums of integers in scales that all shards share, so that the order of rows cannot matter.
+    """
+
+    weights: Array
+    weighted: Array
+
+    @property
+    def mean(self) -> Array:
+        """The weighted mean of every output, 0 where no target is known."""
+        mean: Array = self.weighted / np.where(self.weights > 0, self.weights, 1)
+        return mean
+
+    @property
+    def rare(self) -> Array:
+        """Half a row's share of every output: what stands for a mean of 0, which has no logarithm."""
+        share: Array = 0.5 / np.maximum(self.weights, 1)
+        return share
+
+
+class TargetStatistics(Protocol):
+    """Statistics of the known targets by output, over the rows of all workers: what base scores are made of."""
+
+    def sums(self) -> TargetSums:
+        """Σ weights and Σ weight · target."""
+
+    def quantiles(self, level: float) -> Array:
+        """The weighted quantile of every output's targets, float32."""
+
+    def minimiser(self, objective: DenseObjective) -> Array:
+        """The score, the same for all rows, at which the mean loss of every output is least, float32."""
+
+
+def largest_targets(targets: DenseTargets) -> Array:
+    """The largest weight, and |weight · target|, of every output: float64 (2, n_outputs)."""
+    largest = np.zeros((2, targets.n_outputs))
+    for weights, weighted in _weighted_blocks(targets):
+        np.maximum(largest[0], weights.max(axis=0, initial=0), out=largest[0])
+        np.maximum(largest[1], np.abs(weighted).max(axis=0, initial=0), out=largest[1])
+    return largest
+
+
+def target_sums(targets: DenseTargets, scales: Array) -> Array:
+    """Σ weights and Σ weight · target times their scales: int64 (2, n_outputs)."""
+    sums = np.zeros((2, targets.n_outputs), np.int64)
+    for block in _weighted_blocks(targets):
+        for i, values in enumerate(block):
+            sums[i] += np.rint(values * scales[i]).astype(np.int64).sum(axis=0)
+    return sums
+
+
+def _weighted_blocks(targets: DenseTargets) -> Iterator[tuple[Array, Array]]:
+    for begin in range(0, targets.n_rows, BLOCK_ROWS):  # in float64, of which a block at a time is enough
+        block = targets.rows(slice(begin, begin + BLOCK_ROWS))
+        weights = block.known_weights()
+        yield weights, np.nan_to_num(block.as_matrix() * weights)
+
+
+def base_quantiles(targets: DenseTargets, share: float) -> Array:
+    """The quantile of every output's targets, by weight: float32 (n_outputs,)."""
+    weights = targets.known_weights()
+    return np.array(
+        [_quantile(y, w, share) for y, w in zip(targets.values.T, weights.T, strict=True)], np.float32
+    )
+
+
+def _quantile(values: Array, weights: Array, share: float) -> float:
+    known = weights > 0
+    values, weights = values[known], weights[known]
+    if not len(values):
+        return 0.0
+    order = np.argsort(values, kind="stable")
+    so_far = np.cumsum(weights[order])
+    return float(values[order][np.searchsorted(so_far, share * so_far[-1])])
