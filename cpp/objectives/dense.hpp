@@ -35,6 +35,10 @@ struct RegisterDenseLoss {
     RegisterDenseLoss(const char* name, DenseLoss loss);
 };
 
+// Factors of exponentials are bounded by this: large enough for any rate, and small enough that their sums
+// and products with weights stay finite in float32.
+constexpr float kLargestTerm = 1e30f;
+
 [[gnu::always_inline]] inline float sigmoid(float z) {
     return 1.0f / (1.0f + exp_of(-z));
 }

@@ -16,8 +16,8 @@ from scipy.special import expit, softmax
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
 
-LARGEST_EXPONENT = {np.dtype(np.float32): 88.0, np.dtype(np.float64): 709.0}
-"""Where e^x is still finite."""
+LARGEST_EXPONENT = {np.dtype(np.float32): 88.0, np.dtype(np.float64): 500.0}
+"""Larger scores count as this: e^x stays finite, and so do sums and products of it in float64."""
 
 
 @dataclass(frozen=True)
