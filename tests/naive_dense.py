@@ -29,6 +29,10 @@ def pair_loss(name, y, z, parameter=0.0):
         return parameter * -r if r < 0 else (1 - parameter) * r
     if name == "poisson":
         return math.exp(z) - y * z
+    if name == "tweedie":
+        return y * math.exp((1 - parameter) * z) / (parameter - 1) + math.exp((2 - parameter) * z) / (
+            2 - parameter
+        )
     raise AssertionError(name)
 
 
@@ -74,6 +78,10 @@ def gradients(name, y, z, weights=None, parameter=0.0):
                 g[i, j] = 1 - parameter if r >= 0 else -parameter
             elif name == "poisson":
                 g[i, j], h[i, j] = math.exp(z[i, j]) - y[i, j], math.exp(z[i, j])
+            elif name == "tweedie":  # as in XGBoost and LightGBM
+                falls, rises = (math.exp((k - parameter) * z[i, j]) for k in (1, 2))
+                g[i, j] = -y[i, j] * falls + rises
+                h[i, j] = -y[i, j] * (1 - parameter) * falls + (2 - parameter) * rises
     if weights is not None:
         g, h = g * weights, h * weights
     return g, h

@@ -7,9 +7,9 @@ import naive_dense
 from sparseleaf import _kernels
 from sparseleaf.objectives import dense_objective, objectives_of
 
-NAMES = ("mse", "logistic", "softmax", "absolute", "huber", "quantile", "poisson")
-PARAMETER = {"huber": 0.75, "quantile": 0.8}
-CURVED = ("logistic", "softmax", "poisson")
+NAMES = ("mse", "logistic", "softmax", "absolute", "huber", "quantile", "poisson", "tweedie")
+PARAMETER = {"huber": 0.75, "quantile": 0.8, "tweedie": 1.3}
+CURVED = ("logistic", "softmax", "poisson", "tweedie")
 NONE = np.empty((0, 0), np.float32)
 NO_CLASSES = np.empty(0, np.int32)
 
@@ -21,7 +21,7 @@ def make(name, n, d, seed=0, unknown=False):
         return rng.integers(-1 if unknown else 0, d, n).astype(np.int32), scores
     if name == "logistic":
         y = (rng.random((n, d)) < 0.4).astype(np.float32)
-    elif name == "poisson":
+    elif name in ("poisson", "tweedie"):
         y = rng.poisson(2.0, (n, d)).astype(np.float32)
     else:
         y = rng.normal(scale=2, size=(n, d)).astype(np.float32)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
+from sklearn.metrics import mean_tweedie_deviance
 
 import naive_dense
 from sparseleaf.engine.shards import LocalShards
@@ -12,7 +13,7 @@ from sparseleaf.links import LINKS
 from sparseleaf.objectives import Custom, dense_objective, objectives_of
 from sparseleaf.objectives.targets import NO_CLASSES, NO_VALUES, DenseTargets
 
-PAIRS = ("mse", "logistic", "absolute", "huber:0.75", "quantile:0.8", "poisson")
+PAIRS = ("mse", "logistic", "absolute", "huber:0.75", "quantile:0.8", "poisson", "tweedie:1.3")
 
 
 def number_of(name):
@@ -27,8 +28,13 @@ def make(name, n=60, d=3, seed=0, *, unknown=False, weights=0):
     if name == "softmax":
         classes = rng.integers(-1 if unknown else 0, d, n).astype(np.int32)
         return DenseTargets(NO_VALUES, classes, w, d)
-    y = rng.normal(size=(n, d))
-    y = {"logistic": (y > 0.3) * 1.0, "poisson": np.floor(np.exp(y))}.get(name, y).astype(np.float32)
+    x = rng.normal(size=(n, d))
+    kinds = {
+        "logistic": x > 0.3,
+        "poisson": np.floor(np.exp(x)),
+        "tweedie": np.exp(x).clip(0.5) - 0.5,
+    }
+    y = kinds.get(name.partition(":")[0], x).astype(np.float32)
     if unknown:
         y[rng.random(y.shape) < 0.3] = np.nan
     return DenseTargets(y, NO_CLASSES, w, d)
@@ -88,6 +94,28 @@ def test_value_is_the_mean_over_known_pairs(name, unknown, weights):
     assert dense_objective(name).value(targets, scores) == pytest.approx(
         value_of(name, targets, scores), rel=1e-6
     )
+
+
+@pytest.mark.parametrize("name", [*PAIRS, "softmax"])
+def test_value_of_extreme_scores_is_finite(name):
+    targets = make(name)
+    with np.errstate(over="raise", invalid="raise"):
+        for score in (-1e4, 1e4):
+            assert np.isfinite(dense_objective(name).value(targets, np.full((60, 3), score, np.float32)))
+
+
+@pytest.mark.parametrize("power", [1.1, 1.5, 1.9])
+def test_tweedie_is_half_the_deviance(power):
+    loss, targets = dense_objective(f"tweedie:{power}"), make("tweedie", weights="pairs")
+    y, w = targets.values.ravel(), targets.known_weights().ravel()
+
+    def both(score):
+        mean = np.full(len(y), np.exp(score))
+        deviance = mean_tweedie_deviance(y, mean, sample_weight=w, power=power)
+        return loss.value(targets, np.full((60, 3), score, np.float32)), deviance / 2
+
+    (value, half), (other, other_half) = both(0.25), both(-1.5)
+    assert value - other == pytest.approx(half - other_half, rel=1e-6)
 
 
 @pytest.mark.parametrize("weights", [0, 1, "pairs"])
