@@ -33,6 +33,8 @@ def pair_loss(name, y, z, parameter=0.0):
         return y * math.exp((1 - parameter) * z) / (parameter - 1) + math.exp((2 - parameter) * z) / (
             2 - parameter
         )
+    if name == "gamma":
+        return y * math.exp(-z) + z
     raise AssertionError(name)
 
 
@@ -82,6 +84,8 @@ def gradients(name, y, z, weights=None, parameter=0.0):
                 falls, rises = (math.exp((k - parameter) * z[i, j]) for k in (1, 2))
                 g[i, j] = -y[i, j] * falls + rises
                 h[i, j] = -y[i, j] * (1 - parameter) * falls + (2 - parameter) * rises
+            elif name == "gamma":  # as in XGBoost and LightGBM
+                g[i, j], h[i, j] = 1 - y[i, j] * math.exp(-z[i, j]), y[i, j] * math.exp(-z[i, j])
     if weights is not None:
         g, h = g * weights, h * weights
     return g, h

@@ -7,9 +7,9 @@ import naive_dense
 from sparseleaf import _kernels
 from sparseleaf.objectives import dense_objective, objectives_of
 
-NAMES = ("mse", "logistic", "softmax", "absolute", "huber", "quantile", "poisson", "tweedie")
+NAMES = ("mse", "logistic", "softmax", "absolute", "huber", "quantile", "poisson", "tweedie", "gamma")
 PARAMETER = {"huber": 0.75, "quantile": 0.8, "tweedie": 1.3}
-CURVED = ("logistic", "softmax", "poisson", "tweedie")
+CURVED = ("logistic", "softmax", "poisson", "tweedie", "gamma")
 NONE = np.empty((0, 0), np.float32)
 NO_CLASSES = np.empty(0, np.int32)
 
@@ -23,6 +23,8 @@ def make(name, n, d, seed=0, unknown=False):
         y = (rng.random((n, d)) < 0.4).astype(np.float32)
     elif name in ("poisson", "tweedie"):
         y = rng.poisson(2.0, (n, d)).astype(np.float32)
+    elif name == "gamma":
+        y = rng.gamma(2.0, 1.5, (n, d)).astype(np.float32)
     else:
         y = rng.normal(scale=2, size=(n, d)).astype(np.float32)
     if unknown:

@@ -13,7 +13,7 @@ from sparseleaf.links import LINKS
 from sparseleaf.objectives import Custom, dense_objective, objectives_of
 from sparseleaf.objectives.targets import NO_CLASSES, NO_VALUES, DenseTargets
 
-PAIRS = ("mse", "logistic", "absolute", "huber:0.75", "quantile:0.8", "poisson", "tweedie:1.3")
+PAIRS = ("mse", "logistic", "absolute", "huber:0.75", "quantile:0.8", "poisson", "tweedie:1.3", "gamma")
 
 
 def number_of(name):
@@ -33,6 +33,7 @@ def make(name, n=60, d=3, seed=0, *, unknown=False, weights=0):
         "logistic": x > 0.3,
         "poisson": np.floor(np.exp(x)),
         "tweedie": np.exp(x).clip(0.5) - 0.5,
+        "gamma": np.exp(x),
     }
     y = kinds.get(name.partition(":")[0], x).astype(np.float32)
     if unknown:
@@ -104,9 +105,11 @@ def test_value_of_extreme_scores_is_finite(name):
             assert np.isfinite(dense_objective(name).value(targets, np.full((60, 3), score, np.float32)))
 
 
-@pytest.mark.parametrize("power", [1.1, 1.5, 1.9])
-def test_tweedie_is_half_the_deviance(power):
-    loss, targets = dense_objective(f"tweedie:{power}"), make("tweedie", weights="pairs")
+@pytest.mark.parametrize(("name", "power"), [
+    ("tweedie:1.1", 1.1), ("tweedie:1.5", 1.5), ("tweedie:1.9", 1.9), ("gamma", 2),
+])  # fmt: skip
+def test_losses_are_half_the_deviance(name, power):
+    loss, targets = dense_objective(name), make(name, weights="pairs")
     y, w = targets.values.ravel(), targets.known_weights().ravel()
 
     def both(score):
