@@ -175,5 +175,5 @@ def gradient_sums(
 def log_mean(targets: TargetStatistics) -> Array:
     """Logarithm of the mean target: the base score of losses whose link is the logarithm."""
     sums = targets.sums()
-    logarithm: Array = np.log(np.maximum(sums.mean, sums.rare)).astype(np.float32)
+    logarithm: Array = np.log(np.where(sums.mean > 0, sums.mean, sums.rare)).astype(np.float32)
     return logarithm

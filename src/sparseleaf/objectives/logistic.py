@@ -29,7 +29,9 @@ class Logistic(RowObjective):
     def base_score(self, targets: TargetStatistics) -> Array:
         """Log-odds of the mean; those of half a row for outputs that are never (or always) on."""
         sums = targets.sums()
-        mean = sums.mean.clip(sums.rare, 1 - sums.rare)
+        mean = np.where(
+            (sums.mean > 0) & (sums.mean < 1), sums.mean, sums.mean.clip(sums.rare, 1 - sums.rare)
+        )
         odds: Array = np.log(mean / (1 - mean)).astype(np.float32)
         return odds
 

@@ -1,5 +1,7 @@
 """Dense losses: where boosting starts, what they are worth, and what scores mean."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
@@ -186,6 +188,23 @@ def test_softmax_starts_at_the_log_of_the_shares():
     weights = targets.known_weights()[:, 0]
     shares = [weights[targets.classes == c].sum() / weights.sum() for c in range(3)]
     np.testing.assert_allclose(start, np.log(shares), rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["logistic", "softmax", "poisson", "tweedie", "gamma"])
+def test_weights_that_add_up_to_little_do_not_move_the_start(name):
+    targets = make(name, weights=1)
+    little = replace(targets, weights=targets.weights / np.float32(2**20))
+    loss = dense_objective(name)
+    np.testing.assert_allclose(start_of(loss, little), start_of(loss, targets), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["poisson", "tweedie", "gamma"])
+def test_targets_in_small_units_start_small(name):
+    targets = make(name)
+    small = replace(targets, values=targets.values / np.float32(2**20))
+    loss = dense_objective(name)
+    start = start_of(loss, targets) - 20 * np.log(2)
+    np.testing.assert_allclose(start_of(loss, small), start, rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["logistic", "poisson"])
