@@ -35,6 +35,8 @@ def pair_loss(name, y, z, parameter=0.0):
         )
     if name == "gamma":
         return y * math.exp(-z) + z
+    if name == "log-cosh":
+        return abs(r) + math.log1p(math.exp(-2 * abs(r))) - math.log(2)
     raise AssertionError(name)
 
 
@@ -84,6 +86,8 @@ def gradients(name, y, z, weights=None, parameter=0.0):
                 falls, rises = (math.exp((k - parameter) * z[i, j]) for k in (1, 2))
                 g[i, j] = -y[i, j] * falls + rises
                 h[i, j] = -y[i, j] * (1 - parameter) * falls + (2 - parameter) * rises
+            elif name == "log-cosh":
+                g[i, j], h[i, j] = math.tanh(r), math.tanh(r) / r if r else 1.0
             elif name == "gamma":  # as in XGBoost and LightGBM
                 g[i, j], h[i, j] = 1 - y[i, j] * math.exp(-z[i, j]), y[i, j] * math.exp(-z[i, j])
     if weights is not None:

@@ -15,7 +15,17 @@ from sparseleaf.links import LINKS
 from sparseleaf.objectives import Custom, dense_objective, objectives_of
 from sparseleaf.objectives.targets import NO_CLASSES, NO_VALUES, DenseTargets
 
-PAIRS = ("mse", "logistic", "absolute", "huber:0.75", "quantile:0.8", "poisson", "tweedie:1.3", "gamma")
+PAIRS = (
+    "mse",
+    "logistic",
+    "absolute",
+    "huber:0.75",
+    "quantile:0.8",
+    "poisson",
+    "tweedie:1.3",
+    "gamma",
+    "log-cosh",
+)
 
 
 def number_of(name):
@@ -173,6 +183,16 @@ def test_the_search_reaches_far_and_is_0_where_nothing_is_known():
     part = DensePart(None, {}, None, known, targets, 1, (np.zeros((3, 1)), None))
     found = agree_on_base(LocalShards(part), Searched(dense_objective("mse")), 3)
     np.testing.assert_allclose(found, [1e12, 0, -3e-9, 5], rtol=1e-6, atol=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1, 1e5])
+def test_log_cosh_starts_between_mean_and_median(scale):
+    y = (scale * np.random.default_rng(0).exponential(size=(400, 1))).astype(np.float32)
+    start = start_of(dense_objective("log-cosh"), DenseTargets(y, NO_CLASSES, NO_VALUES, 1))[0]
+    assert np.median(y) * 0.999 <= start <= y.mean() * 1.001
+    assert abs(np.tanh(start - y.astype(np.float64)).sum()) <= 1e-3 * max(1, scale**0.5)
+    if scale == 1e-3:
+        assert start == pytest.approx(y.mean(), rel=1e-5)
 
 
 def test_huber_starts_at_the_mean():
