@@ -37,6 +37,9 @@ def pair_loss(name, y, z, parameter=0.0):
         return y * math.exp(-z) + z
     if name == "log-cosh":
         return abs(r) + math.log1p(math.exp(-2 * abs(r))) - math.log(2)
+    if name == "focal":
+        p = 1 / (1 + math.exp(-z if y else z))
+        return -((1 - p) ** parameter) * math.log(p)
     raise AssertionError(name)
 
 
@@ -86,6 +89,11 @@ def gradients(name, y, z, weights=None, parameter=0.0):
                 falls, rises = (math.exp((k - parameter) * z[i, j]) for k in (1, 2))
                 g[i, j] = -y[i, j] * falls + rises
                 h[i, j] = -y[i, j] * (1 - parameter) * falls + (2 - parameter) * rises
+            elif name == "focal":  # h: the second derivative without γ q log p
+                sign = 1 if y[i, j] else -1
+                p, q = 1 / (1 + math.exp(-sign * z[i, j])), 1 / (1 + math.exp(sign * z[i, j]))
+                g[i, j] = sign * q**parameter * (parameter * p * math.log(p) - q)
+                h[i, j] = q**parameter * p * ((1 + 2 * parameter) * q - parameter**2 * p * math.log(p))
             elif name == "log-cosh":
                 g[i, j], h[i, j] = math.tanh(r), math.tanh(r) / r if r else 1.0
             elif name == "gamma":  # as in XGBoost and LightGBM

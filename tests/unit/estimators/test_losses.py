@@ -128,16 +128,17 @@ def test_numbers_behind_names_have_a_range(name):
     np.testing.assert_array_equal(same, default)
 
 
-@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("name", NUMBERS | LABELS)
 def test_the_command_line_takes_it(name, tmp_path, capsys):
-    X, y = rows()
+    X, y, _ = fitted(name)
     table = np.column_stack((np.nan_to_num(X), y))
     np.savetxt(tmp_path / "t.csv", table, delimiter=",", header="a,b,c,d,p,q,r", comments="")
-    number = NUMBERS[name].number
+    number = dense_objective(name).number
     loss = name if number is None else f"{name}:{number.default}"
+    targets = ("p", "--task", "classification") if name in LABELS else ("p,q,r",)
     code = run([
         "train", str(tmp_path / "t.csv"), "-m", str(tmp_path / "m.safetensors"), "--method", "gbdt-mo",
-        "--target", "p,q,r", "-s", f"loss={loss}", "-s", "n_trees=3", "-q",
+        "-s", f"loss={loss}", "-s", "n_trees=3", "-q", "--target", *targets,
     ])  # fmt: skip
     assert code == 0, capsys.readouterr().err
     assert sparseleaf.load(tmp_path / "m.safetensors").loss == loss

@@ -18,10 +18,11 @@ NAMES = (
     "tweedie",
     "gamma",
     "log-cosh",
+    "focal",
 )
-PARAMETER = {"huber": 0.75, "quantile": 0.8, "tweedie": 1.3}
-CURVED = ("logistic", "softmax", "poisson", "tweedie", "gamma", "log-cosh")
-BOUNDS = ("log-cosh",)  # whose h is not the second derivative, but above it
+PARAMETER = {"huber": 0.75, "quantile": 0.8, "tweedie": 1.3, "focal": 2.0}
+CURVED = ("logistic", "softmax", "poisson", "tweedie", "gamma", "log-cosh", "focal")
+BOUNDS = ("log-cosh", "focal")  # whose h is not the second derivative, but above it
 NONE = np.empty((0, 0), np.float32)
 NO_CLASSES = np.empty(0, np.int32)
 
@@ -31,7 +32,7 @@ def make(name, n, d, seed=0, unknown=False):
     scores = rng.normal(scale=2, size=(n, d)).astype(np.float32)
     if name == "softmax":
         return rng.integers(-1 if unknown else 0, d, n).astype(np.int32), scores
-    if name == "logistic":
+    if name in ("logistic", "focal"):
         y = (rng.random((n, d)) < 0.4).astype(np.float32)
     elif name in ("poisson", "tweedie"):
         y = rng.poisson(2.0, (n, d)).astype(np.float32)
@@ -119,6 +120,27 @@ def test_gradients_are_slopes_of_the_loss_and_hessians_slopes_of_gradients(name)
                     assert h[i, j] >= second - 1e-6
                 else:
                     assert h[i, j] == pytest.approx(second, rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize("gamma", [0.5, 1.0, 2.0, 5.0])
+def test_focal_is_precise_over_all_scores(gamma, monkeypatch):
+    monkeypatch.setitem(PARAMETER, "focal", gamma)
+    z = np.linspace(-16, 16, 1001).astype(np.float32)[:, None]
+    z = np.hstack((z, z))
+    y = np.repeat([[0.0, 1.0]], len(z), axis=0).astype(np.float32)
+    g, h, *_ = run("focal", y, z)
+    wanted_g, wanted_h = naive_dense.gradients("focal", y, z, None, gamma)
+    np.testing.assert_allclose(g, wanted_g, rtol=1e-5, atol=1e-30)
+    np.testing.assert_allclose(h, wanted_h, rtol=1e-5, atol=1e-30)
+    assert (h > 0).all()
+    np.testing.assert_array_equal(g[:, 0], -g[::-1, 1])  # the labels are symmetric
+
+
+def test_focal_with_little_focus_is_logistic(monkeypatch):
+    monkeypatch.setitem(PARAMETER, "focal", 1e-6)
+    y, z = make("logistic", 100, 3)
+    for focal, logistic in zip(run("focal", y, z)[:2], run("logistic", y, z)[:2], strict=True):
+        np.testing.assert_allclose(focal, logistic, rtol=2e-5, atol=1e-6)
 
 
 def test_log_cosh_is_precise_for_residuals_of_any_size():

