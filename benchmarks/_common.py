@@ -33,6 +33,18 @@ def load_set(data_dir, name):
     return X_train, Y_train, X_test, Y_test
 
 
+def percentages(Y_test, labels, propensity=None):
+    """The metrics as papers print them: P@k, nDCG@k, PSP@k and PSnDCG@k in percent."""
+    from sparseleaf.metrics import evaluate
+
+    printed = {"precision": "P", "ndcg": "nDCG", "psp": "PSP", "psndcg": "PSnDCG"}
+    found = {}
+    for name, value in evaluate(Y_test, labels, propensity).items():
+        metric, _, k = name.partition("@")
+        found[f"{printed[metric]}@{k}"] = 100.0 * value
+    return found
+
+
 def measured(fn):
     """``(fn(), seconds)``."""
     start = time.perf_counter()

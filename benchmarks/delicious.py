@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks._common import in_child, load_set, machine, measured, write_results
+from benchmarks._common import in_child, load_set, machine, measured, percentages, write_results
 
 PAPER = {
     "n_trees": 100,
@@ -41,9 +41,9 @@ RUNS = {
     "pca, full": {"projection": "pca", "split": "full"},
     "pca, exact": {"projection": "pca", "split": "exact"},
     "raw, sketch, squared hinge": {"loss": "squared_hinge"},
-    "raw, random projection": {"reducer": "random-projection"},
-    "raw, top outputs": {"reducer": "top-outputs"},
-    "raw, sampling": {"reducer": "sampling"},
+    "raw, random projection": {"sketch": "random-projection"},
+    "raw, top outputs": {"sketch": "top-outputs"},
+    "raw, sampling": {"sketch": "sampling"},
     "raw, best-first, 128 leaves": {"growth": "best-first", "max_leaves": 128, "max_depth": None},
     "random projection of features": {"projection": "random"},
     "defaults": None,
@@ -55,11 +55,10 @@ SLOW = ("raw, exact", "raw, full", "pca, exact", "pca, full")
 def train(data, settings):
     """Train, predict the test rows, and serve single rows; everything in figures."""
     from sparseleaf import SparseGBDTClassifier
-    from sparseleaf.metrics import evaluate
 
     X, Y, X_test, Y_test = load_set(data, "delicious")
     parameters = {"n_jobs": 2} if settings is None else {**PAPER, **settings}
-    classifier, seconds = measured(lambda: SparseGBDTClassifier(**parameters).fit(X, Y))
+    classifier, seconds = measured(lambda: SparseGBDTClassifier.from_settings(parameters).fit(X, Y))
     batches = [measured(lambda: classifier.predict_topk(X_test, 5)) for _ in range(7)]
     (ids, _), _ = batches[0]
     with tempfile.TemporaryDirectory() as folder:
@@ -67,7 +66,7 @@ def train(data, settings):
         classifier.save(path)
         size = path.stat().st_size
     return {
-        **evaluate(Y_test, ids),
+        **percentages(Y_test, ids),
         "train_seconds": seconds,
         "batch_ms_per_row": 1e3 * min(t for _, t in batches) / X_test.shape[0],
         "single_row_ms_p50": single_row_ms(classifier, X_test),
@@ -91,8 +90,6 @@ def train_xgboost(data):
     import xgboost
     from sklearn.decomposition import TruncatedSVD
 
-    from sparseleaf.metrics import evaluate
-
     X, Y, X_test, Y_test = load_set(data, "delicious")
     svd = TruncatedSVD(100, random_state=0).fit(X)
     projected, dense = svd.transform(X).astype(np.float32), Y.toarray()
@@ -107,7 +104,10 @@ def train_xgboost(data):
     )
     _, seconds = measured(lambda: model.fit(projected, dense))
     scores = model.predict(svd.transform(X_test).astype(np.float32))
-    return {**evaluate(Y_test, np.argsort(-scores, axis=1)[:, :5].astype(np.int32)), "train_seconds": seconds}
+    return {
+        **percentages(Y_test, np.argsort(-scores, axis=1)[:, :5].astype(np.int32)),
+        "train_seconds": seconds,
+    }
 
 
 def main():

@@ -59,7 +59,7 @@ def make_estimator(job):
     from sparseleaf import MultiGBDTRegressor, SparseGBDTClassifier
 
     kind = SparseGBDTClassifier if job["labels"] else MultiGBDTRegressor
-    return kind(**job["parameters"], n_jobs=1)
+    return kind.from_settings({**job["parameters"], "n_jobs": 1})
 
 
 def borders(n_rows, n):

@@ -18,7 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks._common import in_child, load_set, machine, measured, write_results
+from benchmarks._common import in_child, load_set, machine, measured, percentages, write_results
 
 THREADS = 2
 MADE = {"n_rows": 129_000, "n_features": 20_000, "n_labels": 60_000, "labels_per_row": 5, "nnz_per_row": 30}
@@ -87,10 +87,10 @@ def load(data, name, small, validate=False):
 
 def figures(labels, truth, Y, train_seconds, cpu_seconds, predict_seconds, size):
     """What every run reports."""
-    from sparseleaf.metrics import evaluate, propensities
+    from sparseleaf.metrics import propensities
 
     return {
-        **evaluate(truth, labels, propensities(Y)),
+        **percentages(truth, labels, propensities(Y)),
         "train_seconds": train_seconds,
         "train_cpu_seconds": cpu_seconds,
         "predict_ms_per_row": 1e3 * predict_seconds / len(labels),
@@ -104,10 +104,9 @@ def forest(data, name, small, settings, validate=False):
 
     from sparseleaf import SketchForestClassifier
     from sparseleaf import load as load_file
-    from sparseleaf.metrics import evaluate
 
     X, Y, X_test, Y_test = load(data, name, small, validate)
-    classifier = SketchForestClassifier(n_jobs=THREADS, **settings)
+    classifier = SketchForestClassifier.from_settings({"n_jobs": THREADS, **settings})
     before = time.process_time()
     _, seconds = measured(lambda: classifier.fit(X, Y))
     cpu = time.process_time() - before
@@ -126,7 +125,7 @@ def forest(data, name, small, settings, validate=False):
         "one_row_ms": 1e3 * statistics.median(times),
         "one_row_least_ms": 1e3 * min(times),
         "rerank_weight": classifier.rerank_weight_,
-        "trees alone": {f"P@{k}": value for k, value in _precision(evaluate(Y_test, trees)).items()},
+        "trees alone": {f"P@{k}": value for k, value in _precision(percentages(Y_test, trees)).items()},
     }
 
 
@@ -137,8 +136,10 @@ def blend(data, name, small, settings):
 
     X, Y, X_test, Y_test = load(data, name, small)
     members = [
-        SketchForestClassifier(n_jobs=THREADS, **settings),
-        SparseGBDTClassifier(n_jobs=THREADS, **BOOSTED | ({"n_trees": 5} if small else {})),
+        SketchForestClassifier.from_settings({"n_jobs": THREADS, **settings}),
+        SparseGBDTClassifier.from_settings(
+            {"n_jobs": THREADS, **BOOSTED | ({"n_trees": 5} if small else {})}
+        ),
     ]
     classifier = BlendClassifier(members, weights=[0.5, 0.5])
     before = time.process_time()

@@ -81,7 +81,9 @@ def valid_files(folder):
         (classes, {"leaf_labels": None}),
         (X[:, 0] > 0, {"loss": "squared_hinge"}),
     ):
-        clf = SparseGBDTClassifier(n_trees=3, max_depth=3, min_samples_leaf=4, **parameters)
+        clf = SparseGBDTClassifier.from_settings(
+            {"n_trees": 3, "max_depth": 3, "min_samples_leaf": 4, **parameters}
+        )
         files += saved(folder, clf.fit(X, targets, eval_set=(X, targets)))
     for targets, parameters in (
         (sp.csr_matrix(Y), {}),
@@ -91,7 +93,7 @@ def valid_files(folder):
         (names, {"rerank": "linear", "rerank_weight": 0.5}),
         (sp.csr_matrix(Y), {"rerank": "boosted"}),
     ):
-        clf = LdSMClassifier(n_trees=3, max_nodes=12, **parameters)
+        clf = LdSMClassifier.from_settings({"n_trees": 3, "max_nodes": 12, **parameters})
         files += saved(folder, clf.fit(X, targets, eval_set=(X, targets)))
     clf = SparseGBDTClassifier(n_trees=2, max_depth=2, min_samples_leaf=4, rerank="cosine")
     files += saved(folder, clf.fit(X, Y))

@@ -152,7 +152,7 @@ def part_synthetic_long(data, run):
     }
 
     def error(settings, X, y, X_test, y_test):
-        estimator = MultiGBDTRegressor(**settings, n_jobs=THREADS).fit(X, y)
+        estimator = MultiGBDTRegressor.from_settings({**settings, "n_jobs": THREADS}).fit(X, y)
         return rmse(estimator.predict(X_test), y_test)
 
     for title, own in methods.items():
@@ -234,7 +234,7 @@ def part_sparse(data, run):
     }
     searches = {"restricted": "topk-shared", "unrestricted": "topk"}
     wanted = [
-        (name, f"k = {k} / {title}", {"leaf_outputs": k, "split": split})
+        (name, f"k = {k} / {title}", {"leaf_labels": k, "split": split})
         for name in ks
         for k in ks[name]
         for title, split in searches.items()
@@ -332,7 +332,7 @@ def mnist_prediction(data, n_rounds=100, turns=7):
 
     X, y, X_test, _ = mnist(data)
     X, y = X[:50_000], y[:50_000]
-    ours = MultiGBDTClassifier(**MNIST, n_trees=n_rounds, n_jobs=THREADS).fit(X, y)
+    ours = MultiGBDTClassifier.from_settings({**MNIST, "n_trees": n_rounds, "n_jobs": THREADS}).fit(X, y)
     theirs = lightgbm_parameters(MNIST) | {"objective": "multiclass", "num_class": 10}
     booster = lightgbm.train(theirs, lightgbm.Dataset(X, y, params=theirs), n_rounds)
     times = {"ours": [], "LightGBM": []}
@@ -361,7 +361,7 @@ def many_ours(n_rounds):
     from sparseleaf import MultiGBDTRegressor
 
     X, y, X_test, y_test = many_set()
-    estimator = MultiGBDTRegressor(**MANY, n_trees=n_rounds, n_jobs=THREADS)
+    estimator = MultiGBDTRegressor.from_settings({**MANY, "n_trees": n_rounds, "n_jobs": THREADS})
     _, seconds = measured(lambda: estimator.fit(X, y))
     return {"train_seconds": seconds, "rmse": rmse(estimator.predict(X_test), y_test)}
 

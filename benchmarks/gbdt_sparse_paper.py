@@ -19,7 +19,7 @@ import json
 import tempfile
 from pathlib import Path
 
-from benchmarks._common import in_child, load_set, machine, measured, write_results
+from benchmarks._common import in_child, load_set, machine, measured, percentages, write_results
 
 PAPER = {
     "learning_rate": 0.1,
@@ -82,11 +82,10 @@ def train(data, name, settings):
     """Train and predict; figures."""
     from sparseleaf import SparseGBDTClassifier
     from sparseleaf import load as load_file
-    from sparseleaf.metrics import evaluate
 
     X, Y, X_test, Y_test = load(data, name)
     states = []
-    classifier = SparseGBDTClassifier(**PAPER | settings)
+    classifier = SparseGBDTClassifier.from_settings(PAPER | settings)
     _, seconds = measured(lambda: classifier.fit(X, Y, callbacks=[states.append]))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.safetensors"
@@ -98,8 +97,8 @@ def train(data, name, settings):
     ids = times[0][0][0]
     exact, _ = classifier.predict_topk(X_test, 5)
     return {
-        **evaluate(Y_test, ids),
-        "P@1 before rounding": evaluate(Y_test, exact)["P@1"],
+        **percentages(Y_test, ids),
+        "P@1 before rounding": percentages(Y_test, exact)["P@1"],
         "train_seconds": seconds,
         "trees_seconds": states[-1].seconds,
         "preparation_seconds": seconds - states[-1].seconds,

@@ -110,7 +110,7 @@ def kill_workers(paths, wanted, times):
         layout = ("rows", "features")[turn % 2]
         tree = -1 if turn % 8 > 5 else random.randrange(SETTINGS["n_trees"] - 5)
         later = random.uniform(0, 1.0 if tree < 0 else 0.3)
-        estimator, killed = SparseGBDTClassifier(**SETTINGS, random_state=0), []
+        estimator, killed = SparseGBDTClassifier.from_settings({**SETTINGS, "random_state": 0}), []
         with (
             LocalCluster(n_workers=RANKS, threads_per_worker=1, dashboard_address=None) as cluster,
             Client(cluster) as client,

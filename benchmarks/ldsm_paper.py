@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks._common import in_child, load_set, machine, measured, peak_bytes, write_results
+from benchmarks._common import in_child, load_set, machine, measured, peak_bytes, percentages, write_results
 
 PUBLISHED = {"n_trees": 10, "max_nodes": 1000, "epochs": 20, "tol": 0.0}
 TURNED = {
@@ -47,7 +47,7 @@ def train(data, name, settings, validate=False, records=False):
 
     from sparseleaf import LdSMClassifier
     from sparseleaf import load as load_file
-    from sparseleaf.metrics import evaluate, propensities
+    from sparseleaf.metrics import propensities
     from sparseleaf.routed.diagnostics import level_summary, objective_by_level
 
     X, Y, X_test, Y_test = load_set(data, name)
@@ -55,7 +55,7 @@ def train(data, name, settings, validate=False, records=False):
         order = np.random.default_rng(0).permutation(X.shape[0])
         held, kept = np.split(order, [X.shape[0] // 5])
         X, Y, X_test, Y_test = X[kept], Y[kept], X[held], Y[held]
-    classifier = LdSMClassifier(n_jobs=2, **settings)
+    classifier = LdSMClassifier.from_settings({"n_jobs": 2, **settings})
     before = time.process_time()  # of all threads: what others do on the machine does not count
     _, seconds = measured(lambda: classifier.fit(X, Y))
     cpu_seconds = time.process_time() - before
@@ -70,8 +70,8 @@ def train(data, name, settings, validate=False, records=False):
     exact, _ = classifier.predict_topk(X_test, 5)
     depths = classifier.model_.trees.depths()
     result = {
-        **evaluate(Y_test, times[0][0][0], propensities(Y)),
-        "P@1 before rounding": evaluate(Y_test, exact)["P@1"],
+        **percentages(Y_test, times[0][0][0], propensities(Y)),
+        "P@1 before rounding": percentages(Y_test, exact)["P@1"],
         "train_seconds": seconds,
         "train_cpu_seconds": cpu_seconds,
         "train_peak_bytes": train_peak,
@@ -86,13 +86,15 @@ def train(data, name, settings, validate=False, records=False):
     }
     if classifier.rerank is not None:
         alone, _ = classifier.model_.tree_topk(X_test, 5, None, 2)
-        result["trees alone"] = evaluate(Y_test, alone, propensities(Y))
+        result["trees alone"] = percentages(Y_test, alone, propensities(Y))
     if records:
         result["objective_by_level"] = {
             str(k): v for k, v in objective_by_level(classifier.split_records_).items()
         }
         result["levels"] = [vars(level) for level in level_summary(classifier.split_records_)]
-        result["by_trees"] = [evaluate(Y_test, ids) for ids, _ in classifier.staged_predict_topk(X_test, 5)]
+        result["by_trees"] = [
+            percentages(Y_test, ids) for ids, _ in classifier.staged_predict_topk(X_test, 5)
+        ]
     return result
 
 

@@ -30,7 +30,9 @@ def train(n_labels, n_trees, n_jobs):
 
     X, Y = make_xc(196_606, 50, n_labels, labels_per_row=75, seed=0, dense_features=True)
     states = []
-    SparseGBDTClassifier(n_trees=n_trees, n_jobs=n_jobs, **SETTINGS).fit(X, Y, callbacks=[states.append])
+    SparseGBDTClassifier.from_settings({"n_trees": n_trees, "n_jobs": n_jobs, **SETTINGS}).fit(
+        X, Y, callbacks=[states.append]
+    )
     return {
         "labels": n_labels,
         "labels_seen": int((Y.getnnz(axis=0) > 0).sum()),

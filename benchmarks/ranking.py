@@ -56,7 +56,7 @@ METHODS = {
         "LightGBM",
         {"min_child_samples": 1, "min_child_weight": 1.0},
     ),
-    "LambdaMART, leaves by curvature": ("ours", {"min_samples_leaf": 1, "min_curvature_leaf": 1.0}),
+    "LambdaMART, leaves by curvature": ("ours", {"min_samples_leaf": 1, "min_hessian_leaf": 1.0}),
     "GBRank": ("ours", {"loss": "gbrank"}),
     "GBRank, learning rate 0.3": ("ours", {"loss": "gbrank", "learning_rate": 0.3}),
     "GBRank, trees that add up": ("ours", {"loss": "gbrank", "averaged": False}),
@@ -97,7 +97,7 @@ def ranker(method, seed, **changes):
         return lightgbm.LGBMRanker(**LIGHTGBM | own | changes, random_state=seed)
     from sparseleaf import GBDTRanker
 
-    return GBDTRanker(**OURS | own | changes, random_state=seed)
+    return GBDTRanker.from_settings({**OURS | own | changes, "random_state": seed})
 
 
 def fit_and_rank(method, seed, train, X_test):
@@ -188,7 +188,7 @@ def large(library, n_rows, n_trees):
         from sparseleaf import GBDTRanker
 
         settings = {**OURS, "max_leaves": LARGE_LEAVES, "n_trees": n_trees}
-        ranker = GBDTRanker(**settings | {"subsample": 1.0, "colsample_bytree": 1.0})
+        ranker = GBDTRanker.from_settings(settings | {"subsample": 1.0, "colsample_bytree": 1.0})
         began = time.perf_counter()
         ranker.fit(X, y, group=group, callbacks=[lambda _: times.append(time.perf_counter()) and None])
     from sparseleaf.ranking import mean_of, ndcg

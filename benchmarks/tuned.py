@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks._common import in_child, load_set, machine, measured, write_results
+from benchmarks._common import in_child, load_set, machine, measured, percentages, write_results
 
 BASE = {
     "n_trees": 200,
@@ -63,19 +63,18 @@ def split(X, Y):
 
 def train(data, name, settings, searching):
     from sparseleaf import SparseGBDTClassifier
-    from sparseleaf.metrics import evaluate
 
     X, Y, X_test, Y_test = load_set(data, name)
     if searching:
         X, Y, X_test, Y_test = split(X, Y)
-    classifier, seconds = measured(lambda: SparseGBDTClassifier(**settings).fit(X, Y))
+    classifier, seconds = measured(lambda: SparseGBDTClassifier.from_settings(settings).fit(X, Y))
     (ids, _), predict_seconds = measured(lambda: classifier.predict_topk(X_test, 5))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.safetensors"
         classifier.save(path)
         size = path.stat().st_size
     return {
-        **evaluate(Y_test, ids),
+        **percentages(Y_test, ids),
         "settings": settings,
         "train_seconds": seconds,
         "predict_ms_per_row": 1e3 * predict_seconds / X_test.shape[0],

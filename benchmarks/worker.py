@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._common import measured, peak_bytes, write_results
+from benchmarks._common import measured, peak_bytes, percentages, write_results
 from benchmarks.sets import Split
 from benchmarks.suites import SOFT_SHARE, SUITES, Job
 from benchmarks.systems.base import Pace, Task, TooSlow, folder_bytes
@@ -87,9 +87,9 @@ def one(job: Job, task: Task, split: Split, folder: Path) -> dict[str, Any]:
 def quality(kind: str, split: Split, predicted: Any) -> dict[str, float]:
     """How good predictions are, by the measures of their kind."""
     if kind == "labels":
-        from sparseleaf.metrics import evaluate, propensities
+        from sparseleaf.metrics import propensities
 
-        found = evaluate(split.Y_test, np.asarray(predicted).astype(np.int64), propensities(split.Y))
+        found = percentages(split.Y_test, np.asarray(predicted).astype(np.int64), propensities(split.Y))
         return {name: value for name, value in found.items() if not name.startswith("PSnDCG")}
     if kind == "ranking":
         from sparseleaf.ranking import average_precision, mean_of, ndcg

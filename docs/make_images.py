@@ -27,9 +27,9 @@ def learning_curve() -> None:
     for leaf_labels in (1, 5, 20):
         classifier = SparseGBDTClassifier(demo.TREES, demo.RATE, leaf_labels)
         classifier.fit(*parts["train"], eval_set=parts["test"])
-        history[f"{leaf_labels} label{'s' if leaf_labels > 1 else ''} a leaf"] = classifier.history_[
-            "valid P@1"
-        ]
+        precision = classifier.history_["valid precision@1"]
+        name = f"{leaf_labels} label{'s' if leaf_labels > 1 else ''} a leaf"
+        history[name] = [100 * value for value in precision]
     figure = Figure(figsize=(6.4, 3.6), layout="constrained")
     ax = plot_learning_curve(history, ax=figure.add_subplot())
     for result in (demo.most_frequent(parts), demo.centroids(parts), demo.neighbours(parts)):

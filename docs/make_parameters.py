@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from pathlib import Path
 
 from sparseleaf import (
@@ -22,6 +21,12 @@ HEAD = """# Parameters
 
 Give them by name in Python, `SparseGBDTClassifier(n_trees=200)`, or on the command line, `--set n_trees=200`
 (`none` is None). The last column is the symbol of the paper, where it has one.
+
+**Advanced parameters**, which are rarely changed, are entries of one mapping:
+`SparseGBDTClassifier(advanced={"growth": "best-first"})`; on the command line they are set like all others,
+`--set growth=best-first`. `set_params(advanced__growth="best-first")` changes one entry, and so does `advanced__growth` in a
+grid of scikit-learn's searches. `SparseGBDTClassifier.from_settings({"n_trees": 200, "growth": "best-first"})` takes both
+kinds from one mapping, such as a configuration file.
 """
 
 TABLE = """
@@ -33,8 +38,15 @@ TABLE = """
 |---|---|---|---|---|
 """
 
+ADVANCED = """
+Advanced:
+
+| parameter | default | may be | meaning | paper |
+|---|---|---|---|---|
+"""
+
 SPARSE_TAIL = """
-### Which to turn first
+### Parameters to tune first
 
 1. **`n_trees` and `learning_rate`.** More and smaller steps are better, fewer and larger ones faster: halve the one when
    you double the other. `eval_set` in `fit`, or `--valid` on the command line, shows when more trees stop helping, and
@@ -48,7 +60,7 @@ Then `colsample_bynode` (0.1 to 0.5), and `projection_dim` where features are ma
 """
 
 LDSM_TAIL = """
-### Which to turn first
+### Parameters to tune first
 
 1. **`rerank="log"`** where labels have few rows each.
 2. **`max_nodes` and `n_trees`.** Larger trees and more of them are better, at their cost; gains fade behind 20 to 50
@@ -60,17 +72,17 @@ LDSM_TAIL = """
 """
 
 MULTI_TAIL = """
-### Which to turn first
+### Parameters to tune first
 
 1. **`n_trees` and `learning_rate`**, with `eval_set` and `early_stopping_rounds`.
 2. **`max_leaves` and `min_samples_leaf`.** Few rows want few leaves of many rows.
 3. **`l2`, `subsample` and `colsample_bytree`** where training rows are fitted much better than others.
 
-`leaf_outputs`, `split` and `sketch_dim` matter where outputs are many: [several outputs](many-outputs.md).
+`leaf_labels`, `split` and `sketch_dim` matter where outputs are many: [several outputs](many-outputs.md).
 """
 
 RANKER_TAIL = """
-### Which to turn first
+### Parameters to tune first
 
 1. **`n_trees` and `learning_rate`**, with `eval_set` and `early_stopping_rounds`. GBRank averages its trees: it wants
    `subsample` below 1, more leaves, and rates of 0.3 to 1.
@@ -79,7 +91,7 @@ RANKER_TAIL = """
 """
 
 FOREST_TAIL = """
-### Which to turn first
+### Parameters to tune first
 
 1. **`n_trees`.** More trees never hurt; cost and size grow with them.
 2. **`rerank`** where labels are many and rare.
@@ -121,12 +133,17 @@ def page() -> str:
 
 def part(estimators: tuple[type, ...], about: str, tail: str) -> str:
     names = " and ".join(f"`{estimator.__name__}`" for estimator in estimators)
-    rows = "".join(
-        "| " + " | ".join(cells) + " |\n"
-        for parameter in estimators[0].parameter_table
-        for cells in variants(estimators, parameter)
+    table = estimators[0].parameter_table
+    front, others = (
+        "".join(
+            "| " + " | ".join(cells) + " |\n"
+            for parameter in table.values()
+            if parameter.advanced == advanced
+            for cells in variants(estimators, parameter.name)
+        )
+        for advanced in (False, True)
     )
-    return TABLE.format(names=names, about=about) + rows + tail
+    return TABLE.format(names=names, about=about) + front + (ADVANCED + others) + tail
 
 
 def variants(estimators: tuple[type, ...], name: str) -> list[tuple[str, ...]]:
@@ -134,8 +151,12 @@ def variants(estimators: tuple[type, ...], name: str) -> list[tuple[str, ...]]:
     rows = {}
     for estimator in estimators:
         parameter = estimator.parameter_table[name]
-        default = inspect.signature(estimator).parameters[name].default
-        cells = (f"`{default!r}`", parameter.wanted, parameter.doc.replace("|", "\\|"), parameter.symbol)
+        cells = (
+            f"`{parameter.default!r}`",
+            parameter.values.text,
+            parameter.description.replace("|", "\\|"),
+            parameter.symbol,
+        )
         rows.setdefault(cells, []).append(f"`{estimator.__name__}`")
     if len(rows) == 1:
         return [(f"`{name}`", *cells) for cells in rows]

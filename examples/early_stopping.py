@@ -14,11 +14,14 @@ X_valid, Y_valid = X[2_000:], Y[2_000:]
 def watch(state: TrainingState) -> bool:
     """Say a word every 20 trees; True would stop the training."""
     if state.tree % 20 == 0:
-        print(f"{state.tree} trees, {state.seconds:.1f} s, P@3 {state.history['valid P@3'][-1]:.1f} %")
+        precision = state.history["valid precision@3"][-1]
+        print(f"{state.tree} trees, {state.seconds:.1f} s, precision@3 {precision:.3f}")
     return False
 
 
-clf = SparseGBDTClassifier(n_trees=300, learning_rate=0.3, eval_metric="P@3", early_stopping_rounds=10)
+clf = SparseGBDTClassifier(
+    n_trees=300, learning_rate=0.3, eval_metric="precision@3", early_stopping_rounds=10
+)
 clf.fit(X_train, Y_train, eval_set=(X_valid, Y_valid), callbacks=[watch])
 
 print(f"\n{clf.best_iteration_} trees were best and are kept:")
@@ -27,4 +30,4 @@ print(draw_learning_curve(clf.history_, height=8))
 # the same curve can be had later, for any rows
 for n_trees, (labels, _) in enumerate(clf.staged_predict_topk(X_valid, k=3), start=1):
     if n_trees in (1, clf.best_iteration_):
-        print(f"P@3 with {n_trees} trees: {100 * precision_at_k(Y_valid, labels, 3):.1f} %")
+        print(f"precision@3 with {n_trees} trees: {precision_at_k(Y_valid, labels, 3):.3f}")

@@ -16,7 +16,10 @@ for name, settings in stages.items():
     clf = SketchForestClassifier(n_trees=20, **settings).fit(X_train, Y_train)
     labels, _ = clf.predict_topk(X_test, k=5)
     found = evaluate(Y_test, labels, propensities(Y_train))
-    print(f"{name:27}" + "  ".join(f"{metric} {found[metric]:.1f}" for metric in ("P@1", "P@5", "PSP@1")))
+    print(
+        f"{name:27}"
+        + "  ".join(f"{metric} {found[metric]:.3f}" for metric in ("precision@1", "precision@5", "psp@1"))
+    )
 
 bagged = SketchForestClassifier(n_trees=20, bootstrap=True).fit(X_train, Y_train)
-print(f"P@1 of rows by trees that have not seen them: {100 * bagged.oob_score_:.1f}")
+print(f"precision@1 of rows by trees that have not seen them: {bagged.oob_score_:.3f}")

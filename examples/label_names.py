@@ -28,7 +28,9 @@ texts = [text for text in TEXTS for _ in range(3)]  # so few texts are only for 
 tags = [TEXTS[text] for text in texts]
 
 # tiny data: leaves of a single row are allowed, and every node may look at every word
-trees = SparseGBDTClassifier(n_trees=60, learning_rate=0.2, min_samples_leaf=1, colsample_bynode=1.0)
+trees = SparseGBDTClassifier(
+    n_trees=60, learning_rate=0.2, min_samples_leaf=1, advanced={"colsample_bynode": 1.0}
+)
 tagger = make_pipeline(TfidfVectorizer(stop_words="english"), trees).fit(texts, tags)
 
 new = ["sugar and butter for the bread", "a goal in the match", "the rocket reached orbit"]

@@ -13,7 +13,8 @@ for rerank in (None, "log"):
     labels, _ = clf.predict_topk(X_test, k=5)
     found = evaluate(Y_test, labels, propensities(Y_train))
     print(
-        f"rerank={rerank!s:5} " + "  ".join(f"{name} {found[name]:.1f}" for name in ("P@1", "P@5", "PSP@1"))
+        f"rerank={rerank!s:5} "
+        + "  ".join(f"{name} {found[name]:.3f}" for name in ("precision@1", "precision@5", "psp@1"))
     )
 print(f"weight of the trees in the mix, chosen on held-out rows: {clf.rerank_weight_}")
 

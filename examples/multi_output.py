@@ -11,7 +11,7 @@ y = signal[:, None] + rng.normal(size=(3_000, 5))  # five noisy observations of 
 X_train, y_train, X_test = X[:2_000], y[:2_000], X[2_000:]
 
 for together in (True, False):
-    model = MultiGBDTRegressor(n_trees=100, max_leaves=16, tree_per_output=not together)
+    model = MultiGBDTRegressor(n_trees=100, max_leaves=16, advanced={"tree_per_output": not together})
     model.fit(X_train, y_train)
     error = model.predict(X_test) - signal[2_000:, None]
     trees = model.model_.n_trees

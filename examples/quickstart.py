@@ -20,7 +20,7 @@ print("first test row: ", ", ".join(f"label {label} {score:.2f}" for label, scor
 print("its true labels:", Y_test[0].indices.tolist())
 
 for name, value in evaluate(Y_test, labels, propensities(Y_train)).items():
-    print(f"{name:9} {value:5.1f} %")
+    print(f"{name:11} {value:.3f}")
 
 with tempfile.TemporaryDirectory() as folder:
     path = Path(folder) / "model.safetensors"

@@ -16,7 +16,9 @@ train, valid, test = qid < 150, (qid >= 150) & (qid < 200), qid >= 200
 best = None
 for loss, rate in {"lambdamart": 0.1, "gbrank": 0.3, "smoothdcg": 0.1}.items():
     ranker = GBDTRanker(n_trees=300, loss=loss, learning_rate=rate, early_stopping_rounds=30)
-    ranker.set_params(subsample=0.7, subsample_by="query")  # every tree sees 70 % of the queries, whole
+    ranker.set_params(
+        subsample=0.7, advanced__subsample_by="query"
+    )  # every tree sees 70 % of the queries, whole
     ranker.fit(X[train], grades[train], qid=qid[train], eval_set=(X[valid], grades[valid], qid[valid]))
     found = evaluate(grades[test], ranker.predict(X[test]), qid[test])
     print(

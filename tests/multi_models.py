@@ -26,11 +26,15 @@ def classes_of(Y):
 
 
 def reg(**parameters):
-    return MultiGBDTRegressor(**({"n_trees": 6, "learning_rate": 0.3, "min_samples_leaf": 4} | parameters))
+    return MultiGBDTRegressor.from_settings(
+        {"n_trees": 6, "learning_rate": 0.3, "min_samples_leaf": 4} | parameters
+    )
 
 
 def clf(**parameters):
-    return MultiGBDTClassifier(**({"n_trees": 6, "learning_rate": 0.3, "min_samples_leaf": 4} | parameters))
+    return MultiGBDTClassifier.from_settings(
+        {"n_trees": 6, "learning_rate": 0.3, "min_samples_leaf": 4} | parameters
+    )
 
 
 def same_trees(a, b):
@@ -42,16 +46,16 @@ def same_trees(a, b):
 MODELS = {
     "mse": reg(),
     "categories, subsample": reg(categorical_features=[0, 1], subsample=0.6, colsample_bynode=0.5),
-    "sketch": reg(split="reduced", sketch_dim=2),
-    "sampling": reg(split="reduced", reducer="sampling", sketch_dim=2),
-    "count sketch": reg(split="reduced", reducer="count-sketch", sketch_dim=2, colsample_bytree=0.5),
-    "top outputs": reg(split="reduced", reducer="top-outputs", sketch_dim=2),
+    "sketch": reg(split="sketch", sketch_dim=2),
+    "sampling": reg(split="sketch", sketch="sampling", sketch_dim=2),
+    "count sketch": reg(split="sketch", sketch="count-sketch", sketch_dim=2, colsample_bytree=0.5),
+    "top outputs": reg(split="sketch", sketch="top-outputs", sketch_dim=2),
     "absolute": reg(loss="absolute"),
     "constraints": reg(monotone_constraints=[1, 0, -1, 0]),
     "tree per output": reg(tree_per_output=True, max_depth=3, growth="depth-wise"),
-    "topk": reg(leaf_outputs=1, split="topk"),
+    "topk": reg(leaf_labels=1, split="topk"),
     "softmax": clf(),
     "softmax exact": clf(hessian="exact"),
-    "logistic": clf(leaf_outputs=2),
+    "logistic": clf(leaf_labels=2),
 }
 """One of every kind."""

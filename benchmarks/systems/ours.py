@@ -38,32 +38,36 @@ def sparse_gbdt(task: Task) -> Ours:
 
     # its defaults; where the suite is about cost, the number of trees is the suite's
     given = {"n_trees": task.n_trees} if "n_trees" in task.settings else {}
-    return Ours(task, SparseGBDTClassifier(**given | task.own, n_jobs=task.threads))
+    return Ours(task, SparseGBDTClassifier.from_settings({**given | task.own, "n_jobs": task.threads}))
 
 
 def multi_gbdt(task: Task) -> Ours:
     from sparseleaf import MultiGBDTClassifier, MultiGBDTRegressor
 
     kind = MultiGBDTRegressor if task.kind == "numbers" else MultiGBDTClassifier
-    return Ours(task, kind(**task.settings | task.own, n_jobs=task.threads))
+    return Ours(task, kind.from_settings({**task.settings | task.own, "n_jobs": task.threads}))
 
 
 def ldsm(task: Task) -> Ours:
     from sparseleaf import LdSMClassifier
 
-    return Ours(task, LdSMClassifier(**task.own, n_jobs=task.threads), watched=False)
+    return Ours(task, LdSMClassifier.from_settings({**task.own, "n_jobs": task.threads}), watched=False)
 
 
 def sketch_forest(task: Task) -> Ours:
     import sparseleaf
 
-    return Ours(task, sparseleaf.SketchForestClassifier(**task.own, n_jobs=task.threads), watched=False)
+    return Ours(
+        task,
+        sparseleaf.SketchForestClassifier.from_settings({**task.own, "n_jobs": task.threads}),
+        watched=False,
+    )
 
 
 def ranker(task: Task) -> Ours:
     from sparseleaf import GBDTRanker
 
-    return Ours(task, GBDTRanker(**task.settings | task.own, n_jobs=task.threads))
+    return Ours(task, GBDTRanker.from_settings({**task.settings | task.own, "n_jobs": task.threads}))
 
 
 class OverMPI:

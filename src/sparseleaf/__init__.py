@@ -91,10 +91,10 @@ def load(path: str | os.PathLike[str], *, n_jobs: int | None = None) -> Any:
     Fitted estimator of the class that was saved.
     """
     from sparseleaf.estimators import ESTIMATORS, task_of
-    from sparseleaf.estimators.parameters import N_JOBS, check_parameters
+    from sparseleaf.estimators.declarations import N_JOBS
     from sparseleaf.model import ModelFileError, load_model
 
-    check_parameters("load", {"n_jobs": n_jobs}, {"n_jobs": N_JOBS})
+    N_JOBS.require("load", n_jobs)
     model = load_model(path)
     estimator = ESTIMATORS.get(model.method, {}).get(task_of(model.target_kind))
     if estimator is None:
@@ -108,8 +108,12 @@ def load(path: str | os.PathLike[str], *, n_jobs: int | None = None) -> Any:
     return loaded
 
 
-def estimate_memory(X: Any, Y: Any, **parameters: Any) -> MemoryEstimate:
-    """Bytes that training :class:`SparseGBDTClassifier` with these parameters would take beyond X and Y."""
+def estimate_memory(X: Any, y: Any, **parameters: Any) -> MemoryEstimate:
+    """Bytes that training :class:`SparseGBDTClassifier` with these parameters would take beyond X and y.
+
+    Parameters are those of the constructor, and the advanced ones by their own names. Every estimator has a method of
+    this name.
+    """
     from sparseleaf.estimators import SparseGBDTClassifier
 
-    return SparseGBDTClassifier(**parameters).estimate_memory(X, Y)
+    return SparseGBDTClassifier.from_settings(parameters).estimate_memory(X, y)

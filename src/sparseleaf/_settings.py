@@ -11,7 +11,7 @@ import numpy as np
 def plain_settings(estimator: Any, without: Collection[str]) -> dict[str, Any]:
     """Parameters by name, but those ``without``; a function is known by its name, a seed to be drawn as such."""
     found = {
-        name: _plain(value) for name, value in estimator.get_params(deep=False).items() if name not in without
+        name: _plain(value) for name, value in vars(estimator._settings()).items() if name not in without
     }
     if not isinstance(estimator.random_state, int | np.integer):
         found["random_state"] = "drawn"

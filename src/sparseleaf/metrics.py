@@ -20,6 +20,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from sparseleaf._spelling import FORMER, ByMetric, Measured, warn_of_name
+
 __all__ = [
     "RankingScorer",
     "evaluate",
@@ -224,7 +226,7 @@ def evaluate(
     propensity: ArrayLike | None = None,
     ks: Sequence[int] = (1, 3, 5),
 ) -> dict[str, float]:
-    """All metrics at once, in percent; true labels are looked up once for all of them.
+    """All metrics at once; true labels are looked up once for all of them.
 
     Parameters
     ----------
@@ -233,37 +235,37 @@ def evaluate(
     labels : integer array (n, >= max(ks)), or sparse or float matrix (n, L)
         The ranking, as ``predicted`` of `precision_at_k`.
     propensity : array-like of float, shape (L,), optional
-        From `propensities`. Without it the PSP and PSnDCG entries are left out.
+        From `propensities`. Without it the psp and psndcg entries are left out.
     ks : sequence of int, default=(1, 3, 5)
         Depths of the ranking to report.
 
     Returns
     -------
     dict of str to float
-        ``P@1 P@3 P@5 nDCG@1 … PSP@1 … PSnDCG@1 …`` in this order, each in [0, 100].
+        ``precision@1 precision@3 precision@5 ndcg@1 … psp@1 … psndcg@1 …`` in this order, each in [0, 1].
     """
     ks = [_check_k(k, "ks") for k in ks]
     if not ks:
         raise ValueError("ks must name at least one depth, got none")
     ranking = _rank(Y_true, labels, max(ks), "labels")
-    result = {f"P@{k}": _precision(ranking, k) for k in ks}
-    result |= {f"nDCG@{k}": _ndcg(ranking, k) for k in ks}
+    result = {f"precision@{k}": _precision(ranking, k) for k in ks}
+    result |= {f"ndcg@{k}": _ndcg(ranking, k) for k in ks}
     if propensity is not None:
         worth = _weigh(ranking, propensity)
-        result |= {f"PSP@{k}": _psp(worth, k) for k in ks}
-        result |= {f"PSnDCG@{k}": _psndcg(ranking, worth, k) for k in ks}
-    return {name: 100.0 * value for name, value in result.items()}
+        result |= {f"psp@{k}": _psp(worth, k) for k in ks}
+        result |= {f"psndcg@{k}": _psndcg(ranking, worth, k) for k in ks}
+    return Measured(result, scale=100.0)
 
 
 @dataclass(frozen=True)
 class RankingScorer:
     """A metric as scikit-learn's model selection takes it: ``scorer(estimator, X, y)``, the higher the better.
 
-    Use one of `scorers`, as ``scoring=scorers["P@3"]``, or several by name as a dict.
+    Use one of `scorers`, as ``scoring=scorers["precision@3"]``, or several by name as a dict.
 
     Parameters
     ----------
-    metric : {"P", "nDCG", "PSP", "PSnDCG"}
+    metric : {"precision", "ndcg", "psp", "psndcg"}
         Propensities are those of the rows that the estimator was trained on.
     k : int
         How many predictions count.
@@ -271,6 +273,12 @@ class RankingScorer:
 
     metric: str
     k: int
+
+    def __post_init__(self) -> None:
+        """Understand the names of the last release."""
+        if self.metric in FORMER:
+            warn_of_name(self.metric, 3)
+            object.__setattr__(self, "metric", FORMER[self.metric])
 
     def __call__(self, estimator: Any, X: Any, y: Any) -> float:
         """The metric of a fitted classifier of this library, or of a pipeline that ends with one.
@@ -304,16 +312,23 @@ class RankingScorer:
         return f"{self.metric}@{self.k}"
 
 
-_PLAIN: dict[str, Callable[[MatrixLike, MatrixLike, int], float]] = {"P": precision_at_k, "nDCG": ndcg_at_k}
+_PLAIN: dict[str, Callable[[MatrixLike, MatrixLike, int], float]] = {
+    "precision": precision_at_k,
+    "ndcg": ndcg_at_k,
+}
 _BY_PROPENSITY: dict[str, Callable[[MatrixLike, MatrixLike, ArrayLike, int], float]] = {
-    "PSP": psp_at_k,
-    "PSnDCG": psndcg_at_k,
+    "psp": psp_at_k,
+    "psndcg": psndcg_at_k,
 }
 
-scorers: dict[str, RankingScorer] = {
-    f"{metric}@{k}": RankingScorer(metric, k) for metric in (*_PLAIN, *_BY_PROPENSITY) for k in (1, 3, 5, 10)
-}
-"""Scorers by name, such as ``scorers["nDCG@5"]``: ``scoring`` of scikit-learn's searches and cross-validation."""
+scorers: dict[str, RankingScorer] = ByMetric(
+    {
+        f"{metric}@{k}": RankingScorer(metric, k)
+        for metric in (*_PLAIN, *_BY_PROPENSITY)
+        for k in (1, 3, 5, 10)
+    }
+)
+"""Scorers by name, such as ``scorers["ndcg@5"]``: ``scoring`` of scikit-learn's searches and cross-validation."""
 
 
 # --- the metrics, given a ranking whose hits are known ------------------------------------------------------

@@ -37,7 +37,7 @@ def plot_learning_curve(
 ) -> Axes:
     """Plot metrics against the number of trees.
 
-    Curves of the same metric share a colour: ``"train P@1"`` is dashed, ``"valid P@1"`` solid.
+    Curves of the same metric share a colour: ``"train precision@1"`` is dashed, ``"valid precision@1"`` solid.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def draw_learning_curve(history: Mapping[str, Sequence[float]], width: int = 60,
 
     A character of Braille holds 2 × 4 dots, so the curves are finer than the letters around them. A letter
     at the right tells which curve ends there; the legend below gives its name and last value. As in
-    `plot_learning_curve`, metrics of training rows (``"train P@1"``) are dashed.
+    `plot_learning_curve`, metrics of training rows (``"train precision@1"``) are dashed.
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ def _check_history(history: Mapping[str, Sequence[float]]) -> dict[str, NDArray[
 
 
 def _split_name(name: str) -> tuple[str, str]:
-    """``"train P@1"`` → ``("train", "P@1")``; a name of one word is a metric."""
+    """``"train precision@1"`` → ``("train", "precision@1")``; a name of one word is a metric."""
     part, _, metric = name.partition(" ")
     return (part, metric) if part in ("train", "valid", "test") and metric else ("", name)
 

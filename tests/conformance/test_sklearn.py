@@ -85,7 +85,9 @@ SMALL = {"n_trees": 20, "learning_rate": 0.3, "min_samples_leaf": 1}
     [
         SparseGBDTClassifier(**SMALL),
         LdSMClassifier(n_trees=5, max_nodes=100),
-        SketchForestClassifier(n_trees=5, arity=3, bootstrap=True, rerank="cosine", rerank_weight=0.5),
+        SketchForestClassifier(
+            n_trees=5, arity=3, bootstrap=True, rerank="cosine", advanced={"rerank_weight": 0.5}
+        ),
         BlendClassifier([LdSMClassifier(n_trees=2), SketchForestClassifier(n_trees=2, rerank=None)]),
         MultiGBDTRegressor(**SMALL),
         MultiGBDTClassifier(**SMALL),
@@ -101,22 +103,22 @@ def test_scikit_learn_check(estimator, check):
 @parametrize_with_checks(
     [
         SparseGBDTClassifier(),
-        SparseGBDTClassifier(**SMALL, split="exact"),
+        SparseGBDTClassifier(**SMALL, advanced={"split": "exact"}),
         LdSMClassifier(),
-        LdSMClassifier(n_trees=5, max_nodes=100, arity=3, rerank="cosine", rerank_weight=0.5),
+        LdSMClassifier(n_trees=5, max_nodes=100, arity=3, rerank="cosine", advanced={"rerank_weight": 0.5}),
         LdSMClassifier(n_trees=5, max_nodes=100, rerank="linear"),
         SketchForestClassifier(),
         SketchForestClassifier(n_trees=10),
         MultiGBDTRegressor(),
         MultiGBDTRegressor(n_trees=5),
-        MultiGBDTRegressor(**SMALL, tree_per_output=True, loss="absolute"),
+        MultiGBDTRegressor(**SMALL, advanced={"tree_per_output": True}, loss="absolute"),
         MultiGBDTRegressor(**SMALL, loss="quantile:0.9"),
         MultiGBDTRegressor(**SMALL, loss="poisson"),
         MultiGBDTClassifier(),
-        MultiGBDTClassifier(**SMALL, loss="logistic", leaf_outputs=1),
+        MultiGBDTClassifier(**SMALL, loss="logistic", leaf_labels=1),
         OneQueryRanker(),
         OneQueryRanker(**SMALL, loss="gbrank"),
-        OneQueryRanker(**SMALL, loss="smoothdcg", start_rounds=3),
+        OneQueryRanker(**SMALL, loss="smoothdcg", advanced={"start_rounds": 3}),
     ],
     expected_failed_checks=expected_failures,
 )

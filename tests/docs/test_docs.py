@@ -110,7 +110,7 @@ def test_file_format_page_reads_dense_models(compact, leaf_outputs, tmp_path):
     Y = np.nan_to_num(np.c_[np.sin(X[:, 0] * 7), X[:, 1]])
     path = tmp_path / "m.safetensors"
     model = sparseleaf.MultiGBDTRegressor(
-        n_trees=6, leaf_outputs=leaf_outputs, categorical_features=[0], min_samples_leaf=5
+        n_trees=6, leaf_labels=leaf_outputs, categorical_features=[0], min_samples_leaf=5
     )
     model.fit(X, Y).save(path, compact=compact)
     page = run_page(ROOT / "docs" / "file-format.md")

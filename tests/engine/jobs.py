@@ -50,17 +50,17 @@ def make_jobs():
         "sparse": (SparseGBDTClassifier(**few), {"X": X, "y": labels}),
         "sampled": (
             SparseGBDTClassifier(
-                n_trees=3, min_samples_leaf=3, subsample=0.6, colsample_bytree=0.6, colsample_bynode=0.7,
-                growth="best-first", max_leaves=12, reducer="sampling", sketch_dim=5, leaf_labels=3,
+                n_trees=3, min_samples_leaf=3, subsample=0.6, colsample_bytree=0.6, max_leaves=12, leaf_labels=3,
+                advanced={"colsample_bynode": 0.7, "growth": "best-first", "sketch": "sampling", "sketch_dim": 5},
             ),
             {"X": X, "y": labels},
         ),
         "names": (SparseGBDTClassifier(loss="squared_hinge", max_bins=16, **few), {"X": X, "y": names}),
         "leml": (
-            SparseGBDTClassifier(projection="leml", projection_dim=3, keep_raw=True, **few),
+            SparseGBDTClassifier(projection="leml", projection_dim=3, advanced={"keep_raw": True}, **few),
             {"X": text, "y": labels},
         ),
-        "exact": (SparseGBDTClassifier(split="exact", subsample=0.7, **few), {"X": X, "y": labels}),
+        "exact": (SparseGBDTClassifier(advanced={"split": "exact"}, subsample=0.7, **few), {"X": X, "y": labels}),
         "forest": (SketchForestClassifier(n_trees=5), {"X": text, "y": labels}),
         "ldsm": (LdSMClassifier(n_trees=5, epochs=2), {"X": text, "y": names}),
         "multi": (MultiGBDTRegressor(**few), {"X": X, "y": numbers}),
@@ -69,9 +69,9 @@ def make_jobs():
             MultiGBDTRegressor(loss="absolute", **few), {"X": X, "y": numbers, "sample_weight": weights},
         ),
         "monotone": (MultiGBDTRegressor(monotone_constraints=[1, -1, 0, 1, 0, 1, 0], **few), {"X": X, "y": numbers}),
-        "per output": (MultiGBDTRegressor(tree_per_output=True, **few), {"X": X, "y": numbers}),
+        "per output": (MultiGBDTRegressor(advanced={"tree_per_output": True}, **few), {"X": X, "y": numbers}),
         "sketch": (
-            MultiGBDTRegressor(split="reduced", sketch_dim=2, reducer="top-outputs", **few),
+            MultiGBDTRegressor(advanced={"split": "sketch", "sketch_dim": 2, "sketch": "top-outputs"}, **few),
             {"X": X, "y": scores, "sample_weight": weights},
         ),
         "classes": (MultiGBDTClassifier(**few), {"X": X, "y": np.array(list("dacb"))[frequent]}),
@@ -79,7 +79,7 @@ def make_jobs():
             MultiGBDTRegressor(categorical_features=[5], **few), {"X": X, "y": numbers[:, 0]},
         ),
         "rank": (
-            GBDTRanker(subsample=0.8, subsample_by="query", **few),
+            GBDTRanker(subsample=0.8, advanced={"subsample_by": "query"}, **few),
             {"X": X, "y": grades, "qid": np.repeat(np.arange(N_ROWS // QUERY), QUERY)[::-1].copy()},
         ),
     }  # fmt: skip

@@ -55,7 +55,9 @@ def sparse_boosting(**params):
     X, Y = dense_rows(params.pop("missing", 0.0)), sp.csr_matrix(labels())
     if params.pop("texts", False):
         X, Y = texts()
-    model = sparseleaf.SparseGBDTClassifier(**{"n_trees": 8, "min_samples_leaf": 5} | params).fit(X, Y)
+    model = sparseleaf.SparseGBDTClassifier.from_settings({"n_trees": 8, "min_samples_leaf": 5} | params).fit(
+        X, Y
+    )
     return _topk(model, X)
 
 
@@ -68,41 +70,47 @@ def regression(**params):
         y = y.copy()
         y[::3, 1] = np.nan
     weight = np.linspace(0.5, 2, 300) if params.pop("weighted", False) else None
-    model = sparseleaf.MultiGBDTRegressor(**{"n_trees": 8} | params).fit(X, y, sample_weight=weight)
+    model = sparseleaf.MultiGBDTRegressor.from_settings({"n_trees": 8} | params).fit(
+        X, y, sample_weight=weight
+    )
     return {"predictions": model.predict(X[:SHOWN])}
 
 
 def classification(**params):
     X = dense_rows()
     y = labels().argmax(axis=1) if params.pop("classes", False) else labels()
-    model = sparseleaf.MultiGBDTClassifier(**{"n_trees": 8} | params).fit(X, y)
+    model = sparseleaf.MultiGBDTClassifier.from_settings({"n_trees": 8} | params).fit(X, y)
     return {"predictions": np.asarray(model.predict_proba(X[:SHOWN]))}
 
 
 def ranking(**params):
     X, grade, qid = queries()
-    model = sparseleaf.GBDTRanker(**{"n_trees": 8, "min_samples_leaf": 5} | params).fit(X, grade, qid=qid)
+    model = sparseleaf.GBDTRanker.from_settings({"n_trees": 8, "min_samples_leaf": 5} | params).fit(
+        X, grade, qid=qid
+    )
     return {"predictions": model.predict(X[:SHOWN])}
 
 
 def ldsm(**params):
     X, Y = texts()
-    return _topk(sparseleaf.LdSMClassifier(**{"n_trees": 3, "epochs": 3} | params).fit(X, Y), X)
+    return _topk(sparseleaf.LdSMClassifier.from_settings({"n_trees": 3, "epochs": 3} | params).fit(X, Y), X)
 
 
 def ldsm_dense(**params):
     X, Y = dense_rows(), sp.csr_matrix(labels())
-    return _topk(sparseleaf.LdSMClassifier(**{"n_trees": 3, "epochs": 3} | params).fit(X, Y), X)
+    return _topk(sparseleaf.LdSMClassifier.from_settings({"n_trees": 3, "epochs": 3} | params).fit(X, Y), X)
 
 
 def forest(**params):
     X, Y = texts()
-    return _topk(sparseleaf.SketchForestClassifier(**{"n_trees": 4} | params).fit(X, Y), X)
+    return _topk(sparseleaf.SketchForestClassifier.from_settings({"n_trees": 4} | params).fit(X, Y), X)
 
 
 def forest_dense(**params):
     X, Y = dense_rows(), sp.csr_matrix(labels())
-    return _topk(sparseleaf.SketchForestClassifier(**{"n_trees": 4, "rerank": None} | params).fit(X, Y), X)
+    return _topk(
+        sparseleaf.SketchForestClassifier.from_settings({"n_trees": 4, "rerank": None} | params).fit(X, Y), X
+    )
 
 
 def _topk(model, X):

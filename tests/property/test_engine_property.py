@@ -130,7 +130,7 @@ def test_the_order_of_rows_does_not_matter(seed, parameters):
     X[rng.random(X.shape) < 0.1] = np.nan
     Y = sp.csr_matrix(rng.random((n, 9)) < 0.25)
     order = rng.permutation(n)
-    clf = SparseGBDTClassifier(n_trees=3, min_samples_leaf=2, n_jobs=1, **parameters)
+    clf = SparseGBDTClassifier.from_settings({"n_trees": 3, "min_samples_leaf": 2, "n_jobs": 1, **parameters})
     trees = clf.fit(X, Y).model_.trees
     permuted = clf.fit(X[order], Y[order]).model_.trees
     for name, array in vars(trees).items():

@@ -37,7 +37,7 @@ def test_round_trip_of_any_names(labels, seed, data):
             }
         )
     )
-    clf = SparseGBDTClassifier(**parameters, n_jobs=1).fit(X, Y)
+    clf = SparseGBDTClassifier.from_settings({**parameters, "n_jobs": 1}).fit(X, Y)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "m.safetensors"
         clf.save(path, compact=False)

@@ -31,7 +31,8 @@ def test_constraints_hold_on_random_grids(seed, n_features, d, loss, alone, weig
     weights = None if weighted is None else rng.choice([0.5, 1, 3], (n, d) if weighted == "pairs" else n)
     est = MultiGBDTRegressor(
         n_trees=5, learning_rate=1.0, min_samples_leaf=1, l2=float(rng.choice([0, 1.0])), loss=loss,
-        monotone_constraints=directions, tree_per_output=alone, subsample=float(rng.choice([1.0, 0.6])), n_jobs=1,
+        monotone_constraints=directions, subsample=float(rng.choice([1.0, 0.6])), n_jobs=1,
+        advanced={"tree_per_output": alone},
     ).fit(X, Y, sample_weight=weights)  # fmt: skip
     grid = np.arange(-4, 5, 0.5)
     for feature in range(n_features):
@@ -53,7 +54,8 @@ def test_predictions_stay_finite_and_sound_whatever_the_rows(seed, d, categories
     y = rng.integers(0, d, n)
     est = MultiGBDTClassifier(
         n_trees=4, min_samples_leaf=1, l2=float(rng.choice([0, 1.0])), learning_rate=1.0, n_jobs=1,
-        categorical_features=[0] if categories else None, hessian="exact" if exact else "diagonal", split="full",
+        categorical_features=[0] if categories else None,
+        advanced={"hessian": "exact" if exact else "diagonal", "split": "full"},
     ).fit(X, y)  # fmt: skip
     other = rng.choice([0, 1, 2, 7, np.nan, -9, 3e38], (40, 3)).astype(np.float32)
     proba = est.predict_proba(other)

@@ -57,7 +57,7 @@ CASES = {
     "sparse-exact-rerank": (SparseGBDTClassifier, {"split": "exact", "rerank": "log"}, XC, {}),
     "sparse-nan-names": (
         SparseGBDTClassifier,
-        {"reducer": "top-outputs", "sketch_dim": 8, "projection": None, "loss": "squared_hinge"},
+        {"sketch": "top-outputs", "sketch_dim": 8, "projection": None, "loss": "squared_hinge"},
         (D, [["a", "b"], ["c"], ["b"]] * (N // 3)),
         {},
     ),
@@ -75,7 +75,7 @@ CASES = {
     ),
     "multi-own-loss": (
         MultiGBDTRegressor,
-        {"loss": squares, "reducer": "sampling", "sketch_dim": 2},
+        {"loss": squares, "sketch": "sampling", "sketch_dim": 2},
         (D, T),
         {},
     ),
@@ -113,7 +113,9 @@ def cut_at(tree):
 
 def fit(case, n_trees, settings=None, **more):
     kind, own, data, arguments = CASES[case]
-    return kind(**{"n_trees": n_trees, **own, **(settings or {})}).fit(*data, **{**arguments, **more})
+    return kind.from_settings({"n_trees": n_trees, **own, **(settings or {})}).fit(
+        *data, **{**arguments, **more}
+    )
 
 
 def content(estimator, tmp_path):
@@ -248,7 +250,7 @@ def test_on_from_another_model(how, tmp_path):
         if how == "init_model":
             return fit("multi", 4, init_model=fit("multi", 3), **more)
         kind, own, data, arguments = CASES["multi"]
-        estimator = kind(n_trees=3, warm_start=True, **own).fit(*data, **arguments)
+        estimator = kind.from_settings({"n_trees": 3, "warm_start": True, **own}).fit(*data, **arguments)
         return estimator.set_params(n_trees=7).fit(*data, **arguments, **more)
 
     with pytest.raises(PowerCut):
@@ -276,7 +278,7 @@ def test_what_only_says_how_far_and_how_fast_may_change(tmp_path):
     [
         ("sparse", {"learning_rate": 0.2}, "found learning_rate 0.1; wanted 0.2"),
         ("sparse", {"random_state": 1}, "found random_state 0; wanted 1"),
-        ("sparse", {"eval_metric": "P@3"}, "found eval_metric 'P@1'; wanted 'P@3'"),
+        ("sparse", {"eval_metric": "precision@3"}, "found eval_metric 'precision@1'; wanted 'precision@3'"),
         ("multi", {"monotone_constraints": {0: -1}}, "found monotone_constraints {'0': 1}; wanted {'0': -1}"),
         ("multi-own-loss", {"loss": "mse"}, "wanted 'mse'"),
         ("ldsm", {"epochs": 2, "arity": 3}, "found arity 2; wanted 3. Also found epochs 3; wanted 2"),
@@ -339,7 +341,7 @@ def test_other_data_is_named(name, tmp_path):
     with pytest.raises(
         CheckpointError, match=rf"another training: found {name} .*fingerprint \w+\); wanted"
     ) as e:
-        kind(n_trees=2, **own).fit(X, y, **more, checkpoint=path)
+        kind.from_settings({"n_trees": 2, **own}).fit(X, y, **more, checkpoint=path)
     assert "Also" not in str(e.value), "only what differs is named"
 
 

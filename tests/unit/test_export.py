@@ -80,7 +80,9 @@ REGRESSORS = {
 @pytest.mark.parametrize("name", REGRESSORS)
 def test_regressors(name):
     X, Y, _ = make_rows()
-    model = MultiGBDTRegressor(n_trees=12, min_samples_leaf=5, **REGRESSORS[name]).fit(X, np.abs(Y))
+    model = MultiGBDTRegressor.from_settings({"n_trees": 12, "min_samples_leaf": 5, **REGRESSORS[name]}).fit(
+        X, np.abs(Y)
+    )
     rows = all_rows(model, X)
     wanted = model.predict(rows)
     found = run_onnx(export.to_onnx(model), rows)
@@ -111,7 +113,7 @@ def test_classes(name):
     X, Y, _ = make_rows()
     parameters, n_classes = CLASSIFIERS[name]
     y = np.array(["a", "b", "c"])[np.digitize(Y[:, 1], [0.2, 1])[:].clip(0, n_classes - 1)]
-    model = MultiGBDTClassifier(n_trees=12, min_samples_leaf=5, **parameters).fit(X, y)
+    model = MultiGBDTClassifier.from_settings({"n_trees": 12, "min_samples_leaf": 5, **parameters}).fit(X, y)
     rows = all_rows(model, X)
     wanted = model.predict_proba(rows)
     assert wanted.std(axis=0).min() > 0.1
@@ -126,7 +128,9 @@ def test_classes(name):
 @pytest.mark.parametrize("parameters", [{}, {"tree_per_output": True}, {"leaf_outputs": 2}])
 def test_labels(parameters):
     X, Y, _ = make_rows()
-    model = MultiGBDTClassifier(n_trees=12, min_samples_leaf=5, **parameters).fit(X, (Y > 0.3).astype(int))
+    model = MultiGBDTClassifier.from_settings({"n_trees": 12, "min_samples_leaf": 5, **parameters}).fit(
+        X, (Y > 0.3).astype(int)
+    )
     rows = all_rows(model, X)
     wanted = model.predict_proba(rows)
     np.testing.assert_allclose(run_onnx(export.to_onnx(model), rows)["probabilities"], wanted, **CLOSE)

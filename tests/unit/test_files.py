@@ -345,14 +345,14 @@ def test_the_command_line_takes_urls_everywhere(memory, tmp_path, capfd):
     assert run(["train", "memory://in/part-*.txt.gz", *remote, *train]) == 0
     assert run(["train", str(tmp_path / "all.txt"), "-m", str(tmp_path / "m"), *train]) == 0
     assert files(memory) == ["/in/part-0.txt.gz", "/in/part-1.txt.gz", "/out/c", "/out/m"]
-    assert len(sparseleaf.load("memory://out/m").history_["valid P@1"]) == 3
+    assert len(sparseleaf.load("memory://out/m").history_["valid precision@1"]) == 3
     outputs = [("memory://out/m", "memory://out/top.txt"), (tmp_path / "m", tmp_path / "top.txt")]
     for model, output in outputs:
         assert run(["predict", str(model), "memory://in/part-1.txt.gz", "-o", str(output)]) == 0
     assert memory.cat("/out/top.txt") == (tmp_path / "top.txt").read_bytes()
     capfd.readouterr()
     assert run(["evaluate", "memory://out/m", "memory://in/part-1.txt.gz", "--json"]) == 0
-    assert "P@1" in json.loads(capfd.readouterr().out)
+    assert "precision@1" in json.loads(capfd.readouterr().out)
     assert run(["inspect", "memory://out/m", "--json"]) == 0
     assert json.loads(capfd.readouterr().out)["n_trees"] == 3
     MultiGBDTRegressor(n_trees=2).fit(X.toarray(), np.arange(80.0)).save("memory://out/r")

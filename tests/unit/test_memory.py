@@ -68,7 +68,7 @@ def test_estimate_of_ldsm(monkeypatch):
 def test_estimate_of_the_forest():
     X, Y = sp.random(1000, 40, 0.2, "csr", np.float32, 0), sp.csr_matrix(np.eye(1000, 50))
     made = SketchForestClassifier(
-        n_trees=3, arity=4, min_samples_leaf=100, sketch_dim=8, leaf_labels=None, n_jobs=1
+        n_trees=3, arity=4, min_samples_leaf=100, advanced={"sketch_dim": 8}, leaf_labels=None, n_jobs=1
     )
     found = made.estimate_memory(X, Y)
     assert found.work == 40 * 17 + 4 * 1000 * 8 + 1000 * 13

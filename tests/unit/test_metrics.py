@@ -9,6 +9,7 @@ from sklearn.metrics import ndcg_score, precision_score, recall_score
 
 import naive
 from sparseleaf import metrics
+from sparseleaf._spelling import current_name
 from sparseleaf.metrics import (
     evaluate,
     ndcg_at_k,
@@ -153,16 +154,44 @@ def test_depth_may_exceed_the_number_of_labels_of_a_score_matrix():
     assert ndcg_at_k([[1, 1]], np.array([[0.2, 0.1]]), 10**12) == 1
 
 
-def test_evaluate_names_order_and_percent():
-    assert list(evaluate(Y, IDS, ks=(1, 3))) == ["P@1", "P@3", "nDCG@1", "nDCG@3"]
+def test_evaluate_names_order_and_unit():
+    assert list(evaluate(Y, IDS, ks=(1, 3))) == ["precision@1", "precision@3", "ndcg@1", "ndcg@3"]
     ids = np.pad(IDS, ((0, 0), (0, 2)), constant_values=-1)
     result = evaluate(Y, ids, P)
-    assert list(result) == [f"{name}@{k}" for name in ("P", "nDCG", "PSP", "PSnDCG") for k in (1, 3, 5)]
+    assert list(result) == [
+        f"{name}@{k}" for name in ("precision", "ndcg", "psp", "psndcg") for k in (1, 3, 5)
+    ]
     assert all(type(value) is float for value in result.values())
-    assert result["P@3"] == pytest.approx(100 * precision_at_k(Y, ids, 3))
-    assert result["nDCG@5"] == pytest.approx(100 * ndcg_at_k(Y, ids, 5))
-    assert result["PSP@1"] == pytest.approx(100 * psp_at_k(Y, ids, P, 1))
-    assert result["PSnDCG@3"] == pytest.approx(100 * psndcg_at_k(Y, ids, P, 3))
+    assert result["precision@3"] == pytest.approx(precision_at_k(Y, ids, 3))
+    assert result["ndcg@5"] == pytest.approx(ndcg_at_k(Y, ids, 5))
+    assert result["psp@1"] == pytest.approx(psp_at_k(Y, ids, P, 1))
+    assert result["psndcg@3"] == pytest.approx(psndcg_at_k(Y, ids, P, 3))
+
+
+def test_former_names_answer_in_percent():
+    result = evaluate(Y, IDS, P, ks=(1, 3))
+    for former, name in (
+        ("P@1", "precision@1"),
+        ("nDCG@3", "ndcg@3"),
+        ("PSP@3", "psp@3"),
+        ("PSnDCG@1", "psndcg@1"),
+    ):
+        with pytest.warns(
+            FutureWarning, match=f"The metric '{former}' was renamed to '{name}', which is a fraction"
+        ):
+            assert result[former] == 100 * result[name]
+    for name in ("P@2", "precision@2", "loss"):
+        with pytest.raises(KeyError, match=name):
+            result[name]
+
+
+@pytest.mark.parametrize(("former", "name"), [
+    ("P@1", "precision@1"), ("valid nDCG@10", "valid ndcg@10"), ("valid_0 PSP@5", "valid_0 psp@5"),
+    ("PSnDCG", "psndcg"), ("valid loss", "valid loss"), ("MAP@5", "MAP@5"), ("precision@1", "precision@1"),
+    ("P@", "P@"), ("my P value", "my P value"),
+])  # fmt: skip
+def test_names_of_the_last_release(former, name):
+    assert current_name(former) == name
 
 
 def test_a_million_labels():
@@ -171,8 +200,8 @@ def test_a_million_labels():
     truth = sp.csr_array((np.ones(n), rng.integers(n_labels, size=n), np.arange(n + 1)), shape=(n, n_labels))
     ids = np.column_stack([truth.indices, (truth.indices + 1) % n_labels])
     result = evaluate(truth, ids, propensities(truth), ks=(1, 2))
-    assert result["P@2"] == 50
-    assert result["PSnDCG@2"] == 100
+    assert result["precision@2"] == 0.5
+    assert result["psndcg@2"] == 1
 
 
 # --- agreement with the twin and with scikit-learn

@@ -171,20 +171,20 @@ def _print_table(console: Console, results: list[Result], Y: sparse.csr_matrix) 
 
     from sparseleaf.metrics import evaluate
 
-    table = Table()
+    table = Table(caption="P@k is precision@k in percent")
     table.add_column("")
     for name in ("P@1", "P@3", "P@5", "train s", "ms a row", "size"):
         table.add_column(name, justify="right", no_wrap=True)
     measured = [evaluate(Y, result.ranking) for result in results]
-    best = max(values["P@1"] for values in measured)
+    best = max(values["precision@1"] for values in measured)
     for result, values in zip(results, measured, strict=True):
         table.add_row(
             result.name,
-            *(f"{values[name]:.1f}" for name in ("P@1", "P@3", "P@5")),
+            *(f"{100 * values[f'precision@{k}']:.1f}" for k in (1, 3, 5)),
             f"{result.train_seconds:.2f}",
             f"{1000 * result.predict_seconds / Y.shape[0]:.3f}",
             readable_bytes(result.size),
-            style="bold" if values["P@1"] == best else None,
+            style="bold" if values["precision@1"] == best else None,
         )
     console.print(table)
 

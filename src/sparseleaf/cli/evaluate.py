@@ -49,9 +49,10 @@ def evaluate(
     """Measure a model on labelled rows.
 
     Classes and labels: precision and nDCG at 1, 3 and 5 (as far as there are so many labels), also weighted by
-    propensity (PS), in percent. Propensities come from the label counts of training, which the model keeps. A and B are
-    0.5 and 0.4 for WikiLSHTC-325K and Wikipedia-500K, 0.6 and 2.6 for Amazon-670K and Amazon-3M, the defaults for other
-    sets. Numbers: RMSE, MAE and R² of every output. Rankings: NDCG, MAP, MRR and pairs in the right order.
+    propensity (psp, psndcg); in percent in the table, as fractions with --json. Propensities come from the label counts
+    of training, which the model keeps. A and B are 0.5 and 0.4 for WikiLSHTC-325K and Wikipedia-500K, 0.6 and 2.6 for
+    Amazon-670K and Amazon-3M, the defaults for other sets. Numbers: RMSE, MAE and R² of every output. Rankings: NDCG,
+    MAP, MRR and pairs in the right order.
     """
     result = measure(model, data, Reading.of(format_, target, jobs, qid), a, b)
     if as_json:
@@ -63,13 +64,13 @@ def evaluate(
     from rich.table import Table
 
     table = Table(title=escape(printable(model.name)), caption=_speed(result))
-    if "P@1" in result:
+    if "precision@1" in result:
         table.add_column("%")
-        depths = [k for k in KS if f"P@{k}" in result]
+        depths = [k for k in KS if f"precision@{k}" in result]
         for k in depths:
             table.add_column(f"@{k}", justify="right")
-        for name in ("P", "nDCG", "PSP", "PSnDCG"):
-            table.add_row(name, *(f"{result[f'{name}@{k}']:.2f}" for k in depths))
+        for name in ("precision", "ndcg", "psp", "psndcg"):
+            table.add_row(name, *(f"{100 * result[f'{name}@{k}']:.2f}" for k in depths))
     elif "outputs" in result:
         table.add_column("output")
         for name in NUMBERS:
@@ -134,7 +135,7 @@ def _labels(estimator: Any, rows: Rows, ids: Any, a: float, b: float) -> dict[st
     propensity = metrics.propensities_from_counts(counts, estimator.model_.n_train_rows, a, b)
     depths = [k for k in KS if k <= max(1, estimator.model_.n_labels)]  # no more than there are to rank
     found = metrics.evaluate(truth, ids, propensity, depths)
-    return {name: round(value, 6) for name, value in found.items()}
+    return {name: round(value, 8) for name, value in found.items()}
 
 
 def _truth(estimator: Any, n_rows: int, Y: Any) -> sparse.csr_matrix:

@@ -217,7 +217,7 @@ def _make(kind: type[ModelEstimator], settings: list[str], given: dict[str, Any]
             raise ValueError(f"--set {name}={values[name]}: is given by an option of its own too.")
         if value is not None:
             values[name] = value
-    return kind(**{"verbose": 1, **values})
+    return kind.from_settings({"verbose": 1, **values})
 
 
 def fitting(candidates: dict[str, ModelEstimator], Y: Any) -> Any:

@@ -5,21 +5,24 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sparseleaf import _kernels
 from sparseleaf._arrays import LARGEST_COUNT, as_csr32, effective_n_jobs, has_nan, require_countable
+from sparseleaf._spelling import Measured, current_history
 from sparseleaf.data.checks import TEXT_HINT, check_sparse, check_values
 from sparseleaf.data.rows import RowsInfo
 from sparseleaf.data.targets import ONE_CLASS_A_ROW, decode, encode_targets
-from sparseleaf.estimators.parameters import Parameter, Settings, check_parameters
+from sparseleaf.estimators.declared import DeclaredEstimator
+from sparseleaf.estimators.parameters import check_parameters
 from sparseleaf.estimators.validation import check_each, eval_sets
 from sparseleaf.metrics import precision_at_k
 from sparseleaf.model import Model, save_model
@@ -40,11 +43,10 @@ PLAIN_CSR = [(np.dtype(kind), np.dtype(np.int32), np.dtype(np.float32)) for kind
 """Types of row pointers, columns and values that need no copy."""
 
 
-class ModelEstimator(BaseEstimator):  # type: ignore[misc]
+class ModelEstimator(DeclaredEstimator):
     """Base of all: a fitted estimator holds a :class:`~sparseleaf.model.Model` as ``model_``."""
 
     method: ClassVar[str]
-    parameter_table: ClassVar[Mapping[str, Parameter]]
     model_kind: ClassVar[type[Model]] = Model
     """What ``model_`` must be."""
     dense_scores: ClassVar[bool] = False
@@ -88,16 +90,20 @@ class ModelEstimator(BaseEstimator):  # type: ignore[misc]
                 raise ValueError(
                     f"parameters: {name!r} is the reader's to choose; wanted a model without it."
                 )
-        unknown = sorted(set(model.parameters) - set(cls.parameter_table))
-        if unknown:
-            raise ValueError(f"parameters: {unknown[0]!r} is unknown to {cls.__name__}; update sparseleaf.")
-        estimator = cls(**model.parameters)
+        try:
+            estimator = cls.from_settings(model.parameters)
+        except ValueError as error:
+            raise ValueError(f"parameters: {error}; update sparseleaf.") from None
+        values = vars(estimator._settings())
         told = {
             name: parameter
             for name, parameter in cls.parameter_table.items()
-            if not (parameter.function and model.parameters.get(name) == CUSTOM)
+            if not (parameter.takes_function and values[name] == CUSTOM)
         }
-        check_parameters(cls.__name__, estimator.get_params(deep=False), told)
+        check_parameters(cls.__name__, values, told)
+        history = current_history(model.history, percent=not cls.dense_scores)
+        if history != model.history:
+            model = replace(model, history=history)
         estimator.n_features_in_ = model.n_features
         if model.feature_names is not None:
             estimator.feature_names_in_ = np.array(model.feature_names, object)
@@ -109,7 +115,7 @@ class ModelEstimator(BaseEstimator):  # type: ignore[misc]
     def _adopt(self, model: Model) -> None:
         """Set the attributes of a fitted estimator."""
         self.model_ = model
-        self.history_ = model.history
+        self.history_ = Measured(model.history, 1.0 if self.dense_scores else 100.0)
         self.best_iteration_ = model.n_trees
 
     def _model(self) -> Model:
@@ -181,10 +187,6 @@ class ModelEstimator(BaseEstimator):  # type: ignore[misc]
         require_countable("X", X.shape[1], "features")
         return as_csr32(X) if sp.issparse(X) else X
 
-    def _settings(self) -> Settings:
-        """All parameters by name: what training reads."""
-        return Settings(**{name: getattr(self, name) for name in self.parameter_table})
-
     def _seed(self) -> int:
         if isinstance(self.random_state, int | np.integer):
             return int(self.random_state) & 0xFFFFFFFF
@@ -202,9 +204,8 @@ class ModelEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _saved_parameters(self, seed: int) -> dict[str, Any]:
         """Parameters as the model file holds them; a function of the user's is only named."""
-        values = {
-            name: value for name, value in self.get_params(deep=False).items() if name not in NOT_IN_MODEL
-        }
+        settings = vars(self._settings())
+        values = {name: settings[name] for name in self.parameter_table if name not in NOT_IN_MODEL}
         values["random_state"] = seed
         return {name: saved(value) for name, value in values.items()}
 

@@ -13,8 +13,9 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from sparseleaf._arrays import effective_n_jobs
 from sparseleaf.estimators.base import ModelClassifier, encode_known
+from sparseleaf.estimators.declarations import BLEND
 from sparseleaf.estimators.naming import named
-from sparseleaf.estimators.parameters import N_JOBS, Parameter, check_parameters
+from sparseleaf.estimators.parameters import Table, documented
 from sparseleaf.estimators.reranking import RerankMixin
 from sparseleaf.model import BlendModel, Model, blend_models
 from sparseleaf.model.threshold import best_threshold
@@ -27,19 +28,8 @@ if TYPE_CHECKING:
 
 AUTO = "auto"
 
-PARAMETERS: dict[str, Parameter] = {
-    "weights": Parameter(
-        "list",
-        'One number a classifier; "auto" is chosen on rows held out; None: all alike.',
-        choices=("auto",),
-        none=True,
-    ),
-    "prefit": Parameter("flag", "Whether the classifiers are fitted already."),
-    "n_jobs": N_JOBS,
-    "random_state": Parameter("seed", "Seed of which rows are held out."),
-}
 
-
+@documented
 @named
 class BlendClassifier(ModelClassifier):
     """The weighted mean of several classifiers, over the union of their best labels, as one model in one file.
@@ -51,17 +41,7 @@ class BlendClassifier(ModelClassifier):
     ----------
     estimators : sequence of classifiers
         Of this library.
-    weights : "auto", sequence of float, or None, default="auto"
-        One number a classifier. "auto" takes those of highest mean P@1, P@3 and P@5 on rows held out; None weighs all
-        alike.
-    prefit : bool, default=False
-        Whether the classifiers are fitted already. ``fit`` then takes rows that they have not seen, to choose weights
-        on. Otherwise it trains copies of them; for weights it first trains them without a tenth of the rows, at most
-        4,000, and then again on all.
-    n_jobs : int or None, default=None
-        Threads of prediction; None for all cores.
-    random_state : int, RandomState or None, default=0
-        Seed of which rows are held out.
+    {parameters}
 
     Attributes
     ----------
@@ -74,7 +54,7 @@ class BlendClassifier(ModelClassifier):
     """
 
     method: ClassVar[str] = "blend"
-    parameter_table: ClassVar[dict[str, Parameter]] = PARAMETERS
+    parameter_table: ClassVar[Table] = BLEND
     model_kind: ClassVar[type[Model]] = BlendModel
     model_: BlendModel
 
@@ -109,7 +89,7 @@ class BlendClassifier(ModelClassifier):
         -------
         self
         """
-        check_parameters(type(self).__name__, self.get_params(deep=False), self.parameter_table)
+        self._check_parameters()
         _check_members(self.estimators)
         weights = self._given_weights()
         X = self._validate_features(X, reset=True)

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from sparseleaf._arrays import Array
     from sparseleaf.boosting.dense_losses import DenseTargets, Loss
 
-REGRESSION_METRICS = ("loss", "rmse", "mae", "r2")
-CLASSIFICATION_METRICS = ("loss", "accuracy", *(f"{name}@{k}" for name in ("P", "nDCG") for k in (1, 3, 5)))
-
 MetricFunction = Callable[[Any, Any], tuple[str, float, bool]]
 """``f(targets, predictions)`` answers (name, value, whether higher is better)."""
 
@@ -72,9 +69,9 @@ def _accuracy(targets: DenseTargets, scores: Array) -> float:
 
 
 def known_ranking(metric: str, targets: DenseTargets, scores: Array) -> float:
-    """P@k or nDCG@k of the labels whose targets are known: the others are not ranked, and rows without any left out."""
+    """precision@k or ndcg@k of the labels whose targets are known: others are not ranked, rows without any left out."""
     name, _, depth = metric.partition("@")
-    k, function = int(depth), precision_at_k if name == "P" else ndcg_at_k
+    k, function = int(depth), precision_at_k if name == "precision" else ndcg_at_k
     values = targets.as_matrix()
     known = ~np.isnan(values)
     rows = known.any(axis=1)

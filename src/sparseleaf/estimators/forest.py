@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 
 from sparseleaf._arrays import effective_n_jobs
+from sparseleaf.estimators.declarations import FOREST
 from sparseleaf.estimators.naming import named
-from sparseleaf.estimators.parameters import N_JOBS, Parameter
-from sparseleaf.estimators.reranking import RERANK_PARAMETERS
+from sparseleaf.estimators.parameters import Table, documented
 from sparseleaf.estimators.routed import RoutedClassifier
 from sparseleaf.memory import RoutedEstimate, estimate_forest
 from sparseleaf.metrics import precision_at_k
@@ -35,34 +35,8 @@ if TYPE_CHECKING:
 OOB_BLOCK = 4096
 OOB_RANKS = (1, 3, 5)
 
-PARAMETERS: dict[str, Parameter] = {
-    "n_trees": Parameter("int", "Number of trees.", low=1),
-    "arity": Parameter("int", "Children of a node.", low=2, high=16, symbol="M"),
-    "min_samples_leaf": Parameter("int", "Rows a leaf must have.", low=1),
-    "max_depth": Parameter("int", "Levels of a tree below its root; None for any number.", low=0, none=True),
-    "sketch_dim": Parameter("int", "Columns that a node's labels are hashed into.", low=1, high=4096),
-    "label_weight": Parameter(
-        "float", "Labels count by their frequency to the minus this: 0 all alike, 1 by rarity.", low=0, high=4
-    ),
-    "router_weights": Parameter("int", "Features of a router, at most.", low=1),
-    "max_features": Parameter(
-        "float", "Share of the features that a node's router may use.", low=0, high=1, low_open=True
-    ),
-    "bootstrap": Parameter(
-        "flag", "Grow every tree on rows drawn with replacement; gives out-of-bag scores."
-    ),
-    "leaf_labels": Parameter(
-        "int", "Labels a leaf keeps, the most frequent; None keeps all.", low=1, none=True
-    ),
-    **RERANK_PARAMETERS,
-    "n_jobs": N_JOBS,
-    "random_state": Parameter("seed", "Seed of all random draws."),
-    "verbose": Parameter(
-        "int", "0 silent, 1 a progress bar on a terminal, 2 a line per phase and tree.", low=0
-    ),
-}
 
-
+@documented
 @named
 class SketchForestClassifier(RoutedClassifier):
     """A forest that routes on sparse features as they are, for targets with very many labels.
@@ -77,42 +51,7 @@ class SketchForestClassifier(RoutedClassifier):
 
     Parameters
     ----------
-    n_trees : int, default=50
-        Number of trees.
-    arity : int, default=4
-        Children of a node, at most 16.
-    min_samples_leaf : int, default=2
-        Rows a leaf must have.
-    max_depth : int or None, default=None
-        Levels of a tree below its root.
-    sketch_dim : int, default=64
-        Columns that a node's labels are hashed into.
-    label_weight : float, default=0.0
-        Labels count by their frequency to the minus this: 0 makes all alike, 1 is inverse frequency.
-    router_weights : int, default=300
-        Features of a router, at most; a node of few rows has no more than four for each.
-    max_features : float, default=1.0
-        Share of the features that a node's router may use, drawn for every node.
-    bootstrap : bool, default=False
-        Grow every tree on as many rows, drawn with replacement. Those that a tree has not seen give ``oob_score_``.
-    leaf_labels : int or None, default=100
-        Labels a leaf keeps, the most frequent; None keeps all.
-    rerank : str or None, default="auto"
-        Scores the forest's candidates anew: see :mod:`sparseleaf.rerank`. "auto" takes "boosted" (boosted trees over
-        the forest's score, linear models of the labels, centroids and votes of the nearest training rows) unless
-        "linear", "bayes" or the forest alone is clearly better on the validation rows. "linear" predicts faster,
-        "cosine" is smaller, "bayes" trains in a pass over the rows.
-    rerank_weight : float or "auto", default="auto"
-        Share of the forest in the mix (β). "auto" is chosen on the validation set, or else on a tenth of the training
-        rows, at most 4,000: routers then do not see these, leaves and centroids do.
-    rerank_scale : float or None, default=None
-        How sharply closeness falls (γ).
-    n_jobs : int or None, default=None
-        Threads; None, 0 or -1 for all cores. The model is the same, to the byte, for any number.
-    random_state : int, RandomState or None, default=0
-        Seed of all random draws.
-    verbose : int, default=0
-        0 is silent, 1 shows a progress bar on a terminal, 2 prints a line per phase and tree.
+    {parameters}
 
     Attributes
     ----------
@@ -120,19 +59,19 @@ class SketchForestClassifier(RoutedClassifier):
     classes_ : array, shape (n_labels,)
         Label names, or 0, 1, ….
     history_ : dict of str to list of float
-        P@1 after every tree, in percent, where there was a validation set: ``"valid P@1"``, or ``"valid_0 P@1"``,
-        ``"valid_1 P@1"``, … where there were several.
+        precision@1 after every tree, where there was a validation set: ``"valid precision@1"``, or
+        ``"valid_0 precision@1"``, ``"valid_1 precision@1"``, … where there were several.
     oob_score_ : float
-        P@1 of every row by the trees that have not seen it; with ``bootstrap`` only. NaN where there are none.
+        precision@1 of every row by the trees that have not seen it; with ``bootstrap`` only. NaN where there are none.
     oob_precision_ : tuple of float
-        P@1, P@3 and P@5 in the same way.
+        precision@1, @3 and @5 in the same way.
     rerank_weight_ : float or None
         The weight in use.
     n_features_in_ : int
     """
 
     method: ClassVar[str] = "forest"
-    parameter_table: ClassVar[dict[str, Parameter]] = PARAMETERS
+    parameter_table: ClassVar[Table] = FOREST
     send_above: ClassVar[float] = BEST_ONLY
     small_routers: ClassVar[bool] = True
 
@@ -141,36 +80,36 @@ class SketchForestClassifier(RoutedClassifier):
         n_trees: int = 50,
         arity: int = 4,
         min_samples_leaf: int = 2,
+        *,
         max_depth: int | None = None,
-        sketch_dim: int = 64,
         label_weight: float = 0.0,
         router_weights: int = 300,
         max_features: float = 1.0,
         bootstrap: bool = False,
         leaf_labels: int | None = 100,
         rerank: str | None = "auto",
-        rerank_weight: float | str = "auto",
-        rerank_scale: float | None = None,
         n_jobs: int | None = None,
         random_state: Any = 0,
         verbose: int = 0,
+        advanced: Mapping[str, Any] | None = None,
+        **former: Any,
     ) -> None:
         self.n_trees = n_trees
         self.arity = arity
         self.min_samples_leaf = min_samples_leaf
         self.max_depth = max_depth
-        self.sketch_dim = sketch_dim
         self.label_weight = label_weight
         self.router_weights = router_weights
         self.max_features = max_features
         self.bootstrap = bootstrap
         self.leaf_labels = leaf_labels
         self.rerank = rerank
-        self.rerank_weight = rerank_weight
-        self.rerank_scale = rerank_scale
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.advanced = advanced
+        if former:
+            self._take_former(former)
 
     # --- inside
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 
+from sparseleaf.estimators.declarations import LDSM
 from sparseleaf.estimators.naming import named
-from sparseleaf.estimators.parameters import N_JOBS, Parameter
-from sparseleaf.estimators.reranking import RERANK_PARAMETERS
+from sparseleaf.estimators.parameters import Table, documented
 from sparseleaf.estimators.routed import RoutedClassifier
 from sparseleaf.memory import RoutedEstimate, estimate_ldsm
 from sparseleaf.routed.ensemble import FrozenTree, SplitRecord, freeze_tree
@@ -23,37 +23,8 @@ if TYPE_CHECKING:
     from sparseleaf.model.empty import EmptyRows
     from sparseleaf.rerank import Rerank
 
-MOST_CHILDREN = 16
 
-PARAMETERS: dict[str, Parameter] = {
-    "n_trees": Parameter("int", "Number of trees.", low=1),
-    "arity": Parameter("int", "Children of a node.", low=2, high=MOST_CHILDREN, symbol="M"),
-    "max_nodes": Parameter("int", "Nodes of a tree, leaves included.", low=1, symbol="T_max"),
-    "epochs": Parameter("int", "Passes over a node's rows, at most.", low=1, symbol="E"),
-    "tol": Parameter(
-        "float", "A node's passes end when one changes J by less than this; 0 makes them all.", low=0
-    ),
-    "learning_rate": Parameter("float", "Step of the routers' updates.", low=0, low_open=True),
-    "lambda_1": Parameter("float", "Weight of class integrity in J.", low=0, symbol="λ1"),
-    "lambda_2": Parameter("float", "Weight of the multi-way penalty in J.", low=0, symbol="λ2"),
-    "min_samples_leaf": Parameter("int", "Rows a leaf must have.", low=1),
-    "prune": Parameter(
-        "float",
-        "Routers drop features that move margins by less than this and a quarter of what their strongest does.",
-        low=0,
-    ),
-    "leaf_labels": Parameter(
-        "int", "Labels a leaf keeps, the most frequent; None keeps all.", low=1, none=True
-    ),
-    **RERANK_PARAMETERS,
-    "n_jobs": N_JOBS,
-    "random_state": Parameter("seed", "Seed of all random draws."),
-    "verbose": Parameter(
-        "int", "0 silent, 1 a progress bar on a terminal, 2 a line per phase and tree.", low=0
-    ),
-}
-
-
+@documented
 @named
 class LdSMClassifier(RoutedClassifier):
     """Trees of logarithmic depth with linear routers on the raw features, for targets with very many labels.
@@ -65,41 +36,7 @@ class LdSMClassifier(RoutedClassifier):
 
     Parameters
     ----------
-    n_trees : int, default=10
-        Number of trees.
-    arity : int, default=2
-        Children of a node (M), at most 16.
-    max_nodes : int, default=1000
-        Nodes of a tree, leaves included (T_max).
-    epochs : int, default=20
-        Passes over a node's rows, at most (E).
-    tol : float, default=0.002
-        A node's passes end when one of them changes J by less than this.
-    learning_rate : float, default=0.1
-        Step of the routers' updates.
-    lambda_1, lambda_2 : float, default=2.0, 1.0
-        Weights of class integrity and of the multi-way penalty in J, as the paper names them.
-    min_samples_leaf : int, default=1
-        Rows a leaf must have.
-    prune : float, default=0.01
-        Routers drop features that move a margin, at their largest value, by less than this (rows go where margins are
-        at least 0.5), and by less than a quarter of what the node's strongest feature does.
-    leaf_labels : int or None, default=100
-        Labels a leaf keeps, the most frequent; None keeps all.
-    rerank : {"centroid", "cosine", "log", "linear", "boosted", "bayes", "auto"} or None, default=None
-        Scores the trees' candidates anew by how close a row is to the labels' mean rows: see
-        :mod:`sparseleaf.rerank`.
-    rerank_weight : float or "auto", default="auto"
-        Share of the trees in the mix (β). "auto" is chosen on the validation set, or else on a tenth of the training
-        rows, at most 4,000: routers then do not see these, leaves and centroids do.
-    rerank_scale : float or None, default=None
-        How sharply closeness falls (γ).
-    n_jobs : int or None, default=None
-        Threads; None, 0 or -1 for all cores. The model is the same, to the byte, for any number.
-    random_state : int, RandomState or None, default=0
-        Seed of all random draws.
-    verbose : int, default=0
-        0 is silent, 1 shows a progress bar on a terminal, 2 prints a line per phase and tree.
+    {parameters}
 
     Attributes
     ----------
@@ -107,8 +44,8 @@ class LdSMClassifier(RoutedClassifier):
     classes_ : array, shape (n_labels,)
         Label names, or 0, 1, ….
     history_ : dict of str to list of float
-        P@1 after every tree, in percent, where there was a validation set: ``"valid P@1"``, or ``"valid_0 P@1"``,
-        ``"valid_1 P@1"``, … where there were several.
+        precision@1 after every tree, where there was a validation set: ``"valid precision@1"``, or
+        ``"valid_0 precision@1"``, ``"valid_1 precision@1"``, … where there were several.
     split_records_ : list of lists of SplitRecord
         How well each node was split, tree by tree; see :mod:`sparseleaf.routed.diagnostics`. Not in the model file.
     rerank_weight_ : float or None
@@ -118,13 +55,14 @@ class LdSMClassifier(RoutedClassifier):
 
     method: ClassVar[str] = "ldsm"
     send_above: ClassVar[float] = SEND_ABOVE
-    parameter_table: ClassVar[dict[str, Parameter]] = PARAMETERS
+    parameter_table: ClassVar[Table] = LDSM
 
     def __init__(
         self,
         n_trees: int = 10,
         arity: int = 2,
         max_nodes: int = 1000,
+        *,
         epochs: int = 20,
         tol: float = 0.002,
         learning_rate: float = 0.1,
@@ -134,11 +72,11 @@ class LdSMClassifier(RoutedClassifier):
         prune: float = 0.01,
         leaf_labels: int | None = 100,
         rerank: str | None = None,
-        rerank_weight: float | str = "auto",
-        rerank_scale: float | None = None,
         n_jobs: int | None = None,
         random_state: Any = 0,
         verbose: int = 0,
+        advanced: Mapping[str, Any] | None = None,
+        **former: Any,
     ) -> None:
         self.n_trees = n_trees
         self.arity = arity
@@ -152,11 +90,12 @@ class LdSMClassifier(RoutedClassifier):
         self.prune = prune
         self.leaf_labels = leaf_labels
         self.rerank = rerank
-        self.rerank_weight = rerank_weight
-        self.rerank_scale = rerank_scale
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.advanced = advanced
+        if former:
+            self._take_former(former)
 
     @property
     def _default_threshold(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -25,7 +25,7 @@ from sparseleaf.estimators.evaluation import make_metric
 from sparseleaf.estimators.multi_part import DensePart, agree_on_base, count_queries
 from sparseleaf.estimators.multi_targets import KnownTargets, join_known, weighted
 from sparseleaf.estimators.multi_training import MultiTraining, Problem, SearchPlan, Watched
-from sparseleaf.estimators.parameters import check_parameters, most_leaves
+from sparseleaf.estimators.parameters import most_leaves
 from sparseleaf.estimators.resuming import describe_before, describe_problem
 from sparseleaf.estimators.training import no_metric
 from sparseleaf.estimators.validation import EvalSet, check_each, eval_names, eval_sets
@@ -55,64 +55,48 @@ class MultiGBDT(ModelEstimator):
         n_trees: int = 100,
         learning_rate: float = 0.1,
         loss: Any = "auto",
-        leaf_outputs: int | None = None,
-        leaf_min_gain: float = 0.0,
+        *,
+        leaf_labels: int | None = None,
         max_depth: int | None = None,
         max_leaves: int | None = 31,
-        growth: str = "best-first",
         min_samples_leaf: int = 20,
-        min_curvature_leaf: float = 0.0,
         l2: float = 1.0,
-        min_gain: float = 0.0,
         max_bins: int = 255,
-        hessian: str = "diagonal",
-        split: str = "auto",
-        reducer: str = "random-projection",
-        sketch_dim: int = 32,
-        tree_per_output: bool = False,
-        categorical_features: Any = "auto",
-        monotone_constraints: Any = None,
         subsample: float = 1.0,
         colsample_bytree: float = 1.0,
-        colsample_bynode: float = 1.0,
+        categorical_features: Any = "auto",
+        monotone_constraints: Any = None,
         early_stopping_rounds: int | None = None,
         eval_metric: Any = DenseObjective.default_metric,
         warm_start: bool = False,
-        histogram_mb: int = 512,
         n_jobs: int | None = None,
         random_state: Any = 0,
         verbose: int = 0,
+        advanced: Mapping[str, Any] | None = None,
+        **former: Any,
     ) -> None:
         self.n_trees = n_trees
         self.learning_rate = learning_rate
         self.loss = loss
-        self.leaf_outputs = leaf_outputs
-        self.leaf_min_gain = leaf_min_gain
+        self.leaf_labels = leaf_labels
         self.max_depth = max_depth
         self.max_leaves = max_leaves
-        self.growth = growth
         self.min_samples_leaf = min_samples_leaf
-        self.min_curvature_leaf = min_curvature_leaf
         self.l2 = l2
-        self.min_gain = min_gain
         self.max_bins = max_bins
-        self.hessian = hessian
-        self.split = split
-        self.reducer = reducer
-        self.sketch_dim = sketch_dim
-        self.tree_per_output = tree_per_output
-        self.categorical_features = categorical_features
-        self.monotone_constraints = monotone_constraints
         self.subsample = subsample
         self.colsample_bytree = colsample_bytree
-        self.colsample_bynode = colsample_bynode
+        self.categorical_features = categorical_features
+        self.monotone_constraints = monotone_constraints
         self.early_stopping_rounds = early_stopping_rounds
         self.eval_metric = eval_metric
         self.warm_start = warm_start
-        self.histogram_mb = histogram_mb
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.advanced = advanced
+        if former:
+            self._take_former(former)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -373,13 +357,13 @@ class MultiGBDT(ModelEstimator):
         self.n_outputs_ = model.n_labels
 
     def _check(self) -> None:
-        values = self.get_params(deep=False)
         for name in ("loss", "eval_metric"):
-            if isinstance(values[name], str) and values[name] == CUSTOM:
+            value = getattr(self, name)
+            if isinstance(value, str) and value == CUSTOM:
                 raise ValueError(
                     f"{name}={CUSTOM!r} stands for a function that a model file cannot hold; give it again."
                 )
-        check_parameters(type(self).__name__, values, self.parameter_table)
+        self._check_parameters()
         effective_n_jobs(self.n_jobs)
 
     def _check_arguments(self, layout: str, init_model: ModelEstimator | Model | None) -> dict[str, Any]:
@@ -476,7 +460,7 @@ class MultiGBDT(ModelEstimator):
         problem.loss.target_range.check(problem.loss.name, lowest)
         if not targets.any_known:
             raise ValueError("y: found no target that is known; wanted at least one.")
-        return Watched(X, targets, make_metric(self.eval_metric, problem.loss, targets))
+        return Watched(X, targets, make_metric(self._settings().eval_metric, problem.loss, targets))
 
     def _eval_features(self, X: Any, categories: dict[int, list[Any]]) -> Features:
         check_values(X, "X")
@@ -535,7 +519,7 @@ class MultiGBDT(ModelEstimator):
             reduced=plan.sketch,
             max_bins=params.max_bins,
             n_trees=params.n_trees * (n_outputs if params.tree_per_output else 1),
-            leaf_outputs=1 if params.tree_per_output else params.leaf_outputs,
+            leaf_outputs=1 if params.tree_per_output else params.leaf_labels,
             max_leaves=most_leaves(params, n_rows),
             histogram_budget=params.histogram_mb << 20,
         )

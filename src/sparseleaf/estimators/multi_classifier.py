@@ -13,18 +13,18 @@ from sklearn.metrics import accuracy_score
 from sparseleaf._arrays import effective_n_jobs
 from sparseleaf.data.targets import ONE_CLASS_A_ROW, decode
 from sparseleaf.estimators.base import encode_known
-from sparseleaf.estimators.evaluation import CLASSIFICATION_METRICS, known_ranking
+from sparseleaf.estimators.declarations import CLASSIFIER
+from sparseleaf.estimators.evaluation import known_ranking
 from sparseleaf.estimators.multi import MultiGBDT
-from sparseleaf.estimators.multi_parameters import multi_parameters
 from sparseleaf.estimators.multi_targets import KnownTargets, encode_labels, partly_known
 from sparseleaf.estimators.naming import named
-from sparseleaf.estimators.parameters import Parameter, documented
+from sparseleaf.estimators.parameters import Table, documented
 from sparseleaf.estimators.reranking import RerankMixin
 from sparseleaf.links import LINKS, LOGISTIC, ONE_VS_REST, normalised
 from sparseleaf.metrics import precision_at_k
 from sparseleaf.model import Model
 from sparseleaf.model.explain import MEMORY_MB
-from sparseleaf.objectives import dense_objective, objectives_of
+from sparseleaf.objectives import dense_objective
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
@@ -61,11 +61,7 @@ class MultiGBDTClassifier(RerankMixin, ClassifierMixin, MultiGBDT):  # type: ign
 
     method: ClassVar[str] = "gbdt-mo"
     predicts_labels: ClassVar[bool] = True
-    parameter_table: ClassVar[dict[str, Parameter]] = multi_parameters(
-        objectives_of("classification"),
-        '"auto" is "softmax" for one class per row, "logistic" for several labels',
-        CLASSIFICATION_METRICS,
-    )
+    parameter_table: ClassVar[Table] = CLASSIFIER
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -156,7 +152,7 @@ class MultiGBDTClassifier(RerankMixin, ClassifierMixin, MultiGBDT):  # type: ign
                 raise ValueError(
                     f"y has {partly[0].n_outputs} labels, but {model.n_labels} were seen in fit."
                 )
-            return known_ranking("P@1", partly[1], scores)
+            return known_ranking("precision@1", partly[1], scores)
         best = scores.argmax(axis=1)[:, None].astype(np.int32)
         return precision_at_k(encode_known(y, len(best), model.known_labels), best, 1)
 

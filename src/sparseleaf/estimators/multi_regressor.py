@@ -10,23 +10,20 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils import check_consistent_length, column_or_1d
 
-from sparseleaf.estimators.evaluation import REGRESSION_METRICS
+from sparseleaf.estimators.declarations import AUTO_REGRESSION, REGRESSOR
 from sparseleaf.estimators.multi import MultiGBDT
-from sparseleaf.estimators.multi_parameters import multi_parameters
 from sparseleaf.estimators.multi_targets import KnownTargets, as_numbers, encode_numbers, in_order
 from sparseleaf.estimators.naming import named
-from sparseleaf.estimators.parameters import Parameter, documented
+from sparseleaf.estimators.parameters import Table, documented
 from sparseleaf.links import LINKS
 from sparseleaf.model import Model
 from sparseleaf.model.explain import MEMORY_MB
-from sparseleaf.objectives import dense_objective, objectives_of
+from sparseleaf.objectives import dense_objective
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
     from sparseleaf.objectives.dense import DenseObjective
     from sparseleaf.objectives.targets import DenseTargets
-
-AUTO = "mse"
 
 
 @documented
@@ -52,16 +49,14 @@ class MultiGBDTRegressor(RegressorMixin, MultiGBDT):  # type: ignore[misc]
     """
 
     method: ClassVar[str] = "gbdt-mo"
-    parameter_table: ClassVar[dict[str, Parameter]] = multi_parameters(
-        objectives_of("regression"),
-        f'"auto" is "{AUTO}"',
-        REGRESSION_METRICS,
-    )
+    parameter_table: ClassVar[Table] = REGRESSOR
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         table = self.parameter_table["loss"]
-        loss = self._dense_loss("regression") if table.accepts(self.loss) else dense_objective(AUTO)
+        loss = (
+            self._dense_loss("regression") if self.loss in table.values else dense_objective(AUTO_REGRESSION)
+        )
         tags.target_tags.positive_only = loss.target_range.low >= 0
         # of the variance, few small steps leave much unexplained; and a quantile is no mean
         unexplained = (1 - self.learning_rate) ** (2 * self.n_trees)
@@ -131,7 +126,7 @@ class MultiGBDTRegressor(RegressorMixin, MultiGBDT):  # type: ignore[misc]
         self.output_names_ = model.label_names
 
     def _dense_loss(self, kind: str) -> DenseObjective:
-        return dense_objective(AUTO if self.loss == "auto" else self.loss)
+        return dense_objective(AUTO_REGRESSION if self.loss == "auto" else self.loss)
 
     def _encode(self, y: Any, n_rows: int, known: KnownTargets | None) -> tuple[KnownTargets, DenseTargets]:
         return encode_numbers(y, n_rows, known)

@@ -105,7 +105,7 @@ class SearchPlan:
         directions: Array | None,
     ) -> None:
         d = targets.n_outputs
-        k = params.leaf_outputs
+        k = params.leaf_labels
         alone = params.tree_per_output
         self.loss = loss
         self.directions = directions
@@ -113,7 +113,7 @@ class SearchPlan:
         if split == "auto":
             few = d <= max(MOST_FULL_OUTPUTS, params.sketch_dim)
             split = (
-                "reduced"
+                "sketch"
                 if not few and not alone
                 else "full"
                 if k is None or k >= d or alone
@@ -121,11 +121,11 @@ class SearchPlan:
             )
             if directions is not None:
                 split = "full"
-        if split == "reduced" and params.sketch_dim >= d:
+        if split == "sketch" and params.sketch_dim >= d:
             split = "full"  # the outputs are no more than a sketch of them would be
         self.split = split
         self.matrix = params.hessian == "exact" and d > 1
-        self.sketch = params.sketch_dim if split == "reduced" else 0
+        self.sketch = params.sketch_dim if split == "sketch" else 0
         self._refuse(params, targets)
         if self.matrix:
             self.curvature = MATRIX
@@ -159,22 +159,22 @@ class SearchPlan:
             if self.split != "full" or params.tree_per_output or self.directions is not None:
                 raise ValueError(
                     "hessian='exact' searches all outputs at once; wanted split='full', no tree_per_output,"
-                    " leaf_outputs or monotone_constraints."
+                    " leaf_labels or monotone_constraints."
                 )
-        if self.split.startswith("topk") and params.leaf_outputs is None:
+        if self.split.startswith("topk") and params.leaf_labels is None:
             raise ValueError(
-                f"split={self.split!r} counts the leaf_outputs best outputs; wanted leaf_outputs=k."
+                f"split={self.split!r} counts the leaf_labels best outputs; wanted leaf_labels=k."
             )
         if params.tree_per_output and self.split != "full":
             raise ValueError(
                 f"tree_per_output: found split={self.split!r}; one output at a time wants 'full'."
             )
         if self.directions is not None and (
-            self.split != "full" or params.leaf_outputs is not None or params.leaf_min_gain > 0
+            self.split != "full" or params.leaf_labels is not None or params.leaf_min_gain > 0
         ):
             raise ValueError(
                 "monotone_constraints hold for leaves that keep all outputs, searched in full; wanted split='full'"
-                " (or 'auto'), leaf_outputs=None and leaf_min_gain=0."
+                " (or 'auto'), leaf_labels=None and leaf_min_gain=0."
             )
         if self.directions is not None and self.loss.quantile is not None:
             raise ValueError(f"monotone_constraints: not with loss={self.loss.name!r}.")
@@ -267,11 +267,11 @@ class MultiTraining:
             params.min_samples_leaf,
             params.l2,
             params.min_gain,
-            params.min_curvature_leaf,
+            params.min_hessian_leaf,
         )
         n_outputs, n_rows = problem.form.n_outputs, problem.rows.n_rows
         rule = NewtonLeaves(
-            params.leaf_outputs,
+            params.leaf_labels,
             plan.shared,
             params.leaf_min_gain,
             params.l2,
@@ -282,7 +282,7 @@ class MultiTraining:
             n_outputs,
             plan.curvature,
             rule,
-            make_reducer(params.reducer, plan.sketch, n_outputs) if plan.sketch else None,
+            make_reducer(params.sketch, plan.sketch, n_outputs) if plan.sketch else None,
             tree_per_output=params.tree_per_output,
             n_rows=n_rows,
             seed=seed,

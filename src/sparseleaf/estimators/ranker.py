@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -13,17 +13,16 @@ import numpy as np
 from sparseleaf.callbacks import Callback
 from sparseleaf.checkpoint import EVERY
 from sparseleaf.engine.shards import make_engine
+from sparseleaf.estimators.declarations import RANKER
 from sparseleaf.estimators.evaluation import Metric
 from sparseleaf.estimators.multi import MultiGBDT
-from sparseleaf.estimators.multi_parameters import COMMON
 from sparseleaf.estimators.multi_targets import KnownTargets
 from sparseleaf.estimators.multi_training import Problem, Watched
 from sparseleaf.estimators.naming import named
-from sparseleaf.estimators.parameters import Parameter, Settings, documented
+from sparseleaf.estimators.parameters import Settings, Table, documented
 from sparseleaf.estimators.validation import EvalSet
 from sparseleaf.model.explain import MEMORY_MB
-from sparseleaf.objectives import RankingObjective, objectives_of, ranking_objective
-from sparseleaf.objectives.ranking import CHANGES
+from sparseleaf.objectives import RankingObjective, ranking_objective
 from sparseleaf.objectives.targets import NO_CLASSES, NO_VALUES, DenseTargets
 from sparseleaf.progress import reporting
 from sparseleaf.ranking import (
@@ -44,77 +43,12 @@ if TYPE_CHECKING:
     from sparseleaf.objectives.dense import DenseObjective
     from sparseleaf.objectives.queries import Queries
 
-METRICS = (*(f"ndcg@{k}" for k in (1, 3, 5, 10)), "map", "mrr", "pairwise")
-
-PARAMETERS: dict[str, Parameter] = {
-    "n_trees": Parameter("int", "Number of trees.", low=1),
-    "learning_rate": COMMON["learning_rate"],
-    "loss": Parameter(
-        "name",
-        "; ".join(loss.description for loss in objectives_of("ranking").values()) + ".",
-        choices=tuple(objectives_of("ranking")),
-    ),
-    "metric": Parameter("name", "LambdaMART: what exchanging two documents is weighed by.", choices=CHANGES),
-    "places": Parameter(
-        "int", "LambdaMART: pairs count whose better-ranked document is among so many.", low=1
-    ),
-    "normalise": Parameter(
-        "flag", "LambdaMART: divide by how far scores are apart, and bound what a query weighs."
-    ),
-    "margin": Parameter(
-        "float",
-        "GBRank: τ, how far apart two documents should be; with no l2 only a scale.",
-        low=0,
-        high=1e6,
-        symbol="τ",
-    ),
-    "averaged": Parameter(
-        "flag",
-        "GBRank: its averaged update, in which every tree fits whole scores and f is their mean; false: trees are "
-        "steps down the squared hinge that add up, which learns more from many small trees.",
-    ),
-    "sigma": Parameter(
-        "float",
-        "LambdaMART: steepness; SmoothDCG: width of the smoothing. None is 1 and 0.3.",
-        low=0,
-        high=1e6,
-        low_open=True,
-        none=True,
-        symbol="σ",
-    ),
-    "start_rounds": Parameter(
-        "int",
-        "SmoothDCG: rounds that first fit the gains themselves: where all scores are equal it has no slope.",
-        low=1,
-    ),
-    **{
-        name: COMMON[name]
-        for name in (
-            "max_depth",
-            "max_leaves",
-            "growth",
-            "min_samples_leaf",
-            "min_curvature_leaf",
-            "l2",
-            "min_gain",
-            "max_bins",
-            "categorical_features",
-            "monotone_constraints",
-            "subsample",
-        )
-    },
-    "subsample_by": Parameter("name", "Sample rows, or queries whole.", choices=("row", "query")),
-    **{name: COMMON[name] for name in ("colsample_bytree", "colsample_bynode", "early_stopping_rounds")},
-    "eval_metric": Parameter("name", "What is measured on eval_set after every tree.", choices=METRICS),
-    **{name: COMMON[name] for name in ("warm_start", "histogram_mb", "n_jobs", "random_state", "verbose")},
-}
-
 ONE_OUTPUT: dict[str, Any] = {
-    "leaf_outputs": None,
+    "leaf_labels": None,
     "leaf_min_gain": 0.0,
     "hessian": "diagonal",
     "split": "full",
-    "reducer": "random-projection",
+    "sketch": "random-projection",
     "sketch_dim": 32,
     "tree_per_output": False,
 }
@@ -143,73 +77,55 @@ class GBDTRanker(MultiGBDT):
 
     method: ClassVar[str] = "rank"
     eval_set_form: ClassVar[str] = "(X, y, qid)"
-    parameter_table: ClassVar[dict[str, Parameter]] = PARAMETERS
+    parameter_table: ClassVar[Table] = RANKER
 
     def __init__(
         self,
         n_trees: int = 100,
         learning_rate: float = 0.1,
         loss: str = "lambdamart",
+        *,
         metric: str = "ndcg",
-        places: int = 30,
-        normalise: bool = True,
-        margin: float = 1.0,
-        averaged: bool = True,
-        sigma: float | None = None,
-        start_rounds: int = 30,
         max_depth: int | None = None,
         max_leaves: int | None = 31,
-        growth: str = "best-first",
         min_samples_leaf: int = 20,
-        min_curvature_leaf: float = 1e-3,
         l2: float = 1.0,
-        min_gain: float = 0.0,
         max_bins: int = 255,
+        subsample: float = 1.0,
+        colsample_bytree: float = 1.0,
         categorical_features: Any = "auto",
         monotone_constraints: Any = None,
-        subsample: float = 1.0,
-        subsample_by: str = "row",
-        colsample_bytree: float = 1.0,
-        colsample_bynode: float = 1.0,
         early_stopping_rounds: int | None = None,
         eval_metric: str = RankingObjective.default_metric,
         warm_start: bool = False,
-        histogram_mb: int = 512,
         n_jobs: int | None = None,
         random_state: Any = 0,
         verbose: int = 0,
+        advanced: Mapping[str, Any] | None = None,
+        **former: Any,
     ) -> None:
         self.n_trees = n_trees
         self.learning_rate = learning_rate
         self.loss = loss
         self.metric = metric
-        self.places = places
-        self.normalise = normalise
-        self.margin = margin
-        self.averaged = averaged
-        self.sigma = sigma
-        self.start_rounds = start_rounds
         self.max_depth = max_depth
         self.max_leaves = max_leaves
-        self.growth = growth
         self.min_samples_leaf = min_samples_leaf
-        self.min_curvature_leaf = min_curvature_leaf
         self.l2 = l2
-        self.min_gain = min_gain
         self.max_bins = max_bins
+        self.subsample = subsample
+        self.colsample_bytree = colsample_bytree
         self.categorical_features = categorical_features
         self.monotone_constraints = monotone_constraints
-        self.subsample = subsample
-        self.subsample_by = subsample_by
-        self.colsample_bytree = colsample_bytree
-        self.colsample_bynode = colsample_bynode
         self.early_stopping_rounds = early_stopping_rounds
         self.eval_metric = eval_metric
         self.warm_start = warm_start
-        self.histogram_mb = histogram_mb
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.advanced = advanced
+        if former:
+            self._take_former(former)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

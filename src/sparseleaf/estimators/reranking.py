@@ -7,46 +7,18 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sparseleaf._arrays import effective_n_jobs
 from sparseleaf.estimators.base import ModelEstimator, encode_known, refuse_nan
+from sparseleaf.estimators.declarations import RERANK, RERANK_SCALE, RERANK_WEIGHT
 from sparseleaf.estimators.parameters import Parameter
 from sparseleaf.estimators.validation import EvalSet, check_each, eval_sets
 from sparseleaf.model.threshold import best_threshold
 from sparseleaf.progress import phase, reporting
-from sparseleaf.rerank import KINDS
-from sparseleaf.rerank.fit import AUTO, fit_stage, refuse_fixed_weight
+from sparseleaf.rerank.fit import fit_stage, refuse_fixed_weight
 from sparseleaf.rerank.validation import Validation
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
     from sparseleaf._arrays import Features
-
-RERANK_PARAMETERS: dict[str, Parameter] = {
-    "rerank": Parameter(
-        "name",
-        "Score the trees' candidates anew: by how close a row is to the labels' mean rows (the authors' way, by angle,"
-        " or by angle in a mix of logarithms); or by these, linear models of the labels and the nearest training rows,"
-        " as a weighted mean or by boosted trees; or by naive Bayes over the few features that tell a label best;"
-        ' "auto" takes what is best on rows held out.',
-        choices=(*KINDS, AUTO),
-        none=True,
-    ),
-    "rerank_weight": Parameter(
-        "float",
-        'Share of the trees in the mix; "auto" is chosen on a tenth of the training rows, at most 4,000, which the'
-        " trees then do not see.",
-        low=0,
-        high=1,
-        choices=("auto",),
-        symbol="β",
-    ),
-    "rerank_scale": Parameter(
-        "float",
-        "How sharply closeness falls; None: 10, by the mean squared length of rows where distances count.",
-        low=0,
-        none=True,
-        symbol="γ",
-    ),
-}
 
 
 class RerankMixin(ModelEstimator):
@@ -84,18 +56,17 @@ class RerankMixin(ModelEstimator):
         self
         """
         model = self._model()
-        wanted = RERANK_PARAMETERS["rerank"]
-        if rerank is None or not wanted.accepts(rerank):
+        if rerank is None or rerank not in RERANK.values:
             raise ValueError(
-                f"rerank: found {rerank!r}; wanted one of {', '.join(map(repr, wanted.choices))}."
+                f"rerank: found {rerank!r}; wanted {RERANK.values.text.removesuffix(' or None')}."
             )
-        given: dict[str, Any] = {"rerank_weight": weight, "rerank_scale": scale}
-        for name, value in given.items():
-            parameter = RERANK_PARAMETERS[name]
-            if value is not None and (isinstance(value, str) or not parameter.accepts(value)):
-                raise ValueError(
-                    f"{name.removeprefix('rerank_')}: found {value!r}; wanted {parameter.wanted}."
-                )
+        given: dict[str, tuple[Any, Parameter]] = {
+            "weight": (weight, RERANK_WEIGHT),
+            "scale": (scale, RERANK_SCALE),
+        }
+        for name, (value, parameter) in given.items():
+            if value is not None and (isinstance(value, str) or value not in parameter.values):
+                raise ValueError(f"{name}: found {value!r}; wanted {parameter.values.text}.")
         refuse_fixed_weight(rerank, weight, "weight")
         sets = eval_sets(eval_set)
         if (weight is None) == (not sets):

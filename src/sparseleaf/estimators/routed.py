@@ -21,7 +21,6 @@ from sparseleaf.checkpoint import EVERY, Checkpoint
 from sparseleaf.data.targets import encode_targets
 from sparseleaf.engine.trees import tree_workers
 from sparseleaf.estimators.base import ModelClassifier, refuse_nan
-from sparseleaf.estimators.parameters import check_parameters
 from sparseleaf.estimators.reranking import RerankMixin
 from sparseleaf.estimators.resuming import describe_targets, describe_watched
 from sparseleaf.estimators.validation import EvalSet, eval_names
@@ -77,8 +76,8 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
             A sparse matrix may be memory-mapped: see :func:`sparseleaf.data.load_mapped`.
         y : sparse or dense 0/1 matrix, lists of label names, or one class a row
         eval_set : (X, y) or list of such tuples, optional
-            Validation sets, on which P@1 is measured after every tree: see ``history_``. ``rerank_weight="auto"`` is
-            chosen on the last one.
+            Validation sets, on which precision@1 is measured after every tree: see ``history_``. The weight of
+            re-ranking is chosen on the last one.
         callbacks : sequence of callables
             Called with a :class:`~sparseleaf.callbacks.TrainingState` after every tree; True stops the training.
         checkpoint : path, optional
@@ -165,7 +164,7 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
         return self
 
     def _check(self) -> None:
-        check_parameters(type(self).__name__, self.get_params(deep=False), self.parameter_table)
+        self._check_parameters()
         effective_n_jobs(self.n_jobs)
 
     def estimate_memory(self, X: Any, y: Any) -> memory.RoutedEstimate:
@@ -314,7 +313,7 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
 
 
 class _Watch:
-    """P@1 on validation sets, after every tree."""
+    """precision@1 on validation sets, after every tree."""
 
     def __init__(
         self,
@@ -324,7 +323,7 @@ class _Watch:
         targets: Targets,
         n_jobs: int,
     ) -> None:
-        self.history: dict[str, list[float]] = {f"{name} P@1": [] for name in eval_names(len(sets))}
+        self.history: dict[str, list[float]] = {f"{name} precision@1": [] for name in eval_names(len(sets))}
         self._sets, self._n_jobs = sets, n_jobs
         self._model_of: Callable[[FrozenTree], RoutedModel] = lambda tree: model_of(
             [tree], n_features, targets
@@ -339,4 +338,4 @@ class _Watch:
             # labels that training never saw have no score
             scores = sp.csr_matrix((scores.data, scores.indices, scores.indptr), Y.shape)
             self._sums[number] = sp.csr_matrix(self._sums[number] + scores)
-            values.append(100.0 * precision_at_k(Y, self._sums[number], 1))
+            values.append(precision_at_k(Y, self._sums[number], 1))

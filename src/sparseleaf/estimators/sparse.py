@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -11,13 +11,13 @@ import numpy as np
 
 from sparseleaf import memory
 from sparseleaf._arrays import effective_n_jobs
-from sparseleaf.binning import EXACT_BINS, MAX_BINS, bin_features
+from sparseleaf.binning import EXACT_BINS, bin_features
 from sparseleaf.boosting.frontier import FRONTIERS
 from sparseleaf.boosting.grower import Grower
 from sparseleaf.boosting.histograms import CutRules, HistogramSearch
 from sparseleaf.boosting.leaves import LeafRule
 from sparseleaf.boosting.loop import Booster, Recipe
-from sparseleaf.boosting.reducers import REDUCERS, make_reducer
+from sparseleaf.boosting.reducers import make_reducer
 from sparseleaf.boosting.splits import ExactSearch, SplitLimits, SplitSearch
 from sparseleaf.boosting.statistics import SparseResiduals
 from sparseleaf.callbacks import Callback, EarlyStopping
@@ -28,23 +28,18 @@ from sparseleaf.engine.part import SparsePart, agree_on_cuts, agree_on_empty_row
 from sparseleaf.engine.shards import check_layout, make_engine
 from sparseleaf.engine.sparse import SparseShard
 from sparseleaf.estimators.base import ModelClassifier, refuse_nan
+from sparseleaf.estimators.declarations import SPARSE
 from sparseleaf.estimators.naming import named
-from sparseleaf.estimators.parameters import (
-    N_JOBS,
-    SAMPLING_PARAMETERS,
-    Parameter,
-    check_parameters,
-    most_leaves,
-)
-from sparseleaf.estimators.reranking import RERANK_PARAMETERS, RerankMixin
+from sparseleaf.estimators.parameters import Table, documented, most_leaves
+from sparseleaf.estimators.reranking import RerankMixin
 from sparseleaf.estimators.resuming import describe_names_of, describe_watched, kept_projection
 from sparseleaf.estimators.training import TrainingRun, no_metric
 from sparseleaf.estimators.validation import EvalSet, eval_names, eval_sets
 from sparseleaf.metrics import ndcg_at_k, precision_at_k
 from sparseleaf.model import Model, concatenate_trees, with_short_values
-from sparseleaf.objectives import SparseObjective, describe, objectives_of, sparse_objective
+from sparseleaf.objectives import SparseObjective, sparse_objective
 from sparseleaf.progress import phase, reporting, say, training_progress
-from sparseleaf.projection import PROJECTIONS, choose_keep_raw, choose_projection
+from sparseleaf.projection import choose_keep_raw, choose_projection
 from sparseleaf.rerank.fit import Reranking
 
 if TYPE_CHECKING:
@@ -56,77 +51,8 @@ if TYPE_CHECKING:
     from sparseleaf.engine.shards import Shards
     from sparseleaf.projection import Projection
 
-EVAL_METRICS = tuple(f"{name}@{k}" for name in ("P", "nDCG") for k in (1, 3, 5, 10))
 
-PARAMETERS: dict[str, Parameter] = {
-    "n_trees": Parameter("int", "Number of trees.", low=1, symbol="T"),
-    "learning_rate": Parameter("float", "Every leaf is multiplied by it.", low=0, high=1, low_open=True),
-    "leaf_labels": Parameter(
-        "int", "Labels a leaf keeps, those of largest |p|; None keeps all.", low=1, none=True, symbol="k"
-    ),
-    "leaf_min_gain": Parameter(
-        "float", "Keep a leaf's entry only if it lowers the loss by this: p²/(n + l2). An L0 penalty.", low=0
-    ),
-    "max_depth": Parameter(
-        "int", "Levels of a tree below its root; None for no limit.", low=1, none=True, symbol="h_max"
-    ),
-    "max_leaves": Parameter("int", "Leaves of a tree; None for no limit.", low=2, none=True, symbol="M"),
-    "growth": Parameter(
-        "name", "A level at a time, or the node of highest gain next.", choices=tuple(FRONTIERS)
-    ),
-    "min_samples_leaf": Parameter("int", "Rows a leaf must have.", low=1, symbol="n_leaf"),
-    "l2": Parameter("float", "Leaf value is p/(n + l2).", low=0, symbol="λ"),
-    "min_gain": Parameter("float", "A cut must lower the loss by more than this.", low=0),
-    "max_bins": Parameter("int", "Bins of a feature.", low=2, high=MAX_BINS, symbol="1/S̄"),
-    "loss": Parameter(
-        "name",
-        f"Loss to minimise: {describe(objectives_of('sparse'))}.",
-        choices=tuple(objectives_of("sparse")),
-        symbol="ℓ",
-    ),
-    "split": Parameter(
-        "name",
-        "Search cuts on reduced residuals, on all labels, or by the paper's Algorithm 1.",
-        choices=("reduced", "full", "exact"),
-    ),
-    "exact_step": Parameter(
-        "number",
-        'With split="exact": a candidate every so many rows, or that share of the node\'s.',
-        low=0,
-        low_open=True,
-        symbol="S̄",
-    ),
-    "reducer": Parameter(
-        "name", 'How split="reduced" makes few columns of many labels.', choices=tuple(REDUCERS)
-    ),
-    "sketch_dim": Parameter("int", "Columns of the reduced residuals.", low=1, high=4096),
-    **SAMPLING_PARAMETERS,
-    "projection": Parameter(
-        "name",
-        'Make few dense features of many sparse ones; "auto": LEML where X is sparse and wider than projection_dim.',
-        choices=("auto", *PROJECTIONS),
-        none=True,
-    ),
-    "projection_dim": Parameter("int", "Features after the projection.", low=1, symbol="d̄"),
-    "keep_raw": Parameter(
-        "flag",
-        'Let trees see the raw features beside the projected ones; "auto": up to 2,048 of them.',
-        choices=("auto",),
-    ),
-    "early_stopping_rounds": Parameter(
-        "int", "Stop when eval_metric on eval_set has not risen for so many trees.", low=1, none=True
-    ),
-    "eval_metric": Parameter("name", "What is measured on eval_set after every tree.", choices=EVAL_METRICS),
-    "histogram_mb": Parameter("int", "Memory for histograms, in MiB; past it they are rebuilt.", low=1),
-    **RERANK_PARAMETERS,
-    "n_jobs": N_JOBS,
-    "random_state": Parameter("seed", "Seed of all random draws."),
-    "verbose": Parameter(
-        "int", "0 silent, 1 a progress bar on a terminal, 2 a line per phase and tree.", low=0
-    ),
-}
-
-
+@documented
 @named
 class SparseGBDTClassifier(RerankMixin, ModelClassifier):
     """Gradient boosted trees with sparse vector leaves, for targets with very many labels.
@@ -137,71 +63,7 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
 
     Parameters
     ----------
-    n_trees : int, default=100
-        Number of trees (T in the paper).
-    learning_rate : float, default=0.1
-        Every leaf is multiplied by it.
-    leaf_labels : int or None, default=50
-        Labels a leaf keeps (k): those of largest ``|p|``, p being the sum of the residuals of its rows. None keeps
-        all, the paper's vanilla GBDT.
-    leaf_min_gain : float, default=0.0
-        Keeps a leaf's entry only if it lowers the loss by at least this, p²/(n + l2). Makes models smaller.
-    max_depth : int or None, default=10
-        Levels of a tree below its root (h_max).
-    max_leaves : int or None, default=None
-        Leaves of a tree.
-    growth : {"depth-wise", "best-first"}, default="depth-wise"
-        A level at a time, or always the node of highest gain.
-    min_samples_leaf : int, default=10
-        Rows a leaf must have (n_leaf).
-    l2 : float, default=1.0
-        Regularisation λ: a leaf's value is p/(n + l2).
-    min_gain : float, default=0.0
-        A cut must lower the loss by more than this.
-    max_bins : int, default=64
-        Bins of a feature, at most 255.
-    loss : {"squared", "squared_hinge"}, default="squared"
-        ``squared_hinge`` is eq. 9 of the paper.
-    split : {"reduced", "full", "exact"}, default="reduced"
-        Where cuts are searched: on the reduced residuals, on all labels (rows × labels of memory), or by the
-        paper's Algorithm 1 on sorted values.
-    exact_step : float or int, default=0.05
-        With ``split="exact"``: a candidate every so many rows (S̄), or that share of a node's rows; 1 for every row.
-    reducer : {"count-sketch", "random-projection", "top-outputs", "sampling", "none"}, default="count-sketch"
-        How ``split="reduced"`` makes few columns of many labels.
-    sketch_dim : int, default=32
-        Columns of the reduced residuals.
-    subsample : float, default=1.0
-        Share of the rows that a tree is grown on.
-    colsample_bytree, colsample_bynode : float, default=1.0, 0.3
-        Share of the features that a tree, and every node of it, may use.
-    projection : {"auto", "leml", "pca", "random"} or None, default="auto"
-        Makes few dense features of many sparse ones. "auto" takes LEML where X is sparse, has more than
-        ``projection_dim`` features and no missing values, and raw features otherwise.
-    projection_dim : int, default=100
-        Features after the projection (d̄).
-    keep_raw : bool or "auto", default="auto"
-        With a projection, lets trees see the raw features beside the projected ones; "auto" does so for up to 2,048.
-    early_stopping_rounds : int or None, default=None
-        Stops when ``eval_metric`` on the validation set has not risen for so many trees.
-    eval_metric : str, default="P@1"
-        P@k or nDCG@k, for k of 1, 3, 5 or 10.
-    histogram_mb : int, default=512
-        Memory for histograms, in MiB.
-    rerank : {"centroid", "cosine", "log", "linear", "boosted", "bayes", "auto"} or None, default=None
-        Scores the trees' candidates anew by how close a row is to the labels' mean rows: see
-        :mod:`sparseleaf.rerank`. NaN is then refused.
-    rerank_weight : float or "auto", default="auto"
-        Share of the trees in the mix (β). "auto" is chosen on the validation set, or else on a tenth of the training
-        rows, at most 4,000, which the trees then do not see.
-    rerank_scale : float or None, default=None
-        How sharply closeness falls (γ).
-    n_jobs : int or None, default=None
-        Threads; None, 0 or -1 for all cores. The model is the same, to the byte, for any number.
-    random_state : int, RandomState or None, default=0
-        Seed of all random draws.
-    verbose : int, default=0
-        0 is silent, 1 shows a progress bar on a terminal, 2 prints a line per phase and tree.
+    {parameters}
 
     Attributes
     ----------
@@ -209,8 +71,8 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
     classes_ : array, shape (n_labels,)
         Label names, or 0, 1, ….
     history_ : dict of str to list of float
-        ``eval_metric`` after every tree, in percent, where there was a validation set: ``"valid P@1"``, or
-        ``"valid_0 P@1"``, ``"valid_1 P@1"``, … where there were several.
+        ``eval_metric`` after every tree, where there was a validation set: ``"valid precision@1"``, or
+        ``"valid_0 precision@1"``, ``"valid_1 precision@1"``, … where there were several.
     best_iteration_ : int
         Trees in the model.
     projection_kind_ : str or None
@@ -219,73 +81,55 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
     """
 
     method: ClassVar[str] = "gbdt-sparse"
-    parameter_table: ClassVar[dict[str, Parameter]] = PARAMETERS
+    parameter_table: ClassVar[Table] = SPARSE
 
     def __init__(
         self,
         n_trees: int = 100,
         learning_rate: float = 0.1,
         leaf_labels: int | None = 50,
-        leaf_min_gain: float = 0.0,
+        *,
+        loss: str = "squared",
         max_depth: int | None = 10,
         max_leaves: int | None = None,
-        growth: str = "depth-wise",
         min_samples_leaf: int = 10,
         l2: float = 1.0,
-        min_gain: float = 0.0,
         max_bins: int = 64,
-        loss: str = "squared",
-        split: str = "reduced",
-        exact_step: float = 0.05,
-        reducer: str = "count-sketch",
-        sketch_dim: int = 32,
         subsample: float = 1.0,
         colsample_bytree: float = 1.0,
-        colsample_bynode: float = 0.3,
         projection: str | None = "auto",
         projection_dim: int = 100,
-        keep_raw: bool | str = "auto",
+        rerank: str | None = None,
         early_stopping_rounds: int | None = None,
         eval_metric: str = SparseObjective.default_metric,
-        histogram_mb: int = 512,
-        rerank: str | None = None,
-        rerank_weight: float | str = "auto",
-        rerank_scale: float | None = None,
         n_jobs: int | None = None,
         random_state: Any = 0,
         verbose: int = 0,
+        advanced: Mapping[str, Any] | None = None,
+        **former: Any,
     ) -> None:
         self.n_trees = n_trees
         self.learning_rate = learning_rate
         self.leaf_labels = leaf_labels
-        self.leaf_min_gain = leaf_min_gain
+        self.loss = loss
         self.max_depth = max_depth
         self.max_leaves = max_leaves
-        self.growth = growth
         self.min_samples_leaf = min_samples_leaf
         self.l2 = l2
-        self.min_gain = min_gain
         self.max_bins = max_bins
-        self.loss = loss
-        self.split = split
-        self.exact_step = exact_step
-        self.reducer = reducer
-        self.sketch_dim = sketch_dim
         self.subsample = subsample
         self.colsample_bytree = colsample_bytree
-        self.colsample_bynode = colsample_bynode
         self.projection = projection
         self.projection_dim = projection_dim
-        self.keep_raw = keep_raw
+        self.rerank = rerank
         self.early_stopping_rounds = early_stopping_rounds
         self.eval_metric = eval_metric
-        self.histogram_mb = histogram_mb
-        self.rerank = rerank
-        self.rerank_weight = rerank_weight
-        self.rerank_scale = rerank_scale
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.advanced = advanced
+        if former:
+            self._take_former(former)
 
     def fit(
         self,
@@ -417,7 +261,7 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
         stopper = (
             None
             if self.early_stopping_rounds is None
-            else EarlyStopping(f"{watches[-1]} {self.eval_metric}", self.early_stopping_rounds)
+            else EarlyStopping(f"{watches[-1]} {params.eval_metric}", self.early_stopping_rounds)
         )
         run = training.run
         n_trees = run.take_up(self.n_trees, len(training.label_ids), training.replay, stopper)
@@ -458,11 +302,11 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
         found: tuple[Features, sp.csr_matrix] = shards.gather("rows")[0]
         return found
 
-    def estimate_memory(self, X: Any, Y: Any) -> memory.MemoryEstimate:
-        """Bytes that :meth:`fit` would take beyond X and Y; nothing is trained."""
+    def estimate_memory(self, X: Any, y: Any) -> memory.MemoryEstimate:
+        """Bytes that :meth:`fit` would take beyond X and y; nothing is trained."""
         self._check()
         X = type(self)()._validate_features(X, reset=True)
-        rows, targets = RowsInfo.of(X), encode_targets(Y, X.shape[0])
+        rows, targets = RowsInfo.of(X), encode_targets(y, X.shape[0])
         params = self._settings()
         kind = choose_projection(params.projection, rows, params.projection_dim)
         keep_raw = choose_keep_raw(params.keep_raw, kind, rows)
@@ -474,7 +318,7 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
 
     def _check(self) -> None:
         sparse_objective(self.loss)  # says why a dense loss is refused
-        check_parameters(type(self).__name__, self.get_params(deep=False), self.parameter_table)
+        self._check_parameters()
         effective_n_jobs(self.n_jobs)
 
     def _estimate(
@@ -487,7 +331,7 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
         keep_raw: bool,
     ) -> memory.MemoryEstimate:
         params = self._settings()
-        all_labels = params.split == "full" or params.reducer == "none"
+        all_labels = params.split == "full" or params.sketch == "none"
         projected = 0 if projection is None else min(params.projection_dim, width)
         return memory.estimate(
             n_rows,
@@ -563,12 +407,12 @@ class _Training:
 
     def _measure(self, tree: FlatTree, vectors: LeafVectors) -> dict[str, float]:
         kind, _, k = self._params.eval_metric.partition("@")
-        metric = precision_at_k if kind == "P" else ndcg_at_k
+        metric = precision_at_k if kind == "precision" else ndcg_at_k
         measured = {}
         for name, shard, Y in self._watched:
             shard.follow(tree, vectors)
             best = shard.topk(int(k), self.label_ids)
-            measured[f"{name} {self._params.eval_metric}"] = 100.0 * metric(Y, best, int(k))
+            measured[f"{name} {self._params.eval_metric}"] = metric(Y, best, int(k))
         return measured
 
     def _columns(self, X: Features) -> list[Features]:
@@ -587,7 +431,7 @@ class _Training:
             reducer = None
             search = ExactSearch(params.leaf_labels, params.exact_step, limits)
         else:
-            name = "none" if params.split == "full" else params.reducer
+            name = "none" if params.split == "full" else params.sketch
             reducer = make_reducer(name, params.sketch_dim, n_labels)
             rules = CutRules(
                 np.diff(self.cuts.offsets) + 1 + has_missing,

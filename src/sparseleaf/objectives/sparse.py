@@ -21,5 +21,5 @@ class SparseObjective(Objective):
     """
 
     task: ClassVar[Task] = "sparse"
-    default_metric: ClassVar[str] = "P@1"
+    default_metric: ClassVar[str] = "precision@1"
     code: ClassVar[int]

@@ -25,7 +25,12 @@ STEPS = (0.1, 0.05)
 HIT_WORTH = np.array([15 + 5 + 3, 5 + 3, 5 + 3, 3, 3])
 """What a hit at each of the first five places adds to P@1 + P@3 + P@5, in fifteenths: equal sums must be equal."""
 
-BOOSTER: dict[str, Any] = {"learning_rate": 0.1, "max_leaves": 8, "min_samples_leaf": 50, "places": 10}
+BOOSTER: dict[str, Any] = {
+    "learning_rate": 0.1,
+    "max_leaves": 8,
+    "min_samples_leaf": 50,
+    "advanced": {"places": 10},
+}
 """The boosted trees over candidates."""
 
 BOOSTER_TREES = (50, 100)

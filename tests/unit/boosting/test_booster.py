@@ -14,7 +14,9 @@ def assert_same_model(X, Y, *, best_first=False, n_jobs=None, **parameters):
     parameters = {**COMMON, "n_trees": 4, **parameters}
     twin = naive.Booster(best_first=best_first, **parameters).fit(X, Y)
     growth = "best-first" if best_first else "depth-wise"
-    clf = SparseGBDTClassifier(growth=growth, colsample_bynode=1.0, n_jobs=n_jobs, **parameters).fit(X, Y)
+    clf = SparseGBDTClassifier.from_settings(
+        {"growth": growth, "colsample_bynode": 1.0, "n_jobs": n_jobs, **parameters}
+    ).fit(X, Y)
     trees = clf.model_.trees
     assert trees.n_trees == parameters["n_trees"]
     for t, wanted in enumerate(twin.trees):
@@ -61,8 +63,8 @@ def test_full_split_on_features_that_are_mostly_zero(n_jobs):
 
 def test_reducer_none_is_the_full_split(tmp_path):
     X, Y = make_set(90, 4, 8, seed=3)
-    full = SparseGBDTClassifier(n_trees=4, split="full", **COMMON).fit(X, Y)
-    none = SparseGBDTClassifier(n_trees=4, reducer="none", **COMMON).fit(X, Y)
+    full = SparseGBDTClassifier.from_settings({"n_trees": 4, "split": "full", **COMMON}).fit(X, Y)
+    none = SparseGBDTClassifier.from_settings({"n_trees": 4, "sketch": "none", **COMMON}).fit(X, Y)
     for name, wanted in vars(full.model_.trees).items():
         np.testing.assert_array_equal(getattr(none.model_.trees, name), wanted, name)
 

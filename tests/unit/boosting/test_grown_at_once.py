@@ -67,8 +67,8 @@ KINDS = st.fixed_dictionaries({
     "categories": st.booleans(),
     "whole_numbers": st.booleans(),
     "own": st.sampled_from([
-        {}, {"leaf_outputs": 1}, {"split": "topk", "leaf_outputs": 2}, {"loss": "huber"}, {"loss": "absolute"},
-        {"tree_per_output": True}, {"min_curvature_leaf": 5.0},
+        {}, {"leaf_labels": 1}, {"split": "topk", "leaf_labels": 2}, {"loss": "huber"}, {"loss": "absolute"},
+        {"tree_per_output": True}, {"min_hessian_leaf": 5.0},
     ]),
 })  # fmt: skip
 
@@ -81,7 +81,7 @@ def test_a_regression_is_that_of_the_loop(fitted, tmp_path_factory, growth, kind
     rng = np.random.default_rng(seed)
     X = rows(rng, n, n_features)
     own, d = dict(kind["own"]), kind["outputs"]
-    if d == 1 and "leaf_outputs" in own:
+    if d == 1 and "leaf_labels" in own:
         own = {}
     if kind["categories"]:
         X[:, 0] = rng.integers(0, 12, n)
@@ -92,8 +92,8 @@ def test_a_regression_is_that_of_the_loop(fitted, tmp_path_factory, growth, kind
     weights = rng.random(n) + 0.1 if kind["weighted"] else None
 
     def make(n_jobs):
-        model = MultiGBDTRegressor(
-            n_trees=2, learning_rate=0.3, n_jobs=n_jobs, random_state=1, **growth, **own
+        model = MultiGBDTRegressor.from_settings(
+            {"n_trees": 2, "learning_rate": 0.3, "n_jobs": n_jobs, "random_state": 1, **growth, **own}
         )
         return model.fit(X, y if d > 1 else y[:, 0], sample_weight=weights)
 
@@ -124,7 +124,9 @@ def test_a_classification_is_that_of_the_loop(fitted, own, tmp_path):
     y = (np.nan_to_num(X[:, 0]) > 0) + 2 * (np.nan_to_num(X[:, 1:4]).sum(axis=1) > 1)
 
     def make(n_jobs):
-        return MultiGBDTClassifier(n_trees=4, min_samples_leaf=3, n_jobs=n_jobs, **own).fit(X, y)
+        return MultiGBDTClassifier.from_settings(
+            {"n_trees": 4, "min_samples_leaf": 3, "n_jobs": n_jobs, **own}
+        ).fit(X, y)
 
     check_same(fitted, make, tmp_path, 4)
 
@@ -134,8 +136,8 @@ def test_sparse_labels_are_those_of_the_loop(fitted, own, tmp_path):
     X, Y = make_set(700, 6, 10, seed=1, missing=0.1)
 
     def make(n_jobs):
-        model = SparseGBDTClassifier(
-            n_trees=4, min_samples_leaf=2, colsample_bynode=1.0, n_jobs=n_jobs, **own
+        model = SparseGBDTClassifier.from_settings(
+            {"n_trees": 4, "min_samples_leaf": 2, "colsample_bynode": 1.0, "n_jobs": n_jobs, **own}
         )
         return model.fit(X, Y)
 
@@ -150,7 +152,7 @@ def test_what_needs_the_loop_is_left_to_it(fitted, own, tmp_path):
     rng = np.random.default_rng(5)
     n_features = 900 if "histogram_mb" in own else 3
     X, y = rng.normal(size=(400, n_features)), rng.normal(size=400)
-    model = MultiGBDTRegressor(n_trees=2, min_samples_leaf=1, **own)
+    model = MultiGBDTRegressor.from_settings({"n_trees": 2, "min_samples_leaf": 1, **own})
     assert fitted(lambda: model.fit(X, y), tmp_path)[1] == 0
 
 
@@ -170,10 +172,16 @@ def test_a_tree_that_threads_share_is_that_of_the_loop(fitted, own, sparse, tmp_
     y = np.nan_to_num(X[:, :5]) + 0.1 * rng.normal(size=(len(X), 5))
 
     def make(n_jobs):
-        model = MultiGBDTRegressor(
-            n_trees=2, min_samples_leaf=4, categorical_features=[3], max_bins=32, n_jobs=n_jobs,
-            random_state=1, **own,
-        )  # fmt: skip
+        model = MultiGBDTRegressor.from_settings(
+            {
+                "n_trees": 2,
+                "min_samples_leaf": 4,
+                "categorical_features": [3],
+                "max_bins": 32,
+                "n_jobs": n_jobs,
+            }
+            | {"random_state": 1, **own}
+        )
         return model.fit(X, y)
 
     check_same(fitted, make, tmp_path, 2)
@@ -193,8 +201,8 @@ def test_nodes_that_wait_long_for_their_turn_leave_room_for_others(fitted, tmp_p
 
     def make(n_jobs):
         model = MultiGBDTRegressor(
-            n_trees=1, growth="best-first", max_leaves=n_blocks, max_depth=None, min_samples_leaf=1, l2=0.0,
-            n_jobs=n_jobs,
+            n_trees=1, max_leaves=n_blocks, max_depth=None, min_samples_leaf=1, l2=0.0, n_jobs=n_jobs,
+            advanced={"growth": "best-first"},
         )  # fmt: skip
         return model.fit(X, y)
 

@@ -51,7 +51,7 @@ def test_a_pool_of_few_slots_gives_the_same_model(parameters, counted_pools, mon
     pools, evictions = counted_pools
     X, Y = make_set(900, 6, 10, seed=1, missing=0.1)
     parameters = {"n_trees": 4, "min_samples_leaf": 2, "max_depth": None, **parameters}
-    large = saved_bytes(SparseGBDTClassifier(**parameters).fit(X, Y), tmp_path)
+    large = saved_bytes(SparseGBDTClassifier.from_settings(parameters).fit(X, Y), tmp_path)
     assert all(n_slots > histograms.MIN_SLOTS for n_slots in pools)
     assert not evictions
     plain = HistogramSearch.__init__
@@ -61,7 +61,7 @@ def test_a_pool_of_few_slots_gives_the_same_model(parameters, counted_pools, mon
         lambda self, rules, budget, max_nodes: plain(self, rules, 0, max_nodes),
     )
     pools.clear()
-    small = saved_bytes(SparseGBDTClassifier(**parameters).fit(X, Y), tmp_path)
+    small = saved_bytes(SparseGBDTClassifier.from_settings(parameters).fit(X, Y), tmp_path)
     assert all(n_slots == histograms.MIN_SLOTS for n_slots in pools)
     assert evictions, "the case must make slots scarce"
     assert small == large
@@ -85,7 +85,7 @@ def test_trees_do_not_depend_on_the_trees_before_them(tmp_path, monkeypatch):
     """With features drawn for every tree and nodes left waiting, each tree starts with a whole pool."""
     X, Y = make_set(600, 8, 10, seed=2)
     parameters = {"n_trees": 6, "colsample_bytree": 0.5, "max_leaves": 20, "min_samples_leaf": 2}
-    found = saved_bytes(SparseGBDTClassifier(**parameters).fit(X, Y), tmp_path)
+    found = saved_bytes(SparseGBDTClassifier.from_settings(parameters).fit(X, Y), tmp_path)
 
     def start_afresh(self, *args):
         self.pool = HistogramPool(self.rules.n_bins, self.rules.width)
@@ -93,7 +93,7 @@ def test_trees_do_not_depend_on_the_trees_before_them(tmp_path, monkeypatch):
 
     plain = CutFinder.start_tree
     monkeypatch.setattr(CutFinder, "start_tree", start_afresh)
-    assert saved_bytes(SparseGBDTClassifier(**parameters).fit(X, Y), tmp_path) == found
+    assert saved_bytes(SparseGBDTClassifier.from_settings(parameters).fit(X, Y), tmp_path) == found
 
 
 def test_of_equal_cuts_the_lowest_feature_is_the_best_whoever_holds_it():

@@ -27,7 +27,7 @@ def test_two_models_become_one(cli, files, other, tmp_path):
     assert [one.method for one in blend.estimators_] == ["gbdt-sparse", "ldsm"]
     measured = json.loads(cli("evaluate", out, files.test, "--json").out)
     alone = [json.loads(cli("evaluate", path, files.test, "--json").out) for path in (files.model, other)]
-    total = [sum(found[f"P@{k}"] for k in (1, 3, 5)) for found in (measured, *alone)]
+    total = [sum(found[f"precision@{k}"] for k in (1, 3, 5)) for found in (measured, *alone)]
     assert total[0] >= max(total[1:]) - 1e-6
     assert cli("predict", out, files.test, "-k", 3).code == 0
     found = json.loads(cli("inspect", out, "--json").out)
@@ -65,4 +65,6 @@ def test_learned_re_ranking_from_the_command_line(cli, files, tmp_path):
         assert cli("inspect", out).code == 0
     done = cli("train", files.train, "-m", out, "--method", "blend")
     assert "--method 'blend': train its members" in done.err
-    assert np.isfinite(json.loads(cli("evaluate", tmp_path / "boosted", files.test, "--json").out)["P@1"])
+    assert np.isfinite(
+        json.loads(cli("evaluate", tmp_path / "boosted", files.test, "--json").out)["precision@1"]
+    )

@@ -26,7 +26,7 @@ def test_demo_leaves_what_it_says_and_what_it_says_works(cli, tmp_path):
         "sparseleaf-demo.png",
         "sparseleaf-demo.safetensors",
     ]
-    assert "valid P@1" in done.out
+    assert "valid precision@1" in done.out
     precision = {
         line.split("│")[1].strip(): float(line.split("│")[2])
         for line in done.out.splitlines()
@@ -48,7 +48,7 @@ def test_without_matplotlib_there_is_no_picture_but_a_drawing(cli, tmp_path, mon
     done = cli("demo", "--out", tmp_path)
     assert done.code == 0
     assert not (tmp_path / "sparseleaf-demo.png").exists()
-    assert "valid P@1" in done.out
+    assert "valid precision@1" in done.out
     assert "pip install matplotlib" in done.out
 
 

@@ -24,7 +24,7 @@ def test_json_tells_what_the_model_is(cli, files):
     assert 1 <= found["depth_mean"] <= found["depth_max"] <= 10
     assert 1 <= found["labels_per_leaf"] <= 30
     assert found["projection_shape"] is None
-    assert len(found["history"]["valid P@1"]) == 6
+    assert len(found["history"]["valid precision@1"]) == 6
     shares = [top["importance"] for top in found["top_features"]]
     assert len(shares) == 10
     assert shares == sorted(shares, reverse=True)
@@ -33,7 +33,7 @@ def test_json_tells_what_the_model_is(cli, files):
 def test_table_and_curve(cli, files):
     done = cli("inspect", files.model)
     assert done.code == 0
-    for text in ("gbdt-sparse", "300 rows, 40 features, 30 labels", "valid P@1", "max_depth=10"):
+    for text in ("gbdt-sparse", "300 rows, 40 features, 30 labels", "valid precision@1", "max_depth=10"):
         assert text in done.out
 
 

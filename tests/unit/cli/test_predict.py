@@ -27,7 +27,7 @@ def named(tmp_path_factory):
     X = np.eye(7, dtype=np.float32).repeat(20, axis=0)
     Y = [[name] for name in names for _ in range(20)]
     sparseleaf.SparseGBDTClassifier(
-        n_trees=20, learning_rate=0.5, min_samples_leaf=1, colsample_bynode=1.0
+        n_trees=20, learning_rate=0.5, min_samples_leaf=1, advanced={"colsample_bynode": 1.0}
     ).fit(X, Y).save(folder / "m")
     save_xc(folder / "rows.txt", np.eye(7), np.zeros((7, 2)))
     return folder / "m", folder / "rows.txt", names

@@ -19,11 +19,11 @@ def test_trains_and_says_what_came_out(cli, files, tmp_path):
     done = cli("train", files.train, "-m", model, "--set", "n_trees=4", "--valid", files.test)
     assert done.code == 0
     assert f"wrote {model}: 4 trees in " in done.out
-    assert "best valid P@1" in done.out
+    assert "best valid precision@1" in done.out
     assert done.out.count("\n") == 1
     loaded = sparseleaf.load(model)
     assert loaded.model_.n_trees == 4
-    assert len(loaded.history_["valid P@1"]) == 4
+    assert len(loaded.history_["valid precision@1"]) == 4
 
 
 def test_same_model_as_from_python_and_for_any_number_of_jobs(cli, files, tmp_path):
@@ -153,10 +153,10 @@ def test_ldsm_trains_predicts_and_is_inspected(cli, files, tmp_path):
     done = cli("train", files.train, "-m", model, "--method", "ldsm", *settings, "--valid", files.test)
     assert done.code == 0
     assert "3 trees in " in done.out
-    assert "best valid P@1" in done.out
+    assert "best valid precision@1" in done.out
     assert isinstance(sparseleaf.load(model), sparseleaf.LdSMClassifier)
     assert cli("predict", model, files.test, "-k", 2).out.count("\n") == 100
-    assert '"P@1"' in cli("evaluate", model, files.test, "--json").out
+    assert '"precision@1"' in cli("evaluate", model, files.test, "--json").out
     found = json.loads(cli("inspect", model, "--json").out)
     assert found["method"] == "ldsm"
     assert found["rerank"]["mix"] == "log"

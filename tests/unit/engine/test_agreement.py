@@ -7,7 +7,9 @@ from sparseleaf.engine.agreement import describe_training, refuse_differences
 
 
 def described(data=None, **settings):
-    return describe_training(MultiGBDTRegressor(**settings), {"layout": "rows"}, data or {"n_features": 3})
+    return describe_training(
+        MultiGBDTRegressor.from_settings(settings), {"layout": "rows"}, data or {"n_features": 3}
+    )
 
 
 def test_the_same_trainings_agree():

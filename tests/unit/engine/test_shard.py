@@ -73,7 +73,7 @@ def test_extreme_shares(share):
     {},
     {"subsample": 0.5, "loss": "squared_hinge"},
     {"split": "exact", "exact_step": 0.1},
-    {"reducer": "sampling", "growth": "best-first"},
+    {"sketch": "sampling", "growth": "best-first"},
 ])  # fmt: skip
 def test_block_size_does_not_change_a_byte(parameters, monkeypatch, tmp_path):
     X, Y = make_set(1500, 5, 12, seed=3, missing=0.1)
@@ -85,7 +85,7 @@ def test_block_size_does_not_change_a_byte(parameters, monkeypatch, tmp_path):
 
         monkeypatch.setattr(sparse_module, "SparseShard", make)  # of watched rows
         monkeypatch.setattr(part_module, "SparseShard", make)
-        clf = SparseGBDTClassifier(n_trees=4, **parameters)
+        clf = SparseGBDTClassifier.from_settings({"n_trees": 4, **parameters})
         files.append(saved_bytes(clf.fit(X, Y, eval_set=(X[:700], Y[:700])), tmp_path))
     assert files[0] == files[1] == files[2]
 
@@ -111,7 +111,7 @@ def test_predictions_of_training_rows_are_the_scores_of_training(parameters, spa
     X, Y = make_set(400, 6, 10, seed=4, decimals=1, missing=0 if "projection" in parameters else 0.2)
     X[:, 2] = np.abs(X[:, 2]) > 1
     X = sp.csr_matrix(X) if sparse else X
-    clf = SparseGBDTClassifier(n_trees=8, min_samples_leaf=2, **parameters).fit(X, Y)
+    clf = SparseGBDTClassifier.from_settings({"n_trees": 8, "min_samples_leaf": 2, **parameters}).fit(X, Y)
     counts = np.asarray(Y).sum(axis=0)
     ids = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)].astype(np.int32)
     in_training = shards[0].topk(6, ids)

@@ -55,13 +55,13 @@ def test_score_of_labels_ranks_those_that_are_known():
     labels = (Y > 0).astype(float)
     gaps = with_gaps(labels)
     gaps[:10] = np.nan  # nothing is known: no row to measure on
-    est = clf(n_trees=5, eval_metric="P@1").fit(X, gaps, eval_set=(X, gaps))
+    est = clf(n_trees=5, eval_metric="precision@1").fit(X, gaps, eval_set=(X, gaps))
     scores, known = est.decision_function(X), ~np.isnan(gaps)
     best = np.where(known, scores, -np.inf).argmax(axis=1)
     rows = known.any(axis=1)
     wanted = labels[np.arange(200), best][rows].mean()
     assert est.score(X, gaps) == pytest.approx(wanted)
-    assert est.history_["valid P@1"][-1] == pytest.approx(wanted)
+    assert est.history_["valid precision@1"][-1] == pytest.approx(wanted)
     with pytest.raises(ValueError, match="at least one value that is not NaN"):
         est.score(X, np.full(gaps.shape, np.nan))
     with pytest.raises(ValueError, match="y has 2 labels, but 3 were seen in fit"):
@@ -72,8 +72,8 @@ def test_unknown_labels_are_no_hits_where_more_are_ranked_than_known():
     X, Y = make(100)
     gaps = np.full(Y.shape, np.nan)
     gaps[:, 0] = 1
-    est = clf(n_trees=2, eval_metric="P@3").fit(X, (Y > 0).astype(int), eval_set=(X, gaps))
-    assert est.history_["valid P@3"] == pytest.approx([1 / 3] * 2)
+    est = clf(n_trees=2, eval_metric="precision@3").fit(X, (Y > 0).astype(int), eval_set=(X, gaps))
+    assert est.history_["valid precision@3"] == pytest.approx([1 / 3] * 2)
 
 
 def test_partly_known_labels_are_matched_by_name():

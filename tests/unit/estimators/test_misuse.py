@@ -35,7 +35,7 @@ def test_targets_are_matched_by_name():
     ({"loss": "mse"}, {"loss": "poisson"}), ({"loss": "huber:1"}, {"loss": "huber:2"}),
 ])  # fmt: skip
 def test_training_does_not_go_on_under_another_loss(first, then):
-    est = MultiGBDTRegressor(n_trees=2, warm_start=True, **first).fit(X, np.exp(y))
+    est = MultiGBDTRegressor.from_settings({"n_trees": 2, "warm_start": True, **first}).fit(X, np.exp(y))
     with pytest.raises(ValueError, match="found loss="):
         est.set_params(n_trees=4, **then).fit(X, np.exp(y))
 
@@ -49,7 +49,7 @@ def test_training_does_not_go_on_from_another_kind_of_model():
 
 
 @pytest.mark.parametrize("clf", [
-    SparseGBDTClassifier(n_trees=2, rerank="log", rerank_weight=0.3), LdSMClassifier(n_trees=2),
+    SparseGBDTClassifier(n_trees=2, rerank="log", advanced={"rerank_weight": 0.3}), LdSMClassifier(n_trees=2),
 ], ids=["re-ranked", "routed"])  # fmt: skip
 def test_what_cannot_be_held_or_explained_is_refused(clf):
     clf.fit(X, Y)

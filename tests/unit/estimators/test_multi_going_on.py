@@ -70,7 +70,7 @@ def test_going_on_from_a_file(tmp_path):
 def test_going_on_with_sparse_leaves_from_dense_ones():
     X, Y = make()
     first = reg(n_trees=3).fit(X, Y)
-    both = reg(n_trees=2, leaf_outputs=1).fit(X, Y, init_model=first)
+    both = reg(n_trees=2, leaf_labels=1).fit(X, Y, init_model=first)
     trees = both.model_.trees
     assert len(trees.leaf_labels) == len(trees.leaf_values)
     scores, leaves = naive_dense.predict(X, trees, 3, both.model_.base_score)
@@ -102,4 +102,4 @@ def test_warm_start_with_fewer_trees_is_refused_and_with_as_many_is_nothing():
     with pytest.raises(ValueError, match=r"n_trees=2: with warm_start, wanted at least the 6"):
         est.set_params(n_trees=2).fit(X, Y)
     with pytest.raises(ValueError, match="tree_per_output=True; the model has False"):
-        est.set_params(n_trees=9, tree_per_output=True).fit(X, Y)
+        est.set_params(n_trees=9, advanced__tree_per_output=True).fit(X, Y)

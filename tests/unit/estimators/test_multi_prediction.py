@@ -183,7 +183,7 @@ def test_importances():
 @pytest.mark.parametrize("compact", [False, True])
 def test_output_importances_are_the_twins(sparse_leaves, compact, tmp_path):
     X, Y = make(categories=1)
-    est = reg(leaf_outputs=1 if sparse_leaves else None, categorical_features=[0]).fit(X, Y)
+    est = reg(leaf_labels=1 if sparse_leaves else None, categorical_features=[0]).fit(X, Y)
     est.save(tmp_path / "m.safetensors", compact=compact)
     est = sparseleaf.load(tmp_path / "m.safetensors")
     trees = est.model_.trees
@@ -236,7 +236,7 @@ def test_scikit_learns_tools():
     pipe = make_pipeline(StandardScaler(), reg()).fit(X, Y)
     assert pipe.score(X, Y) > 0.5
     search = GridSearchCV(
-        reg(), {"max_leaves": [2, 15], "split": ["full", "topk"], "leaf_outputs": [2]}, cv=2
+        reg(), {"max_leaves": [2, 15], "advanced__split": ["full", "topk"], "leaf_labels": [2]}, cv=2
     )
     assert search.fit(X, Y).best_params_["max_leaves"] == 15
     y = classes_of(Y)

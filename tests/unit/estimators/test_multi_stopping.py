@@ -28,7 +28,7 @@ def test_early_stopping_keeps_the_best_trees(metric):
     assert history[best] == pytest.approx(wanted, rel=1e-5)
 
 
-@pytest.mark.parametrize("metric", ["loss", "accuracy", "P@1", "nDCG@3"])
+@pytest.mark.parametrize("metric", ["loss", "accuracy", "precision@1", "ndcg@3"])
 @pytest.mark.parametrize("labels", [False, True])
 def test_early_stopping_of_classifiers(metric, labels):
     X, Y = make(300, seed=1)
@@ -42,7 +42,7 @@ def test_early_stopping_of_classifiers(metric, labels):
     if metric == "accuracy":
         predicted = est.predict(X[150:])
         assert history[best] == pytest.approx((predicted == y[150:]).mean())
-    if metric == "P@1":
+    if metric == "precision@1":
         assert history[best] == pytest.approx(est.score(X[150:], y[150:]))
 
 
@@ -112,8 +112,8 @@ def test_bad_validation_sets_are_named(eval_set, match):
 def test_rankings_longer_than_the_classes_are_refused_before_training():
     X, Y = make()
     y = (Y[:, 0] > 0).astype(int)
-    with pytest.raises(ValueError, match="eval_metric='P@3': found 2 outputs"):
-        clf(eval_metric="P@3").fit(X, y, eval_set=(X, y))
+    with pytest.raises(ValueError, match="eval_metric='precision@3': found 2 outputs"):
+        clf(eval_metric="precision@3").fit(X, y, eval_set=(X, y))
 
 
 @pytest.mark.parametrize("answer", [1.0, ("error", 1.0), None])

@@ -28,10 +28,10 @@ CASES = {
     "softmax, exact, weights of rows": (clf(hessian="exact", l2=0.5), "softmax"),
     "logistic": (clf(), "logistic"),
     "logistic, unknown targets": (clf(), "logistic"),
-    "mse, top 1": (reg(leaf_outputs=1, split="topk"), "mse"),
-    "softmax, top 2": (clf(leaf_outputs=2, split="topk"), "softmax"),
-    "mse, top 1 shared": (reg(leaf_outputs=1), "mse"),
-    "softmax, top 2 shared": (clf(leaf_outputs=2, split="topk-shared"), "softmax"),
+    "mse, top 1": (reg(leaf_labels=1, split="topk"), "mse"),
+    "softmax, top 2": (clf(leaf_labels=2, split="topk"), "softmax"),
+    "mse, top 1 shared": (reg(leaf_labels=1), "mse"),
+    "softmax, top 2 shared": (clf(leaf_labels=2, split="topk-shared"), "softmax"),
     "mse, a tree for each output": (reg(tree_per_output=True), "mse"),
     "softmax, a tree for each output": (clf(tree_per_output=True), "softmax"),
     "mse, many leaves": (reg(max_leaves=None, min_samples_leaf=1), "mse"),
@@ -58,11 +58,12 @@ def audited(case):
     estimator.fit(
         X, given, sample_weight=None if weights is None else weights if "pairs" in case else weights[:, 0]
     )
+    settings = estimator._settings()
     audit = naive_dense.Audit(
         estimator.model_.trees, estimator.model_.base_score, X, y, loss, parameter=0.4, weights=weights,
         l2=estimator.l2, rate=estimator.learning_rate, min_samples=estimator.min_samples_leaf,
-        top=estimator.leaf_outputs or 0, shared=estimator.split != "topk" and estimator.leaf_outputs is not None,
-        exact=estimator.hessian == "exact", alone=estimator.tree_per_output,
+        top=estimator.leaf_labels or 0, shared=settings.split != "topk" and estimator.leaf_labels is not None,
+        exact=settings.hessian == "exact", alone=settings.tree_per_output,
     )  # fmt: skip
     return estimator, audit, [naive.cuts_of(column, 255) for column in X.T]
 
@@ -120,7 +121,7 @@ def _check_leaf(audit, estimator, node, here, g, h, own):
 
 def test_siblings_share_their_outputs():
     X, Y = make(d=6, seed=3)
-    model = reg(leaf_outputs=2, max_leaves=8).fit(X, Y).model_
+    model = reg(leaf_labels=2, max_leaves=8).fit(X, Y).model_
 
     def check(node):
         if "leaf" in node:
@@ -201,7 +202,7 @@ def test_one_output_agrees_with_scikit_learn(parameters, missing):
     X, Y = make(1500, 5, 1, seed=8, missing=missing)
     y = Y[:, 0]
     common = {"learning_rate": 0.2, "max_depth": None, "min_samples_leaf": 20, "l2": 1.0} | parameters
-    ours = MultiGBDTRegressor(n_trees=15, **common).fit(X, y)
+    ours = MultiGBDTRegressor.from_settings({"n_trees": 15, **common}).fit(X, y)
     theirs = HistGradientBoostingRegressor(
         max_iter=15, learning_rate=0.2, max_leaf_nodes=common["max_leaves"], max_depth=common["max_depth"],
         min_samples_leaf=common["min_samples_leaf"], l2_regularization=common["l2"], early_stopping=False,

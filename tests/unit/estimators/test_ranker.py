@@ -14,7 +14,7 @@ import sparseleaf
 from smalldata import saved_bytes
 from sparseleaf import GBDTRanker, MultiGBDTClassifier, SparseGBDTClassifier
 from sparseleaf.engine.shard import Shard
-from sparseleaf.estimators.ranker import METRICS
+from sparseleaf.estimators.declarations import RANKING_METRICS as METRICS
 from sparseleaf.objectives import objectives_of
 from sparseleaf.ranking import evaluate, ndcg
 
@@ -37,7 +37,7 @@ def make(n_queries=N_QUERIES, *, seed=0, missing=0.0, features=4):
 
 
 def small(**parameters):
-    return GBDTRanker(**({"n_trees": 6, "learning_rate": 0.3, "min_samples_leaf": 5} | parameters))
+    return GBDTRanker.from_settings({"n_trees": 6, "learning_rate": 0.3, "min_samples_leaf": 5} | parameters)
 
 
 def same_trees(a, b):
@@ -68,6 +68,7 @@ def test_it_ranks_new_queries_well(parameters):
 def twin(ranker, y, scores, qid, round_number, weights):
     """Gradient and curvature of every row, from the slow twins."""
     g, h = np.zeros(len(y)), np.zeros(len(y))
+    settings = ranker._settings()
     for q, name in enumerate(dict.fromkeys(qid.tolist())):
         rows = np.flatnonzero(qid == name)
         grades, own = y[rows].astype(float).tolist(), scores[rows].astype(np.float64).tolist()
@@ -75,13 +76,13 @@ def twin(ranker, y, scores, qid, round_number, weights):
             continue
         if ranker.loss == "lambdamart":
             found = naive_ranking.lambdas(
-                grades, own, metric=ranker.metric, places=ranker.places, normalise=ranker.normalise
+                grades, own, metric=ranker.metric, places=settings.places, normalise=settings.normalise
             )
         elif ranker.loss == "gbrank":
             mean = [score / (round_number + 1) for score in own]
-            targets = naive_ranking.gbrank_targets(grades, mean, ranker.margin)
+            targets = naive_ranking.gbrank_targets(grades, mean, settings.margin)
             found = [-sum(t) for t in targets], [len(t) for t in targets]
-        elif round_number < ranker.start_rounds:
+        elif round_number < settings.start_rounds:
             gains = [naive_ranking.gain(grade) for grade in grades]
             found = [s - gain / max(gains) for s, gain in zip(own, gains, strict=True)], [1.0] * len(rows)
         else:
@@ -106,7 +107,7 @@ def test_every_leaf_of_every_tree_is_the_step_of_the_twin(parameters, weighted):
     shuffled = np.random.default_rng(0).permutation(len(qid))
     X, y, qid = X[shuffled], y[shuffled], qid[shuffled]
     weights = np.random.default_rng(1).choice([0.5, 1, 4], 12) if weighted else None
-    ranker = small(n_trees=5, min_curvature_leaf=0.0, **parameters).fit(X, y, qid=qid, sample_weight=weights)
+    ranker = small(n_trees=5, min_hessian_leaf=0.0, **parameters).fit(X, y, qid=qid, sample_weight=weights)
     leaves = ranker.apply(X)
     compared = 0
     for tree in range(5):
@@ -411,7 +412,6 @@ def test_clone_pickle_and_parameters():
     copy = clone(ranker)
     assert copy.get_params() == ranker.get_params()
     assert set(ranker.get_params()) == set(inspect.signature(GBDTRanker).parameters)
-    assert set(GBDTRanker.parameter_table) == set(ranker.get_params())
     ranker.fit(X, y, qid=qid)
     again = pickle.loads(pickle.dumps(ranker))
     np.testing.assert_array_equal(again.predict(X), ranker.predict(X))

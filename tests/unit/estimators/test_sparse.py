@@ -28,7 +28,9 @@ def data():
 
 
 def small(**parameters):
-    return SparseGBDTClassifier(**{"n_trees": 5, "min_samples_leaf": 3, "learning_rate": 0.5, **parameters})
+    return SparseGBDTClassifier.from_settings(
+        {"n_trees": 5, "min_samples_leaf": 3, "learning_rate": 0.5, **parameters}
+    )
 
 
 def to_lists(Y, names=NAMES):
@@ -232,7 +234,7 @@ def test_missingness_can_be_the_signal(sparse):
     Y[:, 1] = ~Y[:, 0]
     X[Y[:, 0], 1] = np.nan
     X = sp.csr_matrix(X) if sparse else X
-    for split in ("reduced", "full", "exact"):
+    for split in ("sketch", "full", "exact"):
         clf = small(split=split, colsample_bynode=1.0).fit(X, Y)
         assert clf.score(X, Y) == 1.0
         assert clf.feature_importances_[1] > 0.99
@@ -292,12 +294,12 @@ def test_all_missing_feature(data):
 
 
 @pytest.mark.parametrize("reducer", ["count-sketch", "random-projection", "top-outputs", "sampling", "none"])
-@pytest.mark.parametrize("split", ["reduced", "exact"])
+@pytest.mark.parametrize("split", ["sketch", "exact"])
 def test_no_labels_at_all(reducer, split, tmp_path):
     X = np.random.default_rng(0).normal(size=(40, 3))
     for Y in (sp.csr_matrix((40, 5)), np.zeros((40, 5)), [[] for _ in range(40)]):
         eval_set = None if isinstance(Y, list) else (X, Y)  # lists have no columns to measure on
-        clf = small(reducer=reducer, split=split).fit(X, Y, eval_set=eval_set)
+        clf = small(sketch=reducer, split=split).fit(X, Y, eval_set=eval_set)
         assert clf.predict_topk(X, 2)[1].max() == -np.inf
         clf.save(tmp_path / "m.safetensors")
         assert sparseleaf.load(tmp_path / "m.safetensors").decision_function(X).nnz == 0
@@ -361,11 +363,9 @@ def test_history_is_what_evaluation_gives(data):
     X, Y = data
     valid_X, valid_Y = make_set(100, 5, 12, seed=9)
     valid_Y = valid_Y[:, : Y.shape[1]]
-    for metric, k in (("P@1", 1), ("P@3", 3)):
+    for metric, k in (("precision@1", 1), ("precision@3", 3)):
         clf = small(eval_metric=metric).fit(X, Y, eval_set=(valid_X, sp.csr_matrix(valid_Y)))
-        wanted = [
-            100 * precision_at_k(valid_Y, labels, k) for labels, _ in clf.staged_predict_topk(valid_X, k)
-        ]
+        wanted = [precision_at_k(valid_Y, labels, k) for labels, _ in clf.staged_predict_topk(valid_X, k)]
         assert clf.history_ == {f"valid {metric}": pytest.approx(wanted)}
 
 
@@ -377,7 +377,7 @@ def test_validation_rows_may_have_other_labels(data):
     same = small().fit(X, lists, eval_set=(X, lists))
     strict = np.mean([bool(row) for row in lists])
     assert strict < 1, "the set has rows without labels"
-    assert clf.history_["valid P@1"][-1] == pytest.approx(same.history_["valid P@1"][-1])
+    assert clf.history_["valid precision@1"][-1] == pytest.approx(same.history_["valid precision@1"][-1])
     assert clf.score(X, strange) == pytest.approx(clf.score(X, lists))
 
 
@@ -407,7 +407,7 @@ def test_labels_never_seen_in_training_are_misses(data):
     X, Y = data
     wide = sp.csr_matrix((np.ones(300), np.full(300, 29), np.arange(301)), shape=(300, 30))
     clf = small().fit(X, sp.csr_matrix(Y), eval_set=(X, wide))
-    assert clf.history_["valid P@1"][-1] == 0.0
+    assert clf.history_["valid precision@1"][-1] == 0.0
     assert clf.score(X, wide) == 0.0
 
 
@@ -434,8 +434,8 @@ def test_early_stopping_keeps_the_best_trees(data):
     rng = np.random.default_rng(5)
     noise = rng.permutation(len(X))
     eval_set = (X, Y[noise])  # labels that cannot be learned: the metric soon falls
-    clf = small(n_trees=60, early_stopping_rounds=4, eval_metric="P@3").fit(X, Y, eval_set=eval_set)
-    values = clf.history_["valid P@3"]
+    clf = small(n_trees=60, early_stopping_rounds=4, eval_metric="precision@3").fit(X, Y, eval_set=eval_set)
+    values = clf.history_["valid precision@3"]
     assert len(values) < 60
     best = 1 + int(np.argmax(values))
     assert clf.best_iteration_ == clf.model_.n_trees == best
@@ -452,7 +452,7 @@ def test_callbacks_see_every_tree_and_may_stop(data):
 
     def watch(state):
         assert isinstance(state, TrainingState)
-        seen.append((state.tree, state.n_trees, len(state.history["valid P@1"])))
+        seen.append((state.tree, state.n_trees, len(state.history["valid precision@1"])))
         assert state.n_leaves >= 1
         assert state.n_entries > 0
         assert state.seconds >= 0
@@ -479,8 +479,10 @@ def test_an_interrupt_keeps_the_trees_that_are_complete(data, early):
     with pytest.warns(UserWarning, match="interrupted: the model has the 4 trees grown so far") as caught:
         clf.fit(X, Y, eval_set=(X, Y), callbacks=[interrupt_after(4)])
     assert caught[0].filename == __file__
-    assert len(clf.history_["valid P@1"]) == 4
-    assert clf.model_.n_trees == (4 if early is None else 1 + int(np.argmax(clf.history_["valid P@1"])))
+    assert len(clf.history_["valid precision@1"]) == 4
+    assert clf.model_.n_trees == (
+        4 if early is None else 1 + int(np.argmax(clf.history_["valid precision@1"]))
+    )
     if early is None:
         np.testing.assert_array_equal(clf.predict_topk(X)[1], small(n_trees=4).fit(X, Y).predict_topk(X)[1])
 
@@ -501,7 +503,7 @@ def test_an_interrupt_within_a_tree_keeps_those_before_it(data, monkeypatch):
     monkeypatch.setattr(Grower, "grow", grow)
     with pytest.warns(UserWarning, match="the 2 trees"):
         clf = small().fit(X, Y, eval_set=(X, Y))
-    assert clf.model_.n_trees == len(clf.history_["valid P@1"]) == 2
+    assert clf.model_.n_trees == len(clf.history_["valid precision@1"]) == 2
 
 
 def test_an_interrupt_before_the_first_tree_is_raised(data, monkeypatch):
@@ -570,9 +572,9 @@ SETTINGS = {
     "hinge": {"loss": "squared_hinge"},
     "exact": {"split": "exact"},
     "full": {"split": "full"},
-    "random-projection": {"reducer": "random-projection"},
-    "top-outputs": {"reducer": "top-outputs", "sketch_dim": 4},
-    "sampling": {"reducer": "sampling", "sketch_dim": 4},
+    "random-projection": {"sketch": "random-projection"},
+    "top-outputs": {"sketch": "top-outputs", "sketch_dim": 4},
+    "sampling": {"sketch": "sampling", "sketch_dim": 4},
 }
 
 
@@ -585,7 +587,7 @@ def test_the_number_of_threads_does_not_change_a_byte(settings, sparse, tmp_path
         X = sp.csr_matrix(np.where(np.abs(X) < 0.5, 0, X))
     files = []
     for n_jobs in (1, 2, 4):
-        clf = SparseGBDTClassifier(n_trees=3, n_jobs=n_jobs, **SETTINGS[settings])
+        clf = SparseGBDTClassifier.from_settings({"n_trees": 3, "n_jobs": n_jobs, **SETTINGS[settings]})
         files.append(saved_bytes(clf.fit(X, Y, eval_set=(X[:500], Y[:500])), tmp_path))
     assert files[0] == files[1] == files[2]
 
@@ -614,6 +616,8 @@ def test_it_learns(parameters):
     keep = Y.any(axis=1)
     X, Y = X[keep], Y[keep]
     half = len(X) // 2
-    clf = SparseGBDTClassifier(n_trees=40, learning_rate=0.2, **parameters).fit(X[:half], Y[:half])
+    clf = SparseGBDTClassifier.from_settings({"n_trees": 40, "learning_rate": 0.2, **parameters}).fit(
+        X[:half], Y[:half]
+    )
     chance = Y[:half].mean(axis=0).argmax()
     assert clf.score(X[half:], Y[half:]) > Y[half:, chance].mean() + 0.25

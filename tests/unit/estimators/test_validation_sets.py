@@ -1,5 +1,7 @@
 """Several validation sets: each is measured, and the last one decides."""
 
+import pickle
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -24,12 +26,16 @@ QID = np.arange(240) // 8
 XC = make_xc(240, 40, 20, labels_per_row=3, nnz_per_row=10, seed=0)
 
 CASES = {
-    "gbdt-sparse": (SparseGBDTClassifier(n_trees=5), XC, "P@1"),
-    "gbdt-sparse, re-ranked": (SparseGBDTClassifier(n_trees=5, rerank="cosine"), XC, "P@1"),
-    "forest": (SketchForestClassifier(n_trees=5), XC, "P@1"),
-    "ldsm": (LdSMClassifier(n_trees=5, max_nodes=20), XC, "P@1"),
+    "gbdt-sparse": (SparseGBDTClassifier(n_trees=5), XC, "precision@1"),
+    "gbdt-sparse, re-ranked": (SparseGBDTClassifier(n_trees=5, rerank="cosine"), XC, "precision@1"),
+    "forest": (SketchForestClassifier(n_trees=5), XC, "precision@1"),
+    "ldsm": (LdSMClassifier(n_trees=5, max_nodes=20), XC, "precision@1"),
     "regressor": (MultiGBDTRegressor(n_trees=5, eval_metric="rmse"), (X, NUMBERS), "rmse"),
-    "a tree for each output": (MultiGBDTRegressor(n_trees=5, tree_per_output=True), (X, NUMBERS), "loss"),
+    "a tree for each output": (
+        MultiGBDTRegressor(n_trees=5, advanced={"tree_per_output": True}),
+        (X, NUMBERS),
+        "loss",
+    ),
     "classifier": (MultiGBDTClassifier(n_trees=5, eval_metric="accuracy"), (X, GRADES), "accuracy"),
     "ranker": (GBDTRanker(n_trees=5), (X, GRADES, QID), "ndcg@5"),
 }
@@ -94,6 +100,19 @@ def test_a_checkpoint_knows_all_sets(case, tmp_path):
     assert fit(est, data, sets, checkpoint=path).history_ == whole
     with pytest.raises(ValueError, match=r"found eval_set\[1\] X"):
         fit(est, data, [sets[0], rows(data, 200, 240)], checkpoint=path)
+
+
+@pytest.mark.parametrize(
+    ("case", "former", "scale"), [("gbdt-sparse", "P@1", 100), ("forest", "P@1", 100), ("ldsm", "P@1", 100)]
+)
+def test_the_history_answers_to_former_names(case, former, scale):
+    est, data, metric = CASES[case]
+    history = fit(clone(est), data, [rows(data, 120, 240)]).history_
+    with pytest.warns(FutureWarning, match=f"The metric 'valid {former}' was renamed to 'valid {metric}'"):
+        assert history[f"valid {former}"] == [scale * value for value in history[f"valid {metric}"]]
+    assert pickle.loads(pickle.dumps(history)) == history
+    with pytest.raises(KeyError):
+        history["valid P@3"]
 
 
 def test_history_of_several_sets_is_saved(tmp_path):

@@ -17,7 +17,11 @@ from sparseleaf.model.model import with_float_values, with_short_values
 
 def grow(**parameters):
     X, Y = make_set(300, 5, 12, seed=4, missing=0.1)
-    return SparseGBDTClassifier(**{"n_trees": 4, "min_samples_leaf": 3, **parameters}).fit(X, Y).model_.trees
+    return (
+        SparseGBDTClassifier.from_settings({"n_trees": 4, "min_samples_leaf": 3, **parameters})
+        .fit(X, Y)
+        .model_.trees
+    )
 
 
 def decode(tensors, n_labels=12):

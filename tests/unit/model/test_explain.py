@@ -164,11 +164,11 @@ def regression_set(n=300, seed=0):
 
 @pytest.mark.parametrize(
     "parameters",
-    [{}, {"leaf_outputs": 1}, {"tree_per_output": True}, {"subsample": 0.5}, {"max_leaves": None}],
+    [{}, {"leaf_labels": 1}, {"tree_per_output": True}, {"subsample": 0.5}, {"max_leaves": None}],
 )
 def test_regressor_explains_its_predictions(parameters):
     X, y, _ = regression_set()
-    model = MultiGBDTRegressor(n_trees=15, min_samples_leaf=5, **parameters).fit(X, y)
+    model = MultiGBDTRegressor.from_settings({"n_trees": 15, "min_samples_leaf": 5, **parameters}).fit(X, y)
     values, expected = model.shap_values(X)
     assert values.shape == (300, 5, 3)
     assert values.dtype == np.float64
@@ -214,7 +214,9 @@ def test_classifier_with_categories_unknown_ones_and_files(tmp_path):
 def test_sparse_classifier(projection, sparse):
     X, Y = make_xc(300, 30, 40, labels_per_row=3, nnz_per_row=8)
     X = X if sparse else X.toarray()
-    model = SparseGBDTClassifier(n_trees=8, projection=projection, projection_dim=5, keep_raw=True).fit(X, Y)
+    model = SparseGBDTClassifier(
+        n_trees=8, projection=projection, projection_dim=5, advanced={"keep_raw": True}
+    ).fit(X, Y)
     values, expected = model.shap_values(X)
     assert values.shape == (300, 30 if projection is None else 35, 40)
     np.testing.assert_allclose(values.sum(axis=1) + expected, model.decision_function(X).toarray(), atol=1e-5)
@@ -225,9 +227,9 @@ def test_sparse_classifier(projection, sparse):
 def test_labels_by_name_of_lists():
     X = sp.csr_matrix(np.eye(4, dtype=np.float32).repeat(20, axis=0))
     names = [["a", "b"], ["b"], ["c"], ["a"]]
-    model = SparseGBDTClassifier(n_trees=4, min_samples_leaf=1, colsample_bynode=1.0, projection=None).fit(
-        X, [row for row in names for _ in range(20)]
-    )
+    model = SparseGBDTClassifier(
+        n_trees=4, min_samples_leaf=1, advanced={"colsample_bynode": 1.0}, projection=None
+    ).fit(X, [row for row in names for _ in range(20)])
     values, expected = model.shap_values(X, labels=["c"])
     assert values.shape == (80, 4, 1)
     np.testing.assert_allclose(

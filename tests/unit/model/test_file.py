@@ -32,7 +32,7 @@ def fit(kind="csr", **parameters):
     elif kind == "booleans":
         Y = Y[:, 0].astype(bool)
     parameters = {"n_trees": 3, "min_samples_leaf": 2, "max_depth": 3, "leaf_labels": 3, **parameters}
-    return SparseGBDTClassifier(**parameters).fit(X, Y), X
+    return SparseGBDTClassifier.from_settings(parameters).fit(X, Y), X
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ def test_history_and_seed_are_kept(tmp_path):
     clf.save(tmp_path / "m.safetensors")
     loaded = load(tmp_path / "m.safetensors")
     assert loaded.history_ == clf.history_
-    assert len(loaded.history_["valid P@1"]) == 3
+    assert len(loaded.history_["valid precision@1"]) == 3
     again = SparseGBDTClassifier(**loaded.get_params()).fit(X, Y)
     np.testing.assert_array_equal(again.model_.trees.leaf_values, clf.model_.trees.leaf_values)
 

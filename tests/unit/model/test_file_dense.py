@@ -119,12 +119,12 @@ def test_what_a_file_need_not_have(edited, good):
     np.testing.assert_allclose(est.predict(rows), good[2].predict(good[1]), atol=1e-4)
 
 
-@pytest.mark.parametrize("leaf_outputs", [None, 1])
+@pytest.mark.parametrize("leaf_labels", [None, 1])
 @pytest.mark.parametrize("n_classes", [2, 5])
-def test_classifiers_come_back_as_classifiers(leaf_outputs, n_classes, tmp_path):
+def test_classifiers_come_back_as_classifiers(leaf_labels, n_classes, tmp_path):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(100, 3))
-    est = MultiGBDTClassifier(n_trees=3, min_samples_leaf=5, leaf_outputs=leaf_outputs)
+    est = MultiGBDTClassifier(n_trees=3, min_samples_leaf=5, leaf_labels=leaf_labels)
     est.fit(X, np.arange(100) % n_classes + 10)
     est.save(tmp_path / "m.safetensors", compact=False)
     loaded = load(tmp_path / "m.safetensors")
@@ -135,7 +135,7 @@ def test_classifiers_come_back_as_classifiers(leaf_outputs, n_classes, tmp_path)
 
 def test_leaves_that_hold_nothing(tmp_path):
     X, Y = np.arange(50.0)[:, None], np.arange(100.0).reshape(50, 2)
-    est = MultiGBDTRegressor(n_trees=2, leaf_min_gain=1e9).fit(X, Y)
+    est = MultiGBDTRegressor(n_trees=2, advanced={"leaf_min_gain": 1e9}).fit(X, Y)
     assert len(est.model_.trees.leaf_values) == 0
     for compact in (False, True):
         est.save(tmp_path / "m.safetensors", compact=compact)

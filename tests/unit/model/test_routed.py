@@ -28,7 +28,9 @@ from sparseleaf._vectors import PackedLists, PackedVectors
 def good(tmp_path_factory):
     path = tmp_path_factory.mktemp("good") / "model.safetensors"
     X, Y = make_set(150, 6, 8, seed=1)
-    LdSMClassifier(n_trees=3, max_nodes=15, rerank="log", rerank_weight=0.5).fit(X, Y).save(path)
+    LdSMClassifier(n_trees=3, max_nodes=15, rerank="log", advanced={"rerank_weight": 0.5}).fit(X, Y).save(
+        path
+    )
     with safe_open(path, framework="np") as file:
         header = json.loads(file.metadata()["sparseleaf"])
     return load_file(path), header

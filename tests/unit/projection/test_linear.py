@@ -95,7 +95,7 @@ def test_raw_features_lie_behind_the_projected_ones(sparse):
     assert (alone.width, beside.width) == (5, 35)
     wanted = np.hstack([alone.transform(X, 1), X.toarray() if sparse else X])
     np.testing.assert_array_equal(beside.transform(X, 2), wanted)
-    clf = SparseGBDTClassifier(n_trees=3, projection="pca", projection_dim=5, keep_raw=True)
+    clf = SparseGBDTClassifier(n_trees=3, projection="pca", projection_dim=5, advanced={"keep_raw": True})
     clf.fit(X, np.eye(120, 5))
     assert clf.feature_importances_.shape == (35,)
 

@@ -165,7 +165,7 @@ def test_it_can_be_added_and_given_a_weight():
         *module.DEFAULTS,
         0.25,
     )
-    clf = LdSMClassifier(n_trees=2, rerank="bayes", rerank_weight=1.0).fit(X[:800], Y[:800])
+    clf = LdSMClassifier(n_trees=2, rerank="bayes", advanced={"rerank_weight": 1.0}).fit(X[:800], Y[:800])
     alone = LdSMClassifier(n_trees=2).fit(X[:800], Y[:800])
     ids, ranked = alone.predict_topk(X[800:], 3)
     distinct = (np.diff(ranked, axis=1) < 0).all(axis=1) & (ids >= 0).all(axis=1)

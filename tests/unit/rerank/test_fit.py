@@ -78,7 +78,7 @@ def test_every_classifier_can_end_with_it():
 def test_only_candidates_of_the_trees_are_scored():
     X, Y = make_tail()
     X, Y = X[np.diff(X.indptr) > 0], Y[np.diff(X.indptr) > 0]  # others get the prior
-    clf = LdSMClassifier(n_trees=3, max_nodes=60, rerank="cosine", rerank_weight=0.2).fit(X, Y)
+    clf = LdSMClassifier(n_trees=3, max_nodes=60, rerank="cosine", advanced={"rerank_weight": 0.2}).fit(X, Y)
     trees, mixed = clf.model_.tree_scores(X, None, 1), clf.decision_function(X)
     assert np.array_equal(trees.indices, mixed.indices)
     ids, scores = clf.predict_topk(X, 3)

@@ -158,7 +158,7 @@ def test_every_classifier_can_end_with_it(classifier, kind):
 
 
 def test_given_weights_and_sets_too_small_to_spare_rows():
-    clf = LdSMClassifier(n_trees=2, rerank="linear", rerank_weight=0.4).fit(X[:200], Y[:200])
+    clf = LdSMClassifier(n_trees=2, rerank="linear", advanced={"rerank_weight": 0.4}).fit(X[:200], Y[:200])
     assert clf.model_.rerank.shares == pytest.approx([0.4, 0.2, 0.2, 0.2])
     assert clf.rerank_weight_ == pytest.approx(0.4)
     for kind in ("linear", "boosted"):
@@ -168,7 +168,7 @@ def test_given_weights_and_sets_too_small_to_spare_rows():
     assert LdSMClassifier(n_trees=2, rerank="auto").fit(X[:20], Y[:20]).model_.rerank.mix == "cosine"
     for kind in ("boosted", "auto"):
         with pytest.raises(ValueError, match=f"rerank_weight: found 0.5; rerank={kind!r} learns"):
-            LdSMClassifier(rerank=kind, rerank_weight=0.5).fit(X, Y)
+            LdSMClassifier(rerank=kind, advanced={"rerank_weight": 0.5}).fit(X, Y)
 
 
 def test_precision_is_that_of_what_the_model_returns(trees, evidence):

@@ -1,0 +1,189 @@
+"""Estimators whose parameters are declared in a table, the advanced ones in a mapping of their own."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+from sklearn.base import BaseEstimator
+
+from sparseleaf.estimators.parameters import (
+    ADVANCED,
+    REMOVAL,
+    Parameter,
+    Settings,
+    Table,
+    check_parameters,
+    former_arguments,
+    moved_to,
+    suggestion,
+)
+
+NESTED = f"{ADVANCED}__"
+"""What ``set_params`` has before the name of an advanced parameter."""
+
+
+class DeclaredEstimator(BaseEstimator):  # type: ignore[misc]
+    """A scikit-learn estimator with a table of declared parameters.
+
+    Constructors have an explicit signature: the parameters that are not advanced, ``advanced``, and ``**former`` for
+    the arguments of the last release, which :meth:`_take_former` brings to where they are now.
+    """
+
+    parameter_table: ClassVar[Table]
+    __signature__: ClassVar[inspect.Signature]
+    advanced: Mapping[str, Any] | None = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Keep attributes of the last release's names for a release, and their arguments out of sight."""
+        super().__init_subclass__(**kwargs)
+        _, *arguments = inspect.signature(cls.__init__).parameters.values()
+        cls.__signature__ = inspect.Signature([one for one in arguments if one.kind != one.VAR_KEYWORD])
+        for name, parameter in former_arguments(vars(cls).get("parameter_table", {})).items():
+            setattr(cls, name, _FormerAttribute(name, parameter))
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; ``advanced__name`` sets one entry of ``advanced``.
+
+        Parameters
+        ----------
+        **params : dict
+            Values by name.
+
+        Returns
+        -------
+        self
+        """
+        return self._set_params(params)
+
+    def _set_params(self, params: dict[str, Any], stacklevel: int = 4) -> Self:
+        former = former_arguments(self.parameter_table)
+        known: dict[str, Any] = {}
+        entries: dict[str, Any] = {}
+        for name, value in params.items():
+            if name.startswith(NESTED):
+                entries[name.removeprefix(NESTED)] = value
+            elif name not in former:
+                known[name] = value
+            else:
+                _warn_of(name, former[name], stacklevel)
+                (entries if former[name].advanced else known)[former[name].name] = value
+        if entries:
+            known[ADVANCED] = {**(known.get(ADVANCED, self.advanced) or {}), **entries}
+        super().set_params(**known)
+        return self
+
+    def _take_former(self, given: dict[str, Any]) -> None:
+        """Accept arguments of the last release, with a warning; others are refused in Python's words."""
+        former = former_arguments(self.parameter_table)
+        for name in given:
+            if name not in former:
+                known = self.parameter_table.get(name)
+                hint = f"wanted {moved_to(known)}." if known else suggestion(name, self.parameter_table)
+                raise TypeError(
+                    f"{type(self).__name__}.__init__() got an unexpected keyword argument {name!r}; {hint}"
+                )
+            parameter = former[name]
+            if not parameter.advanced and getattr(self, parameter.name) != parameter.default:
+                raise TypeError(
+                    f"{type(self).__name__}.__init__() got {name!r} and {parameter.name!r}, its new name."
+                )
+        self._set_params(given, stacklevel=5)
+
+    @classmethod
+    def from_settings(cls, values: Mapping[str, Any]) -> Self:
+        """An estimator with these parameters, advanced or not, in one mapping: that of a configuration file.
+
+        Parameters
+        ----------
+        values : mapping
+            Values by name; the names and spellings of the last release are understood. Advanced parameters that have
+            their default are left out of ``advanced``.
+
+        Returns
+        -------
+        estimator
+        """
+        former = former_arguments(cls.parameter_table)
+        known: dict[str, Any] = {}
+        entries: dict[str, Any] = {}
+        for name, value in values.items():
+            parameter = cls.parameter_table.get(name) or former.get(name)
+            if parameter is None:
+                raise ValueError(f"{name!r} is unknown to {cls.__name__}")
+            (entries if parameter.advanced else known)[parameter.name] = parameter.current(value)
+        entries = {
+            name: value
+            for name, value in entries.items()
+            if not _same(value, cls.parameter_table[name].default)
+        }
+        return cls(**known, **({ADVANCED: entries} if entries else {}))
+
+    def _settings(self) -> Settings:
+        """The value of every declared parameter, in today's spelling: what training reads."""
+        entries = self.advanced or {}
+        return Settings(
+            **{
+                name: parameter.current(
+                    entries.get(name, parameter.default) if parameter.advanced else getattr(self, name)
+                )
+                for name, parameter in self.parameter_table.items()
+            }
+        )
+
+    def _check_parameters(self) -> None:
+        """Raise ValueError for the first parameter that may not be what it is."""
+        owner = type(self).__name__
+        if self.advanced is not None and not isinstance(self.advanced, Mapping):
+            raise ValueError(
+                f"The {ADVANCED!r} parameter of {owner} must be a dict or None. Got {self.advanced!r:.80} instead."
+            )
+        entries = self.advanced or {}
+        known = {name: one for name, one in self.parameter_table.items() if one.advanced}
+        for name in entries:
+            if name in known:
+                continue
+            if name in self.parameter_table:
+                hint = f"it is an argument of its own: {name}=…"
+            else:
+                former = former_arguments(self.parameter_table).get(name)
+                hint = f"did you mean {former.name!r}?" if former else suggestion(str(name), known)
+            raise ValueError(
+                f"The {ADVANCED!r} parameter of {owner} must have names of advanced parameters as keys. Got {name!r}"
+                f" instead; {hint}"
+            )
+        values = {
+            name: entries.get(name, one.default) if one.advanced else getattr(self, name)
+            for name, one in self.parameter_table.items()
+        }
+        check_parameters(owner, values, self.parameter_table)
+
+
+def _same(value: Any, default: Any) -> bool:
+    return type(value) is type(default) and value == default
+
+
+class _FormerAttribute:
+    """A parameter under the name that it had in the last release."""
+
+    def __init__(self, name: str, parameter: Parameter) -> None:
+        self._name, self._parameter = name, parameter
+
+    def __get__(self, estimator: DeclaredEstimator | None, owner: type) -> Any:
+        if estimator is None:
+            return self
+        _warn_of(self._name, self._parameter, 3)
+        return getattr(estimator._settings(), self._parameter.name)
+
+    def __set__(self, estimator: DeclaredEstimator, value: Any) -> None:
+        estimator._set_params({self._name: value})
+
+
+def _warn_of(name: str, parameter: Parameter, stacklevel: int) -> None:
+    warnings.warn(
+        f"The {name!r} parameter moved to {moved_to(parameter)}; the former argument {REMOVAL}.",
+        FutureWarning,
+        stacklevel=stacklevel,
+    )
