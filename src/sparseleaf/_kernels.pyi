@@ -29,32 +29,6 @@ def bin_csr(
     indptr: _I64, indices: _I32, data: _F32, offsets: _I64, cuts: _F32, out: _Bins, n_threads: int
 ) -> None: ...
 
-# bits.cpp
-def left_bits(
-    bins: _Bins,
-    rows: _I32,
-    starts: _I64,
-    ends: _I64,
-    feature: _I32,
-    cut: _I32,
-    missing_bin: _I32,
-    missing_left: _U8,
-    set_of: _I32,
-    sets: _U8,
-    offsets: _I64,
-    bits: _U8,
-    n_threads: int,
-) -> None: ...
-def partition_by_bits(
-    rows: _I32,
-    starts: _I64,
-    ends: _I64,
-    offsets: _I64,
-    bits: _U8,
-    middles: _I64,
-    n_threads: int,
-) -> None: ...
-
 # dense.cpp
 def dense_sketch(g: _F32, key: int, out: _F32, n_threads: int) -> float: ...
 def dense_project(g: _F32, signs: _F32, out: _F32, n_threads: int) -> float: ...
@@ -86,29 +60,6 @@ def add_leaves(
     scores: _F32, leaf_of_row: _I32, indptr: _I64, outputs: _U32, values: _F32, n_threads: int
 ) -> None: ...
 
-# exact.cpp
-def exact_splits(
-    blocks: list[_Block],
-    bins: _U32,
-    rows: _I32,
-    starts: _I64,
-    ends: _I64,
-    features: _I32,
-    missing_bin: _I32,
-    node_mask: _U8,
-    n_labels: int,
-    loss: int,
-    k: int,
-    step: float,
-    l2: float,
-    min_samples: int,
-    out_feature: _I32,
-    out_bin: _I32,
-    out_gain: _F64,
-    out_left_count: _I32,
-    n_threads: int,
-) -> None: ...
-
 # forest.cpp
 class SketchSplitter:
     def __init__(
@@ -135,59 +86,6 @@ class SketchSplitter:
     def split(
         self, rows: _I32, offsets: _I64, keys: NDArray[np.uint64]
     ) -> tuple[_U8, _I64, _I32, NDArray[np.int8], _F32, _F32, _I32, _I64]: ...
-
-# grow.cpp
-def grow_tree(
-    bins: _U8,
-    residuals: _I16,
-    count_column: int,
-    rows: _I32,
-    indptr: _I64,
-    place: _U16 | _I32,
-    groups: _I32,
-    n_entries: _I64,
-    first: _I32,
-    common: _I32,
-    features: _I32,
-    offsets: _I32,
-    has_missing: _U8,
-    categorical: _U8,
-    missing_bin: _I32,
-    curvature: int,
-    weight: _F64,
-    lambda_: _F64,
-    step: _F64,
-    l2: float,
-    top: int,
-    shared: bool,
-    min_samples: int,
-    min_curvature: float,
-    min_gain: float,
-    max_depth: int,
-    max_splits: int,
-    best_first: bool,
-    hist: _I32,
-    counts: _I32,
-    n_threads: int,
-) -> tuple[_I32, _I32, _F64, _U8, _I32, _I64, _U8, _I64, _I64]: ...
-
-# histogram.cpp
-def build_histograms(
-    bins: _U8,
-    residuals: _I16,
-    rows: _I32,
-    starts: _I64,
-    ends: _I64,
-    slots: _I32,
-    features: _I32,
-    offsets: _I32,
-    sparse: _U8,
-    count_column: int,
-    hist: _I32,
-    counts: _I32,
-    n_threads: int,
-) -> None: ...
-def subtract_histograms(slots: _I32, minus: _I32, hist: _I32, counts: _I32, n_threads: int) -> None: ...
 
 # ldsm.cpp
 LdsmNode: TypeAlias = tuple[bool, _I32, _F32, _F32, _I32, _I64, _I32, _I64, _I64, _F64, float, float]
@@ -262,35 +160,6 @@ def gradients(
     n_threads: int,
 ) -> None: ...
 def softmax_hessians(g: _F32, classes: _I32, weights: _F32, out: _F32, n_threads: int) -> None: ...
-
-# partition.cpp
-def partition(
-    bins: _Bins,
-    rows: _I32,
-    starts: _I64,
-    ends: _I64,
-    feature: _I32,
-    cut: _I32,
-    missing_bin: _I32,
-    missing_left: _U8,
-    set_of: _I32,
-    sets: _U8,
-    middles: _I64,
-    n_threads: int,
-) -> None: ...
-def route_binned(
-    bins: _Bins,
-    rows: _I32,
-    feature: _I32,
-    cut: _I32,
-    missing_bin: _I32,
-    missing_left: _U8,
-    set_of: _I32,
-    sets: _U8,
-    child: _I32,
-    leaf_of_row: _I32,
-    n_threads: int,
-) -> None: ...
 
 # predict.cpp
 class Predictor:
@@ -600,60 +469,6 @@ def csr_times_dense(
 ) -> None: ...
 def dense_times_dense(X: _F32, W: _F32 | _U16, out: _F32, n_threads: int) -> None: ...
 
-# sparse_histogram.cpp
-def uncommon_bins(
-    bins: _U8, common: _I32, first: _I32, n_threads: int
-) -> tuple[_I64, _U16 | _I32, _I32, _I64]: ...
-def build_sparse_histograms(
-    indptr: _I64,
-    place: _U16 | _I32,
-    groups: _I32,
-    first: _I32,
-    common: _I32,
-    residuals: _I16,
-    rows: _I32,
-    starts: _I64,
-    ends: _I64,
-    slots: _I32,
-    features: _I32,
-    offsets: _I32,
-    count_column: int,
-    hist: _I32,
-    counts: _I32,
-    n_threads: int,
-) -> None: ...
-
-# split.cpp
-def find_splits(
-    hist: _I32,
-    counts: _I32,
-    slots: _I32,
-    offsets: _I32,
-    has_missing: _U8,
-    categorical: _U8,
-    node_mask: _U8,
-    curvature: int,
-    weight: _F64,
-    lambda_: _F64,
-    step: _F64,
-    l2: float,
-    top: int,
-    shared: bool,
-    directions: _I8,
-    low: _F64,
-    high: _F64,
-    min_samples: int,
-    min_curvature: float,
-    out_feature: _I32,
-    out_bin: _I32,
-    out_gain: _F64,
-    out_missing_left: _U8,
-    out_left_count: _I32,
-    out_sets: _U8,
-    out_middle: _F64,
-    n_threads: int,
-) -> None: ...
-
 # telling.cpp
 def select_telling(
     indptr: _I64,
@@ -680,6 +495,108 @@ class TellingIndex:
         most: int,
         n_threads: int,
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32], NDArray[np.float32]]: ...
+
+# tree/bindings.cpp
+MIN_SLOTS: int
+MORE_SLOTS: int
+
+class FeatureTable:
+    def __init__(
+        self, n_bins: _I32, missing_bin: _I32, has_missing: _U8, categorical: _U8, directions: _I8
+    ) -> None: ...
+
+class GrowthRules:
+    def __init__(
+        self, best_first: bool, max_leaves: int, max_depth: int, min_samples: int, min_gain: float
+    ) -> None: ...
+
+class HistogramRules:
+    def __init__(
+        self, l2: float, top: int, shared: bool, min_hessian: float, budget: int, max_nodes: int
+    ) -> None: ...
+
+class ExactRules:
+    def __init__(self, k: int, step: float, l2: float) -> None: ...
+
+class GradientColumns:
+    def __init__(
+        self,
+        values: _I16,
+        count_column: int,
+        hessian: int,
+        weight: _F64,
+        lambda_: _F64,
+        step: _F64,
+        first_output: int,
+    ) -> None: ...
+
+class ResidualBlocks:
+    def __init__(self, blocks: list[_Block], n_labels: int, loss: int) -> None: ...
+
+class TreeSample:
+    def __init__(self, rows: _I32, aside: _I32, features: _I32, n_node_features: int, key: int) -> None: ...
+
+class GrownTree:
+    feature: _I32
+    bin: _I32
+    gain: _F64
+    missing_left: _U8
+    child: _I32
+    count: _I64
+    categorical: _I32
+    sets: _U8
+    starts: _I64
+    ends: _I64
+    aside_starts: _I64
+    aside_ends: _I64
+    low: _F64
+    high: _F64
+
+class HistogramTreeBuilder:
+    def __init__(
+        self,
+        bins: _U8,
+        common: _I32,
+        table: FeatureTable,
+        growth: GrowthRules,
+        rules: HistogramRules,
+        first_held: int,
+        held_step: int,
+        n_threads: int,
+    ) -> None: ...
+    def build(
+        self, gradients: GradientColumns, sample: TreeSample, communicator: Any, by_rows: bool
+    ) -> GrownTree: ...
+
+class ExactTreeBuilder:
+    def __init__(
+        self,
+        bins: _U32,
+        table: FeatureTable,
+        growth: GrowthRules,
+        rules: ExactRules,
+        first_held: int,
+        held_step: int,
+        n_threads: int,
+    ) -> None: ...
+    def build(
+        self, residuals: ResidualBlocks, sample: TreeSample, communicator: Any, by_rows: bool
+    ) -> GrownTree: ...
+
+# tree/route.cpp
+def route_binned(
+    bins: _Bins,
+    rows: _I32,
+    feature: _I32,
+    cut: _I32,
+    missing_bin: _I32,
+    missing_left: _U8,
+    set_of: _I32,
+    sets: _U8,
+    child: _I32,
+    leaf_of_row: _I32,
+    n_threads: int,
+) -> None: ...
 
 # xctext.cpp
 def xc_parse(

@@ -11,7 +11,7 @@ from sparseleaf import (
     SparseGBDTClassifier,
     _arrays,
 )
-from sparseleaf.boosting.histograms import HistogramPool
+from sparseleaf.boosting.builder import Growth, HistogramTrees
 from sparseleaf.data import make_xc, save_xc
 from sparseleaf.data.rows import RowsInfo
 from sparseleaf.data.targets import encode_targets
@@ -79,8 +79,9 @@ def test_rows_of_all_parts():
 
 
 def test_bins_of_all_features():
+    none, growth = np.zeros(2, np.uint8), Growth("depth-wise", None, None, 1, 0.0)
     with pytest.raises(ValueError, match=r"max_bins: found 2,147,483,648 bins of all features"):
-        HistogramPool(np.full(2, 2**30, np.int32), 4)
+        HistogramTrees(growth, np.full(2, 2**30, np.int32), none, none, 9, 1.0, 1 << 20, 9)
 
 
 def test_documents_of_all_queries():

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from sparseleaf.boosting.splits import NodeFeatures, sample_features
+from sparseleaf._arrays import derive_key
 from sparseleaf.boosting.tree import FlatTree, LeafVectors
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
-    from sparseleaf.boosting.grower import Grower
+    from sparseleaf.binning import Cuts
+    from sparseleaf.boosting.builder import Trees
     from sparseleaf.boosting.statistics import Statistics
     from sparseleaf.engine.shards import GrowingShards, Shards
 
@@ -28,7 +29,8 @@ ROWS, FEATURES, NODES = 11, 12, 13
 class Recipe:
     """How a tree is grown and what it is fitted to; where the rows are is not said."""
 
-    grower: Grower
+    trees: Trees
+    cuts: Cuts
     statistics: Statistics
     n_features: int
     subsample: float
@@ -40,10 +42,10 @@ class Recipe:
         """The tree of that number, fitted to what the trees before it leave; its vectors are added to the scores."""
         columns = self.statistics.fill(shards, number)
         features = self._tree_features(number)
-        node_features = NodeFeatures(len(features), self.colsample_bynode, self.seed, number, NODES)
-        self.grower.search.start_tree(shards, features, columns)
-        n_rows = int(shards.sum("plant", self.subsample, self.seed, number, ROWS))
-        tree = self.grower.grow(shards, n_rows, node_features)
+        count = max(1, round(self.colsample_bynode * len(features)))
+        shards.call("plant", self.subsample, self.seed, number, ROWS)
+        grown = shards.build_tree(self.trees, columns, features, count, derive_key(self.seed, number, NODES))
+        tree = grown.flatten(self.cuts)
         vectors = self.statistics.leaves(shards, tree, number)
         shards.add_tree(tree, vectors)
         return tree, vectors
@@ -51,8 +53,14 @@ class Recipe:
     def _tree_features(self, tree: int) -> Array:
         count = max(1, round(self.colsample_bytree * self.n_features))
         if count >= self.n_features:
-            return np.arange(self.n_features)
+            return np.arange(self.n_features, dtype=np.int32)
         return sample_features(self.n_features, count, self.seed, tree, FEATURES)
+
+
+def sample_features(n_features: int, count: int, *key: int) -> Array:
+    """``count`` distinct features drawn by key, increasing, int32."""
+    rng = np.random.Generator(np.random.PCG64(derive_key(*key)))
+    return np.sort(rng.permutation(n_features)[:count]).astype(np.int32)
 
 
 @dataclass(frozen=True)
@@ -70,7 +78,6 @@ class Booster:
     def trees(self, first: int = 0) -> Iterator[tuple[FlatTree, LeafVectors]]:
         """Train without end, counting trees from ``first``; the caller stops."""
         self.shards.spread()
-        self.recipe.grower.search.prepare(self.shards)
         number = first
         while True:
             yield self._lasting(partial(self.shards.grow, self.recipe, number))

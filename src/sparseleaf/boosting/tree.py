@@ -1,12 +1,11 @@
-"""A tree while it grows, and its flat form.
+"""A grown tree as arrays.
 
-Nodes are numbered as they are made, two children at a time: the right child is always the left one plus one, and
-children come after their parent.
+Nodes are in level order: the right child is always the left one plus one, and children come after their parent.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,44 +23,11 @@ LARGEST_SHORT = 2**15 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
-    """A cut: rows whose bin of ``feature`` is at most ``bin`` go left.
-
-    Where the feature has categories, those in ``left_set`` do (bit ``b % 8`` of byte ``b // 8`` for bin ``b``).
-    ``bounds`` are the children's, left and right, where the feature is constrained.
-    """
-
-    feature: int
-    bin: int
-    gain: float
-    missing_left: bool
-    left_count: int
-    left_set: Array | None = None
-    bounds: tuple[Bounds, Bounds] | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Bounds:
     """What the values of a node's leaves must stay within, one number an output."""
 
     low: Array
     high: Array
-
-
-@dataclass(slots=True)
-class Node:
-    """A node while its tree grows; ``count`` is its rows over all shards, ``slot`` its histogram, if kept."""
-
-    id: int
-    depth: int
-    count: int
-    split: Split | None = None
-    slot: int = -1
-    child: int = -1
-    bounds: Bounds | None = None
-
-    def __lt__(self, other: Node) -> bool:
-        return self.id < other.id
 
 
 @dataclass(frozen=True)
@@ -121,7 +87,7 @@ class FlatTree:
 class GrownNodes:
     """A grown tree in bins alone; arrays as in :class:`FlatTree`.
 
-    ``unordered`` are the nodes whose cut is of categories, one for every row of ``sets``.
+    ``unordered`` are the nodes whose split is of categories, one for every row of ``sets``.
     """
 
     feature: Array
@@ -129,12 +95,12 @@ class GrownNodes:
     missing_left: Array
     gain: Array
     child: Array
-    leaf_nodes: Array
     count: Array
     unordered: Array
     sets: Array
+    leaf_bounds: Bounds | None = None
 
-    def flatten(self, cuts: Cuts, leaf_bounds: Bounds | None = None) -> FlatTree:
+    def flatten(self, cuts: Cuts) -> FlatTree:
         """The tree with its thresholds."""
         n = len(self.feature)
         inner = self.feature >= 0
@@ -152,80 +118,12 @@ class GrownNodes:
             self.missing_left,
             self.child,
             self.gain,
-            self.leaf_nodes,
+            np.arange(np.count_nonzero(~inner)),
             self.count,
             set_of,
             self.sets,
-            leaf_bounds,
+            self.leaf_bounds,
         )
-
-
-@dataclass
-class GrowingTree:
-    """Nodes so far."""
-
-    nodes: list[Node] = field(default_factory=list)
-
-    def plant(self, count: int) -> Node:
-        """Make the root."""
-        self.nodes.append(Node(0, 0, count))
-        return self.nodes[0]
-
-    def split(self, node: Node) -> tuple[Node, Node]:
-        """Make the two children of a node that has a split."""
-        assert node.split is not None
-        node.child = len(self.nodes)
-        left = Node(node.child, node.depth + 1, node.split.left_count, bounds=node.bounds)
-        right = Node(node.child + 1, node.depth + 1, node.count - node.split.left_count, bounds=node.bounds)
-        if node.split.bounds is not None:
-            left.bounds, right.bounds = node.split.bounds
-        self.nodes += (left, right)
-        return left, right
-
-    def flatten(self, cuts: Cuts) -> FlatTree:
-        """The flat form: nodes in level order; what was not split is a leaf, numbered in order of node."""
-        order = self._level_order()
-        n = len(order)
-        inner = np.array([node.child >= 0 for node in order])
-        splits = [node.split for node in order if node.split is not None and node.child >= 0]
-        feature = np.full(n, -1, np.int32)
-        bin_, child = (np.zeros(n, np.int32) for _ in range(2))
-        missing_left = np.zeros(n, np.uint8)
-        gain = np.zeros(n, np.float64)
-        child[~inner] = np.arange(n - len(splits))
-        child[inner] = 2 * np.arange(len(splits)) + 1
-        if splits:
-            feature[inner] = [split.feature for split in splits]
-            bin_[inner] = [split.bin for split in splits]
-            missing_left[inner] = [split.missing_left for split in splits]
-            gain[inner] = [split.gain for split in splits]
-        found = [split.left_set for split in splits if split.left_set is not None]
-        unordered = np.flatnonzero(inner)[[split.left_set is not None for split in splits]]
-        leaves = [node for node in order if node.child < 0]
-        bounds = [node.bounds for node in leaves if node.bounds is not None]
-        nodes = GrownNodes(
-            feature,
-            bin_,
-            missing_left,
-            gain,
-            child,
-            np.array([node.id for node in leaves]),
-            np.array([node.count for node in order], np.int64),
-            unordered,
-            np.stack(found) if found else np.empty((0, SET_BYTES), np.uint8),
-        )
-        return nodes.flatten(
-            cuts,
-            Bounds(np.stack([b.low for b in bounds]), np.stack([b.high for b in bounds])) if bounds else None,
-        )
-
-    def _level_order(self) -> list[Node]:
-        """Nodes level by level; in a tree that grew so, that is the order in which they were made."""
-        order = [self.nodes[0]]
-        for node in order:
-            if node.child >= 0:
-                order += self.nodes[node.child : node.child + 2]
-        return order
 
 
 def short_scale(largest: Array) -> Array:

@@ -8,28 +8,23 @@ cuts are gathered and the owner of a cut's feature tells the others, one bit a r
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from sparseleaf.boosting.histograms import best_of
 from sparseleaf.engine.agreement import refuse_differences
 from sparseleaf.engine.profile import TreeRecord
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
-    from sparseleaf.boosting.histograms import CutTask, HistogramPool
-    from sparseleaf.boosting.tree import FlatTree, LeafVectors
+    from sparseleaf.boosting.builder import Trees
+    from sparseleaf.boosting.columns import Columns
+    from sparseleaf.boosting.tree import FlatTree, GrownNodes, LeafVectors
+    from sparseleaf.distributed.communicator import Reduction
 
 Answer = TypeVar("Answer")
-
-SCRATCH = 1 << 26
-"""Bytes of histograms that are built before they are added up."""
-
-PACKED = 1 << 18
-"""Bytes of a histogram below which those of several nodes travel together."""
 
 
 class Group:
@@ -38,15 +33,11 @@ class Group:
     Attributes
     ----------
     rank, size : int
-    adds_up : bool
-        Whether it can add up on the way; else pieces are sent, and added up where they are wanted.
     sent, received : int
         Payload bytes of this worker, as by the best algorithm for each operation.
     waiting : float
         Seconds in operations, those of waiting for others among them.
     """
-
-    adds_up: bool
 
     def __init__(self, rank: int, size: int) -> None:
         self.rank = rank
@@ -60,13 +51,30 @@ class Group:
         """The sum of all workers' arrays."""
         raise NotImplementedError
 
-    def add_up_shares(self, values: Array, sizes: list[int], own: Array) -> None:
-        """The sum of all workers' arrays, of which every one gets its share into ``own``, where the group adds up."""
-        raise NotImplementedError
+    # --- collectives of a tree that grows: see sparseleaf/distributed/communicator.py
 
-    def join(self, values: Array, sizes: list[int]) -> list[Array]:
-        """All workers' arrays, whose sizes everyone knows."""
-        raise NotImplementedError
+    def allreduce(self, values: Array, op: Reduction = "sum") -> Array:
+        """Element-wise reduction of equally shaped arrays, on every worker."""
+        return self.add_up(values) if op == "sum" else np.max(self.gather(values), axis=0)
+
+    def reduce_scatter(self, values: Array, counts: Sequence[int]) -> Array:
+        """Element-wise sum of flat arrays, of which worker r gets the r-th block of ``counts[r]`` elements."""
+        pieces = self.exchange(np.split(values, np.cumsum(counts)[:-1]))
+        total: Array = np.sum(pieces, axis=0, dtype=values.dtype)
+        return total
+
+    def allgather(self, value: Answer) -> list[Answer]:
+        """Every worker's value, by rank."""
+        return self.gather(value)
+
+    def alltoall(self, values: Sequence[Answer]) -> list[Answer]:
+        """Value r goes to worker r; returns what every worker sent to this one, by rank."""
+        return self.exchange(list(values))
+
+    def broadcast(self, value: Answer, root: int = 0) -> Answer:
+        """The root's value."""
+        found: Answer = self.gather(value if self.rank == root else None)[root]
+        return found
 
     # --- objects
 
@@ -195,72 +203,12 @@ class GroupShards:
         share = getattr(self._shard, f"{verb}_share", None)
         return None if share is None else share(*args)
 
-    def best(self, verb: str, *args: Any) -> Any:
+    def build_tree(
+        self, trees: Trees, columns: Columns | None, features: Array, n_node_features: int, key: int
+    ) -> GrownNodes:
         """See :class:`~sparseleaf.engine.shards.GrowingShards`."""
-        if self._alone:
-            return getattr(self._shard, verb)(*args)
-        if self._all_rows:
-            found = getattr(self._shard, verb)(*args)
-        elif self.group.adds_up:
-            found = self._rows_cuts(*args)
-        else:
-            pieces = self.group.exchange(getattr(self._shard, f"{verb}_give")(*args))
-            found = getattr(self._shard, f"{verb}_take")(pieces, *args)
-        sizes = [found.nbytes] * self.group.size
-        cuts = self.group.join(np.frombuffer(found.tobytes(), np.uint8), sizes)
-        return best_of([np.frombuffer(one.tobytes(), found.dtype) for one in cuts])
-
-    def _rows_cuts(self, task: CutTask) -> Array:
-        """Own best cuts by rows: histograms are added up a few nodes at a time, each rank getting its features'."""
-        shard = self._shard
-        node_bytes = max(1, shard.n_tree_bins()) * (shard.own_pool().sums.shape[2] + 1) * 4
-        some = max(1, SCRATCH // node_bytes)
-        for begin in range(0, len(task.built), some):
-            built = shard.build_histograms(task.built[begin : begin + some])
-            slots = task.built_slots[begin : begin + some]
-            add_up = self._add_up_packed if node_bytes < PACKED else self._add_up_nodes
-            add_up(built, np.diff(shard.piece_borders(built)), slots)
-        found: Array = shard.find_cuts(task)
+        found: GrownNodes = self._shard.build_tree(trees, columns, features, n_node_features, key, self.group)
         return found
-
-    def _add_up_nodes(self, built: HistogramPool, sizes: Array, slots: Array) -> None:
-        """Large histograms: one at a time, from where they were built to where they are kept."""
-        pool = self._shard.own_pool()
-        own = len(pool.features) > 0
-        for i, slot in enumerate(slots.tolist()):
-            for values, into, width in (
-                (built.sums[i], pool.sums[slot], pool.sums.shape[2]),
-                (built.counts[i], pool.counts[slot], 1),
-            ):
-                place = into.reshape(-1) if own else np.empty(0, np.int32)
-                self.group.add_up_shares(values.reshape(-1), (sizes * width).tolist(), place)
-
-    def _add_up_packed(self, built: HistogramPool, sizes: Array, slots: Array) -> None:
-        """Small histograms: all at once, for it is the number of messages that takes time."""
-        pool = self._shard.own_pool()
-        ends = np.cumsum(sizes)
-        pieces = [
-            part[:, end - size : end].reshape(-1)
-            for size, end in zip(sizes.tolist(), ends.tolist(), strict=True)
-            for part in (built.sums, built.counts)
-        ]
-        width, n = pool.sums.shape[2], len(slots)
-        own = int(sizes[self.group.rank])
-        total = np.empty(n * own * (width + 1), np.int32)
-        self.group.add_up_shares(np.concatenate(pieces), (sizes * n * (width + 1)).tolist(), total)
-        if own:
-            pool.sums[slots] = total[: n * own * width].reshape(n, own, width)
-            pool.counts[slots] = total[n * own * width :].reshape(n, own)
-
-    def split(self, nodes: list[int], lefts: Array, *cuts: Any) -> None:
-        """See :class:`~sparseleaf.engine.shards.GrowingShards`."""
-        shard = self._shard
-        if self._alone or not self._all_rows:
-            shard.apply_splits(nodes, *cuts)
-            return
-        sizes = shard.told_splits(nodes, lefts, cuts[0])
-        told = self.group.join(shard.tell_splits(nodes, lefts, *cuts), sizes)
-        shard.apply_told_splits(nodes, lefts, cuts[0], told)
 
     def add_tree(self, tree: FlatTree, vectors: LeafVectors) -> None:
         """See :class:`~sparseleaf.engine.shards.GrowingShards`."""

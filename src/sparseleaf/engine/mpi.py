@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -66,8 +66,6 @@ class MPIEngine:
 class MPIGroup(Group):
     """The ranks of a communicator."""
 
-    adds_up = True
-
     def __init__(self, communicator: Any) -> None:
         from mpi4py import MPI
         from mpi4py.util import pkl5
@@ -88,18 +86,12 @@ class MPIGroup(Group):
             self._comm.Allreduce(values, total, self._sum)
         return total
 
-    def add_up_shares(self, values: Array, sizes: list[int], own: Array) -> None:
+    def reduce_scatter(self, values: Array, counts: Sequence[int]) -> Array:
         """See :class:`Group`."""
-        share = values.nbytes - own.nbytes
-        with self._counted(share, own.nbytes * (self.size - 1)):
-            self._comm.Reduce_scatter(values, own, sizes, self._sum)
-
-    def join(self, values: Array, sizes: list[int]) -> list[Array]:
-        """See :class:`Group`."""
-        total = np.empty(sum(sizes), values.dtype)
-        with self._counted(values.nbytes * (self.size - 1), total.nbytes - values.nbytes):
-            self._comm.Allgatherv(values, (total, sizes))
-        return np.split(total, np.cumsum(sizes)[:-1])
+        own = np.empty(counts[self.rank], values.dtype)
+        with self._counted(values.nbytes - own.nbytes, own.nbytes * (self.size - 1)):
+            self._comm.Reduce_scatter(values, own, list(counts), self._sum)
+        return own
 
     # --- objects
 

@@ -112,8 +112,6 @@ class Peers(Group):
         The workers of all ranks.
     """
 
-    adds_up = False
-
     def __init__(self, session: str, rank: int, addresses: list[str]) -> None:
         from distributed import get_worker
 
@@ -139,10 +137,6 @@ class Peers(Group):
         parts = np.array_split(values.reshape(-1), self.size)
         share = _sum(self.exchange(parts))
         return np.concatenate(self.gather(share)).reshape(values.shape)
-
-    def join(self, values: Array, sizes: list[int]) -> list[Array]:
-        """See :class:`Group`."""
-        return self.gather(values)
 
     # --- objects
 

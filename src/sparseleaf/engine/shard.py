@@ -10,25 +10,23 @@ of the features: everything but the bins is then the same in every shard, so tha
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sparseleaf import _kernels
 from sparseleaf._arrays import empty_aligned, hash_numbers
-from sparseleaf.binning import common_bins
+from sparseleaf.boosting.builder import HeldBins, TreeSample, gradient_columns
 from sparseleaf.boosting.columns import padded_width
-from sparseleaf.boosting.histograms import CutFinder, HistogramPool
-from sparseleaf.engine.partitions import bit_sizes, lengthen, shorten, told_sizes
 
 if TYPE_CHECKING:
     from typing import Any
 
     from sparseleaf._arrays import Array
+    from sparseleaf.boosting.builder import TreeBuilder, Trees
     from sparseleaf.boosting.columns import Columns
-    from sparseleaf.boosting.histograms import CutRules, CutTask
-    from sparseleaf.boosting.tree import FlatTree, LeafVectors
+    from sparseleaf.boosting.tree import FlatTree, GrownNodes, LeafVectors
+    from sparseleaf.distributed.communicator import Communicator
 
 BLOCK_ROWS = 16_384
 """Rows that are worked on at a time where that bounds memory. A power of two."""
@@ -70,19 +68,12 @@ class Shard:
         self._adopt_bins(bins)
         self._residuals = np.empty((0, 0), np.int16)
         self._count_column = -1
-        self._rows, self._aside = _RowsByNode.of(np.empty(0, np.int32)), _RowsByNode.of(np.empty(0, np.int32))
-        self._finder: CutFinder | None = None
-        self._scratch: HistogramPool | None = None
-        self._tree_features = np.empty(0, np.int64)
-        self._searched: list[tuple[int, int]] = []
+        self._rows, self._aside = _RowsByLeaf.of(np.empty(0, np.int32)), _RowsByLeaf.of(np.empty(0, np.int32))
 
     def _adopt_bins(self, bins: Array) -> None:
         self.bins = bins
         self.n_rows: int = bins.shape[0]
-        # features with one common bin are also kept as the rows that have another, once histograms are wanted
-        self._common = common_bins(bins, self._n_jobs)
-        self._uncommon: tuple[Array, Array, Array, Array] | None = None
-        self._sparse: tuple[Array, Array] = np.empty(0, np.int32), np.empty(0, np.uint8)
+        self._builder: tuple[Trees, TreeBuilder] | None = None
 
     def take_place(self, place: int, n_shards: int) -> None:
         """Which of how many shards this is."""
@@ -118,274 +109,35 @@ class Shard:
         else:
             sampled = hash_numbers(self._draws, *key) < np.uint64(int(share * 2.0**64))
             rows, others = (np.flatnonzero(which).astype(np.int32) for which in (sampled, ~sampled))
-        self._rows, self._aside = _RowsByNode.of(rows), _RowsByNode.of(others)
+        self._rows, self._aside = _RowsByLeaf.of(rows), _RowsByLeaf.of(others)
         return len(rows)
 
-    # --- cuts from histograms
+    def build_tree(
+        self,
+        trees: Trees,
+        columns: Columns | None,
+        features: Array,
+        n_node_features: int,
+        key: int,
+        communicator: Communicator,
+    ) -> GrownNodes:
+        """Grow a tree on the rows in the root; afterwards they are in its leaves."""
+        if self._builder is None or self._builder[0] is not trees:
+            held = HeldBins(self.bins, self.missing_bins, self._place if self._all_rows else 0, self._dealt)
+            self._builder = trees, trees.make_builder(held, self._n_jobs)
+        aside = self._aside.rows if self._all_rows else np.empty(0, np.int32)
+        sample = TreeSample(self._rows.rows, aside, features, n_node_features, key)
+        grown = self._builder[1].build(
+            self._fitted(columns), sample, communicator, by_rows=not self._all_rows
+        )
+        self._rows = _RowsByLeaf(self._rows.rows, grown.starts, grown.ends)
+        self._aside = _RowsByLeaf(self._aside.rows, grown.aside_starts, grown.aside_ends)
+        return grown.nodes
 
-    def search_cuts(self, rules: CutRules) -> None:
-        """What makes a cut good, before the first tree."""
-        # every shard searches a share of the features: those it holds, or as many bins as the others
-        self._searched = even_ranges(rules.n_bins, self._n_shards)
-        own = slice(self._place, None, self._dealt) if self._all_rows else slice(*self._searched[self._place])
-        self._finder = CutFinder(rules, own, self._n_jobs)
-
-    def start_tree(self, features: Array, columns: Columns | None, n_slots: int) -> None:
-        """Prepare for a tree that may use the given features, on histograms of the given columns."""
-        assert self._finder is not None
-        self._tree_features = features
-        self._finder.start_tree(features, columns, n_slots)
-
-    def histogram_cuts(self, task: CutTask) -> Array:
-        """The best cuts among the features searched here, from histograms of the rows that are here."""
-        self._build(task.built, task.built_slots, self.own_pool())
-        return self.find_cuts(task)
-
-    def histogram_cuts_give(self, task: CutTask) -> list[tuple[Array, Array]]:
-        """Histograms of the task's nodes, parted by the shards that search the features."""
-        built = self.build_histograms(task.built)
-        borders = self.piece_borders(built)
-        return [(built.sums[:, a:b], built.counts[:, a:b]) for a, b in pairwise(borders)]
-
-    def histogram_cuts_take(self, pieces: list[tuple[Array, Array]], task: CutTask) -> Array:
-        """The best cuts among the features searched here, from all shards' histograms."""
-        pool = self.own_pool()
-        if len(pool.features):
-            for i, slot in enumerate(task.built_slots.tolist()):
-                for into, found in (
-                    (pool.sums[slot], [sums[i] for sums, _ in pieces]),
-                    (pool.counts[slot], [counts[i] for _, counts in pieces]),
-                ):
-                    into[:] = found[0]
-                    for other in found[1:]:
-                        into += other
-        return self.find_cuts(task)
-
-    def build_histograms(self, nodes: Array) -> HistogramPool:
-        """Histograms of some nodes' rows here, of all features of the tree, one slot each."""
-        assert self._finder is not None
-        if self._scratch is None:
-            self._scratch = HistogramPool(self._finder.rules.n_bins, self._finder.rules.width)
-        self._scratch.use(self._tree_features, len(nodes))
-        self._build(nodes, np.arange(len(nodes), dtype=np.int32), self._scratch)
-        return self._scratch
-
-    def piece_borders(self, built: HistogramPool) -> list[int]:
-        """Where, among the bins of all features of the tree, every shard's share begins, and the last one's ends."""
-        begins = np.searchsorted(self._tree_features, [first for first, _ in self._searched])
-        return [*built.offsets[begins].tolist(), int(built.offsets[-1])]
-
-    def n_tree_bins(self) -> int:
-        """Bins of all features of the tree."""
-        assert self._finder is not None
-        return int(self._finder.rules.n_bins[self._tree_features].sum())
-
-    def own_pool(self) -> HistogramPool:
-        """The kept histograms of the features searched here."""
-        assert self._finder is not None
-        return self._finder.pool
-
-    def find_cuts(self, task: CutTask) -> Array:
-        """The best cuts among the features searched here, once the built histograms are in their slots."""
-        assert self._finder is not None
-        return self._finder.find(task)
-
-    def grow_tree(self, max_splits: int, best_first: bool) -> tuple[Array, ...]:
-        """A whole tree on the rows here, whose root they are in; afterwards they are in its leaves.
-
-        Answers feature, bin, gain, missing_left, child, rows and bins that go left, of every node in level order.
-        """
-        assert self._finder is not None
-        finder, pool, rules = self._finder, self._finder.pool, self._finder.rules
-        columns, limits = finder.columns, rules.limits
+    def _fitted(self, columns: Columns | None) -> Any:
+        """What a tree is fitted to, as its builder takes it."""
         assert columns is not None
-        features = pool.features
-        found = _kernels.grow_tree(
-            self.bins,
-            self._residuals,
-            self._count_column,
-            self._rows.rows,
-            *self._uncommon_bins(pool),
-            pool.first,
-            self._common,
-            pool.places,
-            pool.offsets,
-            rules.has_missing[features],
-            rules.categorical[features],
-            self.missing_bins[features],
-            columns.curvature,
-            columns.weight,
-            columns.lambda_,
-            columns.step,
-            limits.l2,
-            rules.top,
-            rules.shared,
-            min(limits.min_samples_leaf, self.n_rows + 1),
-            limits.min_curvature,
-            limits.min_gain,
-            -1 if limits.max_depth is None else min(limits.max_depth, self.n_rows),
-            max_splits,
-            best_first,
-            pool.sums,
-            pool.counts,
-            self._n_jobs,
-        )
-        self._rows = _RowsByNode(self._rows.rows, found[-2].tolist(), found[-1].tolist())
-        return found[:-2]
-
-    def _uncommon_bins(self, pool: HistogramPool) -> tuple[Array, Array, Array, Array]:
-        """Entries of sparse features: row pointers, places, groups of features, entries of every group."""
-        if self._uncommon is None:
-            self._uncommon = _kernels.uncommon_bins(self.bins, self._common, pool.first, self._n_jobs)
-        return self._uncommon
-
-    def _build(self, nodes: Array, slots: Array, pool: HistogramPool) -> None:
-        """Fill the pool's slots with the histograms of the given nodes."""
-        if not len(nodes) or not len(pool.features):
-            return
-        if self._sparse[0] is not pool.places:
-            self._sparse = pool.places, (self._common[pool.places] >= 0).astype(np.uint8)
-        starts, ends = self._rows.ranges(nodes.tolist())
-        _kernels.build_histograms(
-            self.bins,
-            self._residuals,
-            self._rows.rows,
-            starts,
-            ends,
-            slots,
-            pool.places,
-            pool.offsets,
-            self._sparse[1],
-            self._count_column,
-            pool.sums,
-            pool.counts,
-            self._n_jobs,
-        )
-        if not self._sparse[1].any():
-            return
-        _kernels.build_sparse_histograms(
-            *self._uncommon_bins(pool)[:3],
-            pool.first,
-            self._common,
-            self._residuals,
-            self._rows.rows,
-            starts,
-            ends,
-            slots,
-            pool.places,
-            pool.offsets,
-            self._count_column,
-            pool.sums,
-            pool.counts,
-            self._n_jobs,
-        )
-
-    # --- parting rows
-
-    def apply_splits(
-        self,
-        nodes: list[int],
-        feature: Array,
-        bin_: Array,
-        missing_left: Array,
-        set_of: Array,
-        sets: Array,
-    ) -> None:
-        """Part the nodes' rows; children are numbered on from the last node."""
-        starts, ends = self._rows.ranges(nodes)
-        middles = np.empty(len(nodes), np.int64)
-        _kernels.partition(
-            self.bins,
-            self._rows.rows,
-            starts,
-            ends,
-            feature,
-            bin_,
-            self.missing_bins[feature],
-            missing_left,
-            set_of,
-            sets,
-            middles,
-            self._n_jobs,
-        )
-        self._rows.add_children(starts, middles, ends)
-
-    def tell_splits(
-        self,
-        nodes: list[int],
-        lefts: Array,
-        feature: Array,
-        bin_: Array,
-        missing_left: Array,
-        set_of: Array,
-        sets: Array,
-    ) -> Array:
-        """Which rows go left in the nodes whose feature is here: uint8, one node after the other.
-
-        Those of the tree's rows come first, then those of the rows that were left out of its sample. ``lefts`` are the
-        tree's rows that go left in each node.
-        """
-        own = np.flatnonzero(self._owners(feature) == self._place)
-        kept = [nodes[i] for i in own.tolist()]
-        parts = []
-        for held, known in ((self._rows, lefts[own]), (self._aside, None)):
-            starts, ends = held.ranges(kept)
-            offsets, n_bytes = _offsets(bit_sizes(ends - starts))
-            bits = np.empty(n_bytes, np.uint8)
-            if n_bytes:
-                _kernels.left_bits(
-                    self.bins,
-                    held.rows,
-                    starts,
-                    ends,
-                    feature[own] // np.int32(self._dealt),
-                    bin_[own],
-                    self.missing_bins[feature[own]],
-                    missing_left[own],
-                    set_of[own],
-                    sets,
-                    offsets,
-                    bits,
-                    self._n_jobs,
-                )
-            parts.append(shorten(bits, ends - starts, known))
-        return np.concatenate(parts)
-
-    def told_splits(self, nodes: list[int], lefts: Array, feature: Array) -> list[int]:
-        """How many bytes :meth:`tell_splits` answers in every shard."""
-        told = sum(
-            told_sizes(ends - starts, known)
-            for (starts, ends), known in (
-                (self._rows.ranges(nodes), lefts),
-                (self._aside.ranges(nodes), None),
-            )
-        )
-        sizes = np.bincount(self._owners(feature), told, minlength=self._n_shards)
-        found: list[int] = sizes.astype(np.int64).tolist()
-        return found
-
-    def apply_told_splits(self, nodes: list[int], lefts: Array, feature: Array, told: list[Array]) -> None:
-        """Part the nodes' rows as the shards that hold the features have said, in order of shard."""
-        owners = self._owners(feature)
-        begins = np.cumsum([0, *map(len, told[:-1])])
-        everything = np.concatenate(told)
-        for held, known in ((self._rows, lefts), (self._aside, None)):
-            starts, ends = held.ranges(nodes)
-            sizes = told_sizes(ends - starts, known)
-            offsets = np.empty(len(nodes), np.int64)
-            for place in range(self._n_shards):
-                own = owners == place
-                places, n_bytes = _offsets(sizes[own])
-                offsets[own] = begins[place] + places
-                begins[place] += n_bytes
-            bits, offsets = lengthen(everything, offsets, ends - starts, known)
-            middles = np.empty(len(nodes), np.int64)
-            _kernels.partition_by_bits(held.rows, starts, ends, offsets, bits, middles, self._n_jobs)
-            held.add_children(starts, middles, ends)
-
-    def _owners(self, feature: Array) -> Array:
-        owners: Array = feature % self._dealt
-        return owners
+        return gradient_columns(self._residuals, self._count_column, columns)
 
     # --- leaves
 
@@ -469,31 +221,22 @@ class Shard:
         raise NotImplementedError
 
 
-class _RowsByNode:
-    """Rows in ranges, one for each node of the tree that grows."""
+class _RowsByLeaf:
+    """Rows in ranges, one for each leaf of a tree."""
 
-    def __init__(self, rows: Array, starts: list[int], ends: list[int]) -> None:
+    def __init__(self, rows: Array, starts: Array, ends: Array) -> None:
         self.rows = rows
         self._starts = starts
         self._ends = ends
 
     @classmethod
-    def of(cls, rows: Array) -> _RowsByNode:
+    def of(cls, rows: Array) -> _RowsByLeaf:
         """All in the root."""
-        return cls(rows, [0], [len(rows)])
+        return cls(rows, np.zeros(1, np.int64), np.full(1, len(rows), np.int64))
 
-    def ranges(self, nodes: list[int]) -> tuple[Array, Array]:
-        """Where the nodes' rows begin and end."""
-        return (
-            np.array([self._starts[node] for node in nodes], np.int64),
-            np.array([self._ends[node] for node in nodes], np.int64),
-        )
-
-    def add_children(self, starts: Array, middles: Array, ends: Array) -> None:
-        """Two children of every node; they are numbered on from the last."""
-        for start, middle, end in zip(starts.tolist(), middles.tolist(), ends.tolist(), strict=True):
-            self._starts += (start, middle)
-            self._ends += (middle, end)
+    def ranges(self, leaves: list[int]) -> tuple[Array, Array]:
+        """Where the leaves' rows begin and end."""
+        return self._starts[leaves], self._ends[leaves]
 
     def write_leaves(self, leaves: list[int], leaf_of_row: Array) -> None:
         """Note the leaf of every row here."""
@@ -501,12 +244,6 @@ class _RowsByNode:
         # leaves part the rows into ranges: in order of start, they follow each other without a gap
         order = np.lexsort((ends, starts))
         leaf_of_row[self.rows] = np.repeat(order.astype(np.int32), (ends - starts)[order])
-
-
-def _offsets(sizes: Array) -> tuple[Array, int]:
-    """Where things of the given sizes begin, one after the other, and where the last one ends."""
-    ends = np.cumsum(sizes, dtype=np.int64)
-    return ends - sizes, int(ends[-1]) if len(ends) else 0
 
 
 def even_ranges(weights: Array, n: int) -> list[tuple[int, int]]:

@@ -6,9 +6,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from sparseleaf.distributed.communicator import LocalCommunicator
+
 if TYPE_CHECKING:
+    from sparseleaf._arrays import Array
+    from sparseleaf.boosting.builder import Trees
+    from sparseleaf.boosting.columns import Columns
     from sparseleaf.boosting.loop import Recipe
-    from sparseleaf.boosting.tree import FlatTree, LeafVectors
+    from sparseleaf.boosting.tree import FlatTree, GrownNodes, LeafVectors
 
 Answer = TypeVar("Answer")
 
@@ -45,11 +50,10 @@ class GrowingShards(Protocol):
         every shard, and then ``verb_take`` with the pieces that were made for it.
         """
 
-    def best(self, verb: str, *args: Any) -> Any:
-        """The best of every node's cuts among all features (see :func:`~sparseleaf.boosting.histograms.best_of`)."""
-
-    def split(self, nodes: list[int], lefts: Any, *cuts: Any) -> None:
-        """Part the nodes' rows, of which so many go left (see :meth:`~sparseleaf.engine.shard.Shard.apply_splits`)."""
+    def build_tree(
+        self, trees: Trees, columns: Columns | None, features: Array, n_node_features: int, key: int
+    ) -> GrownNodes:
+        """Grow a tree on the rows that are planted (see :meth:`~sparseleaf.engine.shard.Shard.build_tree`)."""
 
     def add_tree(self, tree: Any, vectors: Any) -> None:
         """A tree is done: give every row its leaf's vector."""
@@ -129,13 +133,14 @@ class LocalShards:
         """See :class:`Shards`."""
         return [getattr(self._shard, verb)(*args)]
 
-    def best(self, verb: str, *args: Any) -> Any:
+    def build_tree(
+        self, trees: Trees, columns: Columns | None, features: Array, n_node_features: int, key: int
+    ) -> GrownNodes:
         """See :class:`GrowingShards`."""
-        return getattr(self._shard, verb)(*args)
-
-    def split(self, nodes: list[int], lefts: Any, *cuts: Any) -> None:
-        """See :class:`GrowingShards`."""
-        self._shard.apply_splits(nodes, *cuts)
+        found: GrownNodes = self._shard.build_tree(
+            trees, columns, features, n_node_features, key, LocalCommunicator()
+        )
+        return found
 
     def add_tree(self, tree: Any, vectors: Any) -> None:
         """See :class:`GrowingShards`."""

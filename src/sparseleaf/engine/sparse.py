@@ -8,11 +8,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparseleaf import _kernels
-from sparseleaf.boosting.histograms import cut_type
 from sparseleaf.engine.shard import BLOCK_ROWS, Shard, even_ranges
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
+    from sparseleaf.boosting.columns import Columns
     from sparseleaf.boosting.leaves import LeafRule
     from sparseleaf.boosting.reducers import Plan
     from sparseleaf.boosting.tree import LeafVectors
@@ -101,45 +101,10 @@ class SparseShard(Shard):
         _kernels.quantise(self._columns, scale, self._residuals, magnitude, self._n_jobs)
         return magnitude
 
-    def exact_cuts(
-        self, nodes: list[int], features: Array, mask: Array, k: int, step: float, l2: float, min_samples: int
-    ) -> Array:
-        """Algorithm 1 for every node, among the features that are here (see :func:`cut_type`)."""
-        starts, ends = self._rows.ranges(nodes)
-        n = len(nodes)
-        places = np.flatnonzero(self._owners(features) == (self._place if self._all_rows else 0))
-        own = features[places]
-        found = np.zeros(n, cut_type(False, 1))
-        found["feature"] = -1
-        if not len(own):
-            return found
-        feature, bin_, left = (np.empty(n, np.int32) for _ in range(3))
-        gain = np.empty(n, np.float64)
-        _kernels.exact_splits(
-            self._blocks,
-            self.bins,
-            self._rows.rows,
-            starts,
-            ends,
-            own // np.int32(self._dealt),
-            self.missing_bins[own],
-            np.ascontiguousarray(mask[:, places]),
-            self._n_labels,
-            self._loss,
-            k,
-            step,
-            l2,
-            min_samples,
-            feature,
-            bin_,
-            gain,
-            left,
-            self._n_jobs,
-        )
-        some = feature >= 0
-        found["feature"][some] = own[feature[some]]
-        found["bin"], found["gain"], found["left"] = bin_, gain, left
-        return found
+    def _fitted(self, columns: Columns | None) -> Any:
+        if columns is None:
+            return _kernels.ResidualBlocks(self._blocks, self._n_labels, self._loss)
+        return super()._fitted(columns)
 
     def leaf_vectors(self, leaves: list[int], counts: Array, rule: LeafRule) -> LeafVectors:
         """The vectors of the given nodes, as leaves; ``counts`` are their rows over all shards."""

@@ -9,14 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparseleaf.binning import Cuts, bin_features
+from sparseleaf.boosting.builder import Growth, HistogramTrees
 from sparseleaf.boosting.columns import COUNT, DIAGONAL, MATRIX, SHARED
-from sparseleaf.boosting.frontier import FRONTIERS
-from sparseleaf.boosting.grower import Grower
-from sparseleaf.boosting.histograms import CutRules, HistogramSearch
 from sparseleaf.boosting.leaves import NewtonLeaves
 from sparseleaf.boosting.loop import Booster, Recipe
 from sparseleaf.boosting.reducers import make_reducer
-from sparseleaf.boosting.splits import SplitLimits
 from sparseleaf.boosting.statistics import DenseGradients
 from sparseleaf.engine.dense import DenseShard
 from sparseleaf.engine.part import agree_on_cuts
@@ -262,12 +259,8 @@ class MultiTraining:
 
     def _make_booster(self, problem: Problem, has_missing: Array, seed: int) -> Booster:
         params, plan = self._params, self._plan
-        limits = SplitLimits(
-            params.max_depth,
-            params.min_samples_leaf,
-            params.l2,
-            params.min_gain,
-            params.min_hessian_leaf,
+        growth = Growth(
+            params.growth, params.max_leaves, params.max_depth, params.min_samples_leaf, params.min_gain
         )
         n_outputs, n_rows = problem.form.n_outputs, problem.rows.n_rows
         rule = NewtonLeaves(
@@ -287,19 +280,23 @@ class MultiTraining:
             n_rows=n_rows,
             seed=seed,
         )
-        rules = CutRules(
+        trees = HistogramTrees(
+            growth,
             np.diff(self.cuts.offsets) + 1 + has_missing,
             has_missing,
-            plan.width,
-            limits,
             self.categorical,
+            n_rows,
+            params.l2,
+            params.histogram_mb << 20,
+            most_leaves(params, n_rows),
+            params.min_hessian_leaf,
             plan.directions,
             plan.top,
             plan.shared,
         )
-        search = HistogramSearch(rules, params.histogram_mb << 20, most_leaves(params, n_rows))
         recipe = Recipe(
-            grower=Grower(search, FRONTIERS[params.growth], params.max_leaves, self.cuts),
+            trees=trees,
+            cuts=self.cuts,
             statistics=statistics,
             n_features=self.cuts.n_features,
             subsample=params.subsample,

@@ -12,13 +12,10 @@ import numpy as np
 from sparseleaf import memory
 from sparseleaf._arrays import effective_n_jobs
 from sparseleaf.binning import EXACT_BINS, bin_features
-from sparseleaf.boosting.frontier import FRONTIERS
-from sparseleaf.boosting.grower import Grower
-from sparseleaf.boosting.histograms import CutRules, HistogramSearch
+from sparseleaf.boosting.builder import ExactTrees, Growth, HistogramTrees, Trees
 from sparseleaf.boosting.leaves import LeafRule
 from sparseleaf.boosting.loop import Booster, Recipe
 from sparseleaf.boosting.reducers import make_reducer
-from sparseleaf.boosting.splits import ExactSearch, SplitLimits, SplitSearch
 from sparseleaf.boosting.statistics import SparseResiduals
 from sparseleaf.callbacks import Callback, EarlyStopping
 from sparseleaf.checkpoint import EVERY, Checkpoint
@@ -424,25 +421,30 @@ class _Training:
 
     def _make_booster(self, exact: bool, seed: int, has_missing: Array) -> Booster:
         params = self._params
-        limits = SplitLimits(params.max_depth, params.min_samples_leaf, params.l2, params.min_gain)
+        growth = Growth(
+            params.growth, params.max_leaves, params.max_depth, params.min_samples_leaf, params.min_gain
+        )
         n_labels = max(1, len(self.label_ids))
-        search: SplitSearch
+        trees: Trees
         if exact:
             reducer = None
-            search = ExactSearch(params.leaf_labels, params.exact_step, limits)
+            trees = ExactTrees(growth, params.leaf_labels, params.exact_step, params.l2, self._n_rows)
         else:
             name = "none" if params.split == "full" else params.sketch
             reducer = make_reducer(name, params.sketch_dim, n_labels)
-            rules = CutRules(
+            trees = HistogramTrees(
+                growth,
                 np.diff(self.cuts.offsets) + 1 + has_missing,
                 has_missing,
-                reducer.width,
-                limits,
                 np.zeros(self.cuts.n_features, np.uint8),
+                self._n_rows,
+                params.l2,
+                params.histogram_mb << 20,
+                most_leaves(params, self._n_rows),
             )
-            search = HistogramSearch(rules, params.histogram_mb << 20, most_leaves(params, self._n_rows))
         recipe = Recipe(
-            grower=Grower(search, FRONTIERS[params.growth], params.max_leaves, self.cuts),
+            trees=trees,
+            cuts=self.cuts,
             statistics=SparseResiduals(
                 reducer,
                 LeafRule(params.leaf_labels, params.leaf_min_gain, params.l2, params.learning_rate),

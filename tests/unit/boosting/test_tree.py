@@ -1,39 +1,39 @@
 import numpy as np
 
 from sparseleaf.binning import Cuts
-from sparseleaf.boosting.tree import GrowingTree, Split
+from sparseleaf.boosting.tree import GrownNodes
 
 CUTS = Cuts(np.array([0, 2, 2, 5]), np.array([0.5, 1.5, -1, 0, 1], np.float32))
 
 
+def grown(feature, bin_, missing_left, gain, child, count):
+    return GrownNodes(
+        np.array(feature, np.int32), np.array(bin_, np.int32), np.array(missing_left, np.uint8), np.array(gain, float),
+        np.array(child, np.int32), np.array(count), np.empty(0, np.int32), np.empty((0, 32), np.uint8),
+    )  # fmt: skip
+
+
 def test_a_lone_root_is_a_leaf():
-    tree = GrowingTree()
-    tree.plant(7)
-    flat = tree.flatten(CUTS)
+    flat = grown([-1], [0], [0], [0], [0], [7]).flatten(CUTS)
     assert flat.feature.tolist() == [-1]
     assert flat.child.tolist() == [0]
     assert flat.leaf_nodes.tolist() == [0]
 
 
 def test_flat_form():
-    tree = GrowingTree()
-    root = tree.plant(10)
-    root.split = Split(2, 1, 4.0, True, 6)
-    left, right = tree.split(root)
-    assert (left.id, left.depth, left.count) == (1, 1, 6)
-    assert (right.id, right.depth, right.count) == (2, 1, 4)
-    right.split = Split(0, 2, 1.5, False, 3)  # a cut above all values: only missing rows go right
-    tree.split(right)
-    left.split = Split(2, 0, 1.0, False, 3)  # found but never made, as with max_leaves
-    flat = tree.flatten(CUTS)
-    assert flat.feature.tolist() == [2, -1, 0, -1, -1]
-    assert flat.bin.tolist() == [1, 0, 2, 0, 0]
+    # the second split is above all values: only missing rows go right
+    flat = grown(
+        [2, -1, 0, -1, -1],
+        [1, 0, 2, 0, 0],
+        [1, 0, 0, 0, 0],
+        [4, 0, 1.5, 0, 0],
+        [1, 0, 3, 1, 2],
+        [10, 6, 4, 3, 1],
+    ).flatten(CUTS)
     assert flat.threshold.tolist() == [0.0, 0.0, np.inf, 0.0, 0.0]
     assert flat.missing_bin.tolist() == [4, 0, 3, 0, 0]
-    assert flat.missing_left.tolist() == [1, 0, 0, 0, 0]
-    assert flat.child.tolist() == [1, 0, 3, 1, 2]
-    assert flat.gain.tolist() == [4.0, 0.0, 1.5, 0.0, 0.0]
-    assert flat.leaf_nodes.tolist() == [1, 3, 4]
+    assert flat.leaf_nodes.tolist() == [0, 1, 2]
+    assert flat.set_of.tolist() == [-1] * 5
     for array, dtype in (
         (flat.feature, np.int32),
         (flat.threshold, np.float32),

@@ -6,7 +6,6 @@ import scipy.sparse as sp
 
 from sparseleaf import _kernels
 from sparseleaf.binning import SAMPLE_ROWS, find_cuts, join_cuts
-from sparseleaf.boosting.histograms import best_of, cut_type
 from sparseleaf.boosting.leaves import LeafRule
 from sparseleaf.data.rows import RowsInfo, join_info
 from sparseleaf.data.targets import encode_targets, join_forms, relabelled
@@ -23,13 +22,6 @@ def test_ranges_follow_each_other_and_are_even(weights, n):
     assert [index for first, end in found for index in range(first, end)] == list(range(len(weights)))
     sums = [sum(weights[first:end]) for first, end in found]
     assert max(sums) <= sum(weights) / n + max(weights, default=0)
-
-
-def test_ties_between_blocks_go_to_the_lower_feature_and_no_cut_never_wins():
-    cuts = np.zeros((3, 4), cut_type(False, 1))
-    cuts["feature"] = [[1, -1, 2, -1], [5, 6, 7, -1], [9, 8, -1, -1]]
-    cuts["gain"] = [[2.0, 9.0, 1.0, 1.0], [2.0, -0.5, 3.0, 2.0], [1.0, -1.0, 8.0, 3.0]]
-    assert best_of(list(cuts))["feature"].tolist() == [1, 6, 7, -1]
 
 
 @pytest.mark.parametrize("k", [None, 1, 3])

@@ -489,10 +489,10 @@ def test_an_interrupt_keeps_the_trees_that_are_complete(data, early):
 
 def test_an_interrupt_within_a_tree_keeps_those_before_it(data, monkeypatch):
     X, Y = data
-    from sparseleaf.boosting.grower import Grower
+    from sparseleaf.boosting.loop import Recipe
 
     grown = []
-    plain = Grower.grow
+    plain = Recipe.grow
 
     def grow(self, *args):
         if len(grown) == 2:
@@ -500,19 +500,19 @@ def test_an_interrupt_within_a_tree_keeps_those_before_it(data, monkeypatch):
         grown.append(1)
         return plain(self, *args)
 
-    monkeypatch.setattr(Grower, "grow", grow)
+    monkeypatch.setattr(Recipe, "grow", grow)
     with pytest.warns(UserWarning, match="the 2 trees"):
         clf = small().fit(X, Y, eval_set=(X, Y))
     assert clf.model_.n_trees == len(clf.history_["valid precision@1"]) == 2
 
 
 def test_an_interrupt_before_the_first_tree_is_raised(data, monkeypatch):
-    from sparseleaf.boosting.grower import Grower
+    from sparseleaf.boosting.loop import Recipe
 
     def interrupt(self, *args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Grower, "grow", interrupt)
+    monkeypatch.setattr(Recipe, "grow", interrupt)
     clf = small()
     with pytest.raises(KeyboardInterrupt):
         clf.fit(*data)

@@ -1,51 +1,12 @@
-"""Cuts by gradients and curvatures of all outputs, against brute force over every cut and every set."""
+"""Splits by gradients and hessians of all outputs, against brute force over every split and every set."""
 
 import numpy as np
 import pytest
 
 import naive_dense
-from sparseleaf import _kernels
-from sparseleaf.boosting.columns import COUNT, DIAGONAL, MATRIX, SHARED
+from stumps import KINDS, find_splits
 
-KINDS = {"count": COUNT, "shared": SHARED, "diagonal": DIAGONAL, "matrix": MATRIX}
 FEATURES, BINS, N = 4, 6, 48
-
-
-def find(bins, columns, nodes, missing_bin, scoring, *, categorical=None, directions=None, low=None, high=None,
-         min_samples=1, min_curvature=0.0, n_threads=2, padding=3, mask=None):  # fmt: skip
-    """find_splits from histograms made row by row; columns that only pad hold rubbish."""
-    n_features, d, n = bins.shape[1], scoring.d, len(nodes)
-    has_missing = np.array([(bins[:, f] == missing_bin[f]).any() for f in range(n_features)], np.uint8)
-    n_bins = np.array(missing_bin) + has_missing
-    offsets = np.concatenate(([0], np.cumsum(n_bins))).astype(np.int32)
-    hist = np.zeros((n, offsets[-1], columns.shape[1] + padding), np.int32)
-    counts = np.zeros((n, offsets[-1]), np.int32)
-    rubbish = np.random.default_rng(0).integers(-1000, 1000, padding)
-    for k, rows in enumerate(nodes):
-        for row in rows:
-            for f in range(n_features):
-                at = offsets[f] + bins[row, f]
-                counts[k, at] += 1
-                hist[k, at, : columns.shape[1]] += columns[row]
-                hist[k, at, columns.shape[1] :] += rubbish
-    feature, bin_, left = (np.full(n, -99, np.int32) for _ in range(3))
-    gain, missing_left = np.full(n, np.nan), np.full(n, 99, np.uint8)
-    sets, constrained = np.full((n, 32), 99, np.uint8), directions is not None
-    middle = np.full((n if constrained else 0, d), np.nan)
-    none = np.empty((0, d))
-    _kernels.find_splits(
-        hist, counts, np.arange(n, dtype=np.int32), offsets, has_missing,
-        np.zeros(n_features, np.uint8) if categorical is None else np.asarray(categorical, np.uint8),
-        np.empty((0, n_features), np.uint8) if mask is None else np.asarray(mask, np.uint8),
-        KINDS[scoring.kind], scoring.weight, scoring.lambda_, scoring.step, scoring.l2, scoring.top,
-        scoring.shared, np.asarray(directions, np.int8) if constrained else np.empty((0, d), np.int8),
-        low if constrained else none, high if constrained else none, min_samples, min_curvature,
-        feature, bin_, gain, missing_left, left, sets, middle, n_threads,
-    )  # fmt: skip
-    return {
-        "feature": feature, "bin": bin_, "gain": gain, "missing_left": missing_left, "left": left,
-        "sets": sets, "middle": middle,
-    }  # fmt: skip
 
 
 def make(kind, d, seed, *, missing=False, n=N, features=FEATURES, n_bins=BINS):
@@ -75,10 +36,12 @@ def scoring_of(kind, d, seed, **options):
     return naive_dense.Scoring(d, kind, weight=weight, lambda_=lambda_, l2=2.5, **options)
 
 
-def assert_best(found, k, rows, bins, columns, missing_bin, scoring, min_samples=1, features=range(FEATURES),
+def assert_best(found, rows, bins, columns, missing_bin, scoring, min_samples=1, features=range(FEATURES),
                 **constraint):  # fmt: skip
     """The cut is there, its gain is right, and no other is better."""
-    directions = constraint.pop("directions", None)
+    directions, free = constraint.pop("directions", None), np.full(scoring.d, np.inf)
+    if directions is not None:
+        constraint |= {"low": -free, "high": free}
     cuts = {}
     for f in features:
         own = {"direction": directions[f], **constraint} if directions is not None else {}
@@ -87,18 +50,21 @@ def assert_best(found, k, rows, bins, columns, missing_bin, scoring, min_samples
         ).items():
             cuts[f, cut, missing_left] = value
     if not cuts:
-        assert found["feature"][k] == -1
+        assert found is None
         return None
-    key = (int(found["feature"][k]), int(found["bin"][k]), bool(found["missing_left"][k]))
+    f = found["feature"]
+    # where no row is without a value, missing ones go the way of most
+    seen = found["missing_left"] and bool((bins[:, f] == missing_bin[f]).any())
+    key = (f, found["bin"], seen)
     assert key in cuts
     gain, n_left = cuts[key]
     best = max(value for value, _ in cuts.values())
     tolerance = 1e-9 * (1 + abs(best)) + 1e-9 * scoring.worth(
         [(naive_dense.sums_of(columns, rows), len(rows))]
     )
-    assert found["gain"][k] == pytest.approx(gain, abs=tolerance)
+    assert found["gain"] == pytest.approx(gain, abs=tolerance)
     assert gain >= best - tolerance
-    assert found["left"][k] == n_left
+    assert found["left"] == n_left
     return key
 
 
@@ -115,10 +81,10 @@ def test_every_curvature_finds_the_best_cut(kind, d, missing, seed):
     bins, columns, missing_bin = make(kind, d, seed, missing=missing)
     scoring = scoring_of(kind, d, seed)
     min_samples = (1, 3, 8, 20)[seed]
-    found = find(bins, columns, NODES, missing_bin, scoring, min_samples=min_samples)
+    found = find_splits(bins, columns, NODES, missing_bin, scoring, min_samples=min_samples)
     for k, rows in enumerate(NODES):
-        assert_best(found, k, rows, bins, columns, missing_bin, scoring, min_samples)
-    assert not found["sets"].any()
+        assert_best(found[k], rows, bins, columns, missing_bin, scoring, min_samples)
+    assert not any(split and split["set"].any() for split in found)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -129,9 +95,9 @@ def test_top_outputs_of_each_side_or_of_both(kind, top, shared, seed):
     d = 7
     bins, columns, missing_bin = make(kind, d, seed, missing=seed == 2)
     scoring = scoring_of(kind, d, seed, top=top, shared=shared)
-    found = find(bins, columns, NODES, missing_bin, scoring, min_samples=2)
+    found = find_splits(bins, columns, NODES, missing_bin, scoring, min_samples=2)
     for k, rows in enumerate(NODES):
-        assert_best(found, k, rows, bins, columns, missing_bin, scoring, 2)
+        assert_best(found[k], rows, bins, columns, missing_bin, scoring, 2)
 
 
 def test_top_and_shared_top_choose_different_cuts():
@@ -141,8 +107,8 @@ def test_top_and_shared_top_choose_different_cuts():
     both = {}
     for shared in (False, True):
         scoring = naive_dense.Scoring(2, "count", l2=0.0, top=1, shared=shared)
-        found = find(bins, g, [[0, 1, 2, 3]], [2, 2], scoring)
-        both[shared] = (int(found["feature"][0]), float(found["gain"][0]))
+        (found,) = find_splits(bins, g, [[0, 1, 2, 3]], [2, 2], scoring)
+        both[shared] = (int(found["feature"]), float(found["gain"]))
     # by hand: feature 0 parts (20, 0) from (0, 20): free 200 + 200, shared max(200 + 0, 0 + 200) = 200;
     # feature 1 parts (22, 10) from (-2, 10): free 242 + 50, shared max(242 + 2, 50 + 50) = 244; the node: 100
     assert both == {False: (0, 300.0), True: (1, 144.0)}
@@ -151,8 +117,8 @@ def test_top_and_shared_top_choose_different_cuts():
 def test_ties_among_outputs_at_the_edge_of_the_top_count_once():
     bins, g = np.array([[0], [1]]), np.array([[5, 5, 5], [-5, 5, -5]])
     scoring = naive_dense.Scoring(3, "count", l2=0.0, top=2)
-    found = find(bins, g, [[0, 1]], [2], scoring)
-    assert found["gain"][0] == 50 + 50 - 50  # the node has one output of 100 / 2
+    (found,) = find_splits(bins, g, [[0, 1]], [2], scoring)
+    assert found["gain"] == 50 + 50 - 50  # the node has one output of 100 / 2
 
 
 def test_matrix_without_curvature_is_harmless():
@@ -160,19 +126,19 @@ def test_matrix_without_curvature_is_harmless():
     bins, columns = np.array([[0], [0], [1], [1]]), np.zeros((4, 5), int)
     columns[:, :2] = [[3, 1], [3, 1], [-3, 1], [-3, 1]]
     scoring = naive_dense.Scoring(2, "matrix", lambda_=[1.0, 1.0])
-    found = find(bins, columns, [[0, 1, 2, 3]], [2], scoring)
+    (found,) = find_splits(bins, columns, [[0, 1, 2, 3]], [2], scoring)
     # 36 + 4 on each side, less 0 + 16
-    assert found["gain"][0] == pytest.approx(64)
+    assert found["gain"] == pytest.approx(64)
 
 
 def test_the_matrix_sees_what_the_diagonal_does_not():
     columns = np.array([[4, 4, 5, 4, 5], [4, -4, 5, 4, 5], [-4, -4, 5, 4, 5], [-4, 4, 5, 4, 5]])
     bins = np.array([[0, 0], [0, 1], [1, 1], [1, 0]])
     scoring = naive_dense.Scoring(2, "matrix", lambda_=[1.0, 1.0])
-    found = find(bins, columns, [[0, 1, 2, 3]], [2, 2], scoring)
-    assert found["gain"][0] == pytest.approx(naive_dense.gain_of_side(columns, [0, 1, 2, 3], [0, 1], scoring))
+    (found,) = find_splits(bins, columns, [[0, 1, 2, 3]], [2, 2], scoring)
+    assert found["gain"] == pytest.approx(naive_dense.gain_of_side(columns, [0, 1, 2, 3], [0, 1], scoring))
     g, h = np.array([8.0, 0.0]), np.array([[11.0, 8.0], [8.0, 11.0]])
-    assert found["gain"][0] == pytest.approx(2 * g @ np.linalg.inv(h) @ g)  # by hand; the node has G = 0
+    assert found["gain"] == pytest.approx(2 * g @ np.linalg.inv(h) @ g)  # by hand; the node has G = 0
 
 
 # --- monotone constraints
@@ -180,26 +146,17 @@ def test_the_matrix_sees_what_the_diagonal_does_not():
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("kind", ["count", "shared", "diagonal"])
-@pytest.mark.parametrize("bounded", [False, True])
-def test_constraints_forbid_cuts_and_bound_values(kind, seed, bounded):
+def test_constraints_forbid_splits_and_bound_the_leaves(kind, seed):
     d = 3
     rng = np.random.default_rng(seed)
     bins, columns, missing_bin = make(kind, d, seed, missing=seed % 2 == 1)
     scoring = scoring_of(kind, d, seed)
     scoring.step = rng.uniform(0.5, 2, d)
     directions = rng.choice([-1, 0, 0, 1], (FEATURES, d)).astype(np.int8)
-    low, high = np.full((len(NODES), d), -np.inf), np.full((len(NODES), d), np.inf)
-    if bounded:
-        low, high = -rng.uniform(0, 9, low.shape), rng.uniform(0, 9, low.shape)
-    found = find(
-        bins, columns, NODES, missing_bin, scoring, directions=directions, low=low, high=high, min_samples=2
-    )
+    found = find_splits(bins, columns, NODES, missing_bin, scoring, directions=directions, min_samples=2)
     some = 0
     for k, rows in enumerate(NODES):
-        key = assert_best(
-            found, k, rows, bins, columns, missing_bin, scoring, 2,
-            directions=directions, low=low[k], high=high[k],
-        )  # fmt: skip
+        key = assert_best(found[k], rows, bins, columns, missing_bin, scoring, 2, directions=directions)
         if key is None:
             continue
         some += 1
@@ -208,34 +165,35 @@ def test_constraints_forbid_cuts_and_bound_values(kind, seed, bounded):
         goes = np.where(gone, missing_left, bins[rows, f] <= cut)
         sides = [np.array(rows)[goes], np.array(rows)[~goes]]
         values = [
-            scoring.values(naive_dense.sums_of(columns, side), len(side), low[k], high[k]) for side in sides
+            scoring.values(naive_dense.sums_of(columns, side), len(side), -np.inf, np.inf) for side in sides
         ]
-        np.testing.assert_allclose(found["middle"][k], (values[0] + values[1]) / 2, rtol=1e-12)
+        middle, bounds = (values[0] + values[1]) / 2, found[k]["bounds"]
+        up, down = directions[f] > 0, directions[f] < 0
+        wanted_low = [np.where(down, middle, -np.inf), np.where(up, middle, -np.inf)]
+        wanted_high = [np.where(up, middle, np.inf), np.where(down, middle, np.inf)]
+        np.testing.assert_allclose(bounds.low, wanted_low, rtol=1e-12)
+        np.testing.assert_allclose(bounds.high, wanted_high, rtol=1e-12)
         assert ((values[1] - values[0]) * directions[f] >= 0).all()
     assert some, "a case in which every cut is forbidden proves nothing"
 
 
-def test_without_a_direction_bounds_do_not_change_a_cut():
+def test_without_a_direction_a_split_is_the_free_one():
     bins, columns, missing_bin = make("diagonal", 3, 1)
     scoring = scoring_of("diagonal", 3, 1)
-    free = np.full((1, 3), np.inf)
-    bounded = find(
-        bins, columns, NODES[:1], missing_bin, scoring,
-        directions=np.zeros((FEATURES, 3), np.int8), low=-free, high=free,
-    )  # fmt: skip
-    plain = find(bins, columns, NODES[:1], missing_bin, scoring)
-    assert bounded["feature"][0] == plain["feature"][0]
-    assert bounded["bin"][0] == plain["bin"][0]
-    assert bounded["gain"][0] == pytest.approx(plain["gain"][0], rel=1e-9)
+    directions = np.zeros((FEATURES, 3), np.int8)
+    (bounded,) = find_splits(bins, columns, NODES[:1], missing_bin, scoring, directions=directions)
+    (plain,) = find_splits(bins, columns, NODES[:1], missing_bin, scoring)
+    assert (bounded["feature"], bounded["bin"]) == (plain["feature"], plain["bin"])
+    assert bounded["gain"] == pytest.approx(plain["gain"], rel=1e-9)
 
 
 # --- categories
 
 
-def left_of(found, k, rows, bins, missing_bin):
-    f = int(found["feature"][k])
-    chosen = {c for c in range(256) if naive_dense.in_set(found["sets"][k], c)}
-    missing = bool(found["missing_left"][k])
+def left_of(found, rows, bins, missing_bin):
+    f = found["feature"]
+    chosen = {c for c in range(256) if naive_dense.in_set(found["set"], c)}
+    missing = found["missing_left"]
     left = [
         row for row in rows if (missing if bins[row, f] == missing_bin[f] else int(bins[row, f]) in chosen)
     ]
@@ -251,16 +209,15 @@ def test_the_gain_of_a_set_is_that_of_its_rows(kind, d, missing, seed):
         pytest.skip("one output has no matrix")
     bins, columns, missing_bin = make(kind, d, seed, missing=missing, features=2)
     scoring = scoring_of(kind, d, seed)
-    found = find(bins, columns, NODES[:2], missing_bin, scoring, categorical=[1, 1], min_samples=3)
-    for k, rows in enumerate(NODES[:2]):
-        left, chosen = left_of(found, k, rows, bins, missing_bin)
+    found = find_splits(bins, columns, NODES[:2], missing_bin, scoring, categorical=[1, 1], min_samples=3)
+    for split, rows in zip(found, NODES, strict=False):
+        left, chosen = left_of(split, rows, bins, missing_bin)
         assert chosen <= set(range(BINS))
-        assert chosen <= set(bins[rows, int(found["feature"][k])].tolist()), (
-            "a category without rows stays right"
-        )
-        assert found["left"][k] == len(left)
+        assert chosen <= set(bins[rows, split["feature"]].tolist()), "a category without rows stays right"
+        assert split["left"] == len(left)
+        assert sorted(split["rows"][0].tolist()) == left
         assert 3 <= len(left) <= len(rows) - 3
-        assert found["gain"][k] == pytest.approx(
+        assert split["gain"] == pytest.approx(
             naive_dense.gain_of_side(columns, rows, left, scoring), rel=1e-8
         )
 
@@ -283,9 +240,9 @@ def test_with_one_output_the_best_of_all_sets_is_found(kind, missing, seed):
         columns = np.hstack((columns, np.full((len(bins), 1), 7)))
     scoring = naive_dense.Scoring(1, kind, lambda_=[3.0], l2=1.5)
     rows = list(range(len(bins)))
-    found = find(bins, columns, [rows], [n_categories], scoring, categorical=[1])
+    (found,) = find_splits(bins, columns, [rows], [n_categories], scoring, categorical=[1])
     best = naive_dense.all_subsets(bins, columns, rows, 0, n_categories, 1, scoring)
-    assert found["gain"][0] == pytest.approx(best, rel=1e-9)
+    assert found["gain"] == pytest.approx(best, rel=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -296,14 +253,14 @@ def test_with_categories_of_any_size_the_set_is_the_best_prefix_of_the_smoothed_
     columns = rng.integers(-100, 100, (60, 1))
     scoring = naive_dense.Scoring(1, "count", l2=1.0)
     rows = list(range(60))
-    found = find(bins, columns, [rows], [9], scoring, categorical=[1])
+    (found,) = find_splits(bins, columns, [rows], [9], scoring, categorical=[1])
     present = sorted(set(bins[:, 0].tolist()))
     order = sorted(present, key=lambda c: columns[bins[:, 0] == c].sum() / ((bins == c).sum() + 10))
     gains = [
         naive_dense.gain_of_side(columns, rows, np.flatnonzero(np.isin(bins[:, 0], order[:i])).tolist(), scoring)
         for i in range(1, len(order))
     ]  # fmt: skip
-    assert found["gain"][0] == pytest.approx(max(gains), rel=1e-9)
+    assert found["gain"] == pytest.approx(max(gains), rel=1e-9)
     assert max(gains) <= naive_dense.all_subsets(bins, columns, rows, 0, 9, 1, scoring) * (1 + 1e-12)
 
 
@@ -316,10 +273,10 @@ def test_several_outputs_on_one_line_are_put_in_its_order():
     columns = along[bins[:, 0]][:, None] * direction[None, :] * 10
     scoring = naive_dense.Scoring(3, "count", l2=1.0)
     rows = list(range(36))
-    found = find(bins, columns, [rows], [9], scoring, categorical=[1])
+    (found,) = find_splits(bins, columns, [rows], [9], scoring, categorical=[1])
     best = naive_dense.all_subsets(bins, columns, rows, 0, 9, 1, scoring)
-    assert found["gain"][0] == pytest.approx(best, rel=1e-9)
-    chosen = left_of(found, 0, rows, bins, [9])[1]
+    assert found["gain"] == pytest.approx(best, rel=1e-9)
+    chosen = left_of(found, rows, bins, [9])[1]
     assert chosen in ({c for c in range(9) if along[c] < 0}, {c for c in range(9) if along[c] > 0},
                       {c for c in range(9) if along[c] <= 0}, {c for c in range(9) if along[c] >= 0})  # fmt: skip
 
@@ -327,22 +284,26 @@ def test_several_outputs_on_one_line_are_put_in_its_order():
 def test_categories_against_missing_rows_alone_is_a_cut():
     bins = np.array([[0], [1], [2], [2], [0], [1]])
     columns = np.array([[9], [9], [-9], [-9], [9], [9]])
-    found = find(bins, columns, [list(range(6))], [2], naive_dense.Scoring(1, "count"), categorical=[1])
-    left, chosen = left_of(found, 0, list(range(6)), bins, [2])
+    (found,) = find_splits(
+        bins, columns, [list(range(6))], [2], naive_dense.Scoring(1, "count"), categorical=[1]
+    )
+    left, chosen = left_of(found, list(range(6)), bins, [2])
     assert (left, chosen) in (([0, 1, 4, 5], {0, 1}), ([2, 3], set()))
-    assert found["gain"][0] == pytest.approx(36**2 / 4 + 18**2 / 2 - 18**2 / 6)
+    assert found["gain"] == pytest.approx(36**2 / 4 + 18**2 / 2 - 18**2 / 6)
 
 
 def test_255_categories_fit_and_more_bins_than_bits_are_refused():
     bins = np.arange(256)[:, None]
     columns = np.where(bins % 3 == 0, 5, -5)
     scoring = naive_dense.Scoring(1, "count", l2=1.0)
-    found = find(bins, columns, [list(range(256))], [255], scoring, categorical=[1])  # bin 255 is missing
-    chosen = left_of(found, 0, list(range(256)), bins, [255])[1]
+    (found,) = find_splits(
+        bins, columns, [list(range(256))], [255], scoring, categorical=[1]
+    )  # bin 255 is missing
+    chosen = left_of(found, list(range(256)), bins, [255])[1]
     wanted = {c for c in range(255) if c % 3 == 0}
     assert chosen in (wanted, set(range(255)) - wanted)
     with pytest.raises(ValueError, match="categorical"):
-        find(
+        find_splits(
             np.arange(258)[:, None] % 257,
             columns[:1].repeat(258, 0),
             [[0, 1]],
@@ -357,9 +318,9 @@ def test_ordered_and_unordered_features_compete():
     columns = np.array([[5], [-5], [5], [-5]] * 3)
     scoring = naive_dense.Scoring(1, "count")
     for categorical in ([1, 0], [0, 1]):
-        found = find(bins, columns, [list(range(12))], [4, 4], scoring, categorical=categorical)
-        assert found["feature"][0] == categorical.index(1)
-        chosen = left_of(found, 0, list(range(12)), bins, [4, 4])[1]
+        (found,) = find_splits(bins, columns, [list(range(12))], [4, 4], scoring, categorical=categorical)
+        assert found["feature"] == categorical.index(1)
+        chosen = left_of(found, list(range(12)), bins, [4, 4])[1]
         assert chosen in ({0, 2}, {1, 3})
 
 
@@ -376,70 +337,11 @@ def test_threads_do_not_change_a_bit(options):
     scoring = scoring_of(kind, 5, 9, **options)
     nodes = [list(range(k, N)) for k in range(0, 40, 7)]
     results = [
-        find(bins, columns, nodes, missing_bin, scoring, categorical=[0, 1] * 3 + [0], n_threads=n)
+        find_splits(bins, columns, nodes, missing_bin, scoring, categorical=[0, 1] * 3 + [0], n_threads=n)
         for n in (1, 2, 4)
     ]
     for other in results[1:]:
-        for name, wanted in results[0].items():
-            assert other[name].tobytes() == wanted.tobytes(), name
-
-
-def arguments(**change):
-    d, n = 2, 1
-    given = {
-        "hist": np.zeros((2, 6, 8), np.int32), "counts": np.ones((2, 6), np.int32),
-        "slots": np.zeros(n, np.int32), "offsets": np.array([0, 3, 6], np.int32),
-        "has_missing": np.zeros(2, np.uint8), "categorical": np.zeros(2, np.uint8),
-        "node_mask": np.empty((0, 2), np.uint8), "curvature": DIAGONAL, "weight": np.ones(d),
-        "lambda_": np.ones(d), "step": np.ones(d), "l2": 1.0, "top": 0, "shared": False,
-        "directions": np.empty((0, d), np.int8), "low": np.empty((0, d)), "high": np.empty((0, d)),
-        "min_samples": 1, "min_curvature": 0.0, "out_feature": np.empty(n, np.int32), "out_bin": np.empty(n, np.int32),
-        "out_gain": np.empty(n), "out_missing_left": np.empty(n, np.uint8),
-        "out_left_count": np.empty(n, np.int32), "out_sets": np.empty((n, 32), np.uint8),
-        "out_middle": np.empty((0, d)), "n_threads": 1,
-    }  # fmt: skip
-    return given | change
-
-
-def test_the_arguments_of_the_next_test_are_sound():
-    free = np.zeros((1, 2))
-    bound = {"directions": np.ones((2, 2), np.int8), "low": free, "high": free, "out_middle": free.copy()}
-    for given in (arguments(), arguments(**bound)):
-        given["out_feature"].fill(99)
-        _kernels.find_splits(**given)
-        assert (given["out_feature"] < 99).all()
-
-
-@pytest.mark.parametrize(("change", "match"), [
-    ({"curvature": 4}, "hist"),
-    ({"curvature": -1}, "hist"),
-    ({"curvature": DIAGONAL, "hist": np.zeros((2, 6, 3), np.int32)}, "hist"),
-    ({"curvature": MATRIX, "hist": np.zeros((2, 6, 4), np.int32)}, "hist"),
-    ({"weight": np.empty(0), "lambda_": np.empty(0), "step": np.empty(0)}, "hist"),
-    ({"lambda_": np.ones(3)}, "one number an output"),
-    ({"step": np.ones(1)}, "one number an output"),
-    ({"offsets": np.array([0, 3], np.int32)}, "offsets"),
-    ({"offsets": np.array([0, 3, 7], np.int32)}, "offsets"),
-    ({"counts": np.ones((2, 5), np.int32)}, "counts"),
-    ({"counts": np.ones((1, 6), np.int32)}, "counts"),
-    ({"categorical": np.zeros(1, np.uint8)}, "categorical"),
-    ({"node_mask": np.ones((1, 3), np.uint8)}, "node_mask"),
-    ({"top": -1}, "top"),
-    ({"top": 1, "curvature": MATRIX}, "top"),
-    ({"directions": np.ones((2, 2), np.int8)}, "low, high"),
-    ({"directions": np.ones((1, 2), np.int8)}, "directions"),
-    ({"directions": np.ones((2, 2), np.int8), "low": np.zeros((1, 2)), "high": np.zeros((1, 2))}, "out_middle"),
-    ({"out_sets": np.empty((1, 31), np.uint8)}, "out_sets"),
-    ({"out_gain": np.empty(2)}, "one number a node"),
-    ({"slots": np.array([2], np.int32)}, "slots"),
-    ({"slots": np.array([-1], np.int32)}, "slots"),
-])  # fmt: skip
-def test_arguments_that_do_not_fit_are_refused(change, match):
-    with pytest.raises(ValueError, match=match):
-        _kernels.find_splits(**arguments(**change))
-
-
-def test_offsets_that_do_not_rise_are_refused():
-    for offsets in ([3, 0, 6], [0, 9, 6], [-1, 3, 6], [1, 3, 6]):
-        with pytest.raises(ValueError, match="offsets"):
-            _kernels.find_splits(**arguments(offsets=np.array(offsets, np.int32)))
+        for found, wanted in zip(other, results[0], strict=True):
+            for name in ("gain", "feature", "bin", "missing_left", "left"):
+                assert found[name] == wanted[name]
+            assert found["set"].tobytes() == wanted["set"].tobytes()

@@ -1,0 +1,242 @@
+// From the sums of a node's two sides to the gain of a split: Σ over outputs of G²/(H + λ) on both sides less
+// that of the node (eq. 16 of GBDT-MO; with H the number of rows, eq. 20 of GBDT-SPARSE).
+//
+// A histogram row holds the sums of d gradients and, behind them, of the hessians: none (H is the number of
+// rows), one for all outputs, one for each, or the packed lower triangle of their matrix (eq. 14). Sums are
+// integers; an output's score is weight · G²/(H + lambda), where weight and lambda carry the scales.
+#include "scoring.hpp"
+
+#include <cmath>
+#include <functional>
+
+namespace sparseleaf {
+namespace {
+
+constexpr double kSwamp = 1e100;  // lambda of the outputs that only pad a vector
+
+double sum_lanes(const double* l) {
+    return ((l[0] + l[1]) + (l[2] + l[3])) + ((l[4] + l[5]) + (l[6] + l[7]));
+}
+
+// One H for all outputs of a side: Σ w·left²/below_left + Σ w·right²/below_right.
+SPARSELEAF_WIDE
+double gain_common(const int32_t* left, const int32_t* total, int64_t padded, const double* weight,
+                   double below_left, double below_right) {
+    double l[kWide] = {}, r[kWide] = {};
+    for (int64_t c = 0; c < padded; c += kWide)
+        for (int j = 0; j < kWide; ++j) {
+            const double a = left[c + j], b = static_cast<double>(total[c + j]) - a;
+            l[j] += weight[c + j] * (a * a);
+            r[j] += weight[c + j] * (b * b);
+        }
+    return sum_lanes(l) / below_left + sum_lanes(r) / below_right;
+}
+
+// An H for each output. Both quotients share one division, which is what the loop would wait for.
+SPARSELEAF_WIDE
+double gain_diagonal(const int32_t* left, const int32_t* total, int64_t outputs, int64_t padded,
+                     const double* weight, const double* lambda) {
+    double sums[kWide] = {};
+    const int32_t *left_h = left + outputs, *total_h = total + outputs;
+    for (int64_t c = 0; c < padded; c += kWide)
+        for (int j = 0; j < kWide; ++j) {
+            const double gl = left[c + j], gr = static_cast<double>(total[c + j]) - gl;
+            const double h = left_h[c + j], hl = h + lambda[c + j],
+                         hr = (static_cast<double>(total_h[c + j]) - h) + lambda[c + j];
+            sums[j] += weight[c + j] * (((gl * gl) * hr + (gr * gr) * hl) / (hl * hr));
+        }
+    return sum_lanes(sums);
+}
+
+SPARSELEAF_WIDE
+void scores_common(const int32_t* sums, int64_t padded, const double* weight, double below, double* out) {
+    for (int64_t c = 0; c < padded; ++c)
+        out[c] = weight[c] * (static_cast<double>(sums[c]) * sums[c]) / below;
+}
+
+SPARSELEAF_WIDE
+void scores_diagonal(const int32_t* sums, int64_t outputs, int64_t padded, const double* weight,
+                     const double* lambda, double* out) {
+    for (int64_t c = 0; c < padded; ++c)
+        out[c] = weight[c] * (static_cast<double>(sums[c]) * sums[c]) / (sums[outputs + c] + lambda[c]);
+}
+
+// The score of every output of one side.
+void scores_of(const Scoring& scoring, const int32_t* sums, int64_t n, double* out) {
+    if (scoring.hessian == kDiagonal)
+        scores_diagonal(sums, scoring.outputs, scoring.padded, scoring.weight.data(), scoring.lambda.data(),
+                        out);
+    else
+        scores_common(sums, scoring.padded, scoring.weight.data(),
+                      scoring.hessian == kCount ? static_cast<double>(n) + scoring.l2
+                                                : sums[scoring.outputs] + scoring.lambda[0],
+                      out);
+}
+
+// Σ of the k largest, added in order of index.
+double sum_of_top(const double* scores, int64_t n, int64_t k, std::vector<double>& buffer) {
+    if (k >= n) {
+        double sum = 0.0;
+        for (int64_t j = 0; j < n; ++j) sum += scores[j];
+        return sum;
+    }
+    buffer.assign(scores, scores + n);
+    std::nth_element(buffer.begin(), buffer.begin() + (k - 1), buffer.end(), std::greater<>());
+    const double least = buffer[k - 1];
+    double sum = 0.0;
+    int64_t above = 0;
+    for (int64_t j = 0; j < n; ++j)
+        if (scores[j] > least) {
+            sum += scores[j];
+            ++above;
+        }
+    return sum + static_cast<double>(k - above) * least;
+}
+
+// gᵀ (H + λ)⁻¹ g by Cholesky; H is packed by rows of its lower triangle. Work: (d + 1) · d doubles.
+double quadratic(const int32_t* sums, const Scoring& scoring, std::vector<double>& work) {
+    const int64_t d = scoring.outputs;
+    work.resize(static_cast<size_t>((d + 1) * d));
+    double *factor = work.data(), *x = factor + d * d;
+    const int32_t* h = sums + d;
+    double form = 0.0;
+    for (int64_t i = 0; i < d; ++i) {
+        for (int64_t j = 0; j <= i; ++j) {
+            double value = *h++ + (i == j ? scoring.lambda[i] : 0.0);
+            for (int64_t c = 0; c < j; ++c) value -= factor[i * d + c] * factor[j * d + c];
+            // rounding of the sums may leave a direction without hessian: one unit keeps it harmless
+            factor[i * d + j] = i == j ? std::sqrt(std::max(value, 1.0)) : value / factor[j * d + j];
+        }
+        double value = sums[i];
+        for (int64_t c = 0; c < i; ++c) value -= factor[i * d + c] * x[c];
+        x[i] = value / factor[i * d + i];
+        form += x[i] * x[i];
+    }
+    return scoring.weight[0] * form;
+}
+
+// Best value of output j given its sums, kept within the node's bounds; in units of the score.
+double bounded_value(const Scoring& scoring, const int32_t* sums, int64_t n, int64_t j,
+                     const Constraint& limits, double& below) {
+    below = scoring.hessian == kDiagonal ? sums[scoring.outputs + j] + scoring.lambda[j]
+            : scoring.hessian == kShared ? sums[scoring.outputs] + scoring.lambda[0]
+                                         : static_cast<double>(n) + scoring.l2;
+    return std::clamp(-scoring.step[j] * sums[j] / below, limits.low[j], limits.high[j]);
+}
+
+// −(2Gv + (H + λ)v²) = weight · ((H + λ)(2uv − v²)) with u the free optimum, in units where step is 1.
+double bounded_score(const Scoring& scoring, const int32_t* sums, int64_t n, int64_t j,
+                     const Constraint& limits, double* value) {
+    double below;
+    *value = bounded_value(scoring, sums, n, j, limits, below);
+    const double v = *value / scoring.step[j];
+    return scoring.weight[j] * (-2.0 * sums[j] * v - below * v * v);
+}
+
+}  // namespace
+
+double hessian_of(const Scoring& scoring, const int32_t* sums) {
+    double sum = 0.0;
+    const int64_t n = scoring.hessian == kShared ? 1 : scoring.outputs;
+    for (int64_t j = 0; j < n; ++j) {
+        const int64_t diagonal = scoring.hessian == kMatrix ? j * (j + 3) / 2 : j;
+        sum += sums[scoring.outputs + diagonal] * (scoring.weight[j] / (scoring.step[j] * scoring.step[j]));
+    }
+    return sum;
+}
+
+double worth(const Scoring& scoring, const Constraint& limits, const int32_t* left, const int32_t* total,
+             int64_t n_left, int64_t n, Work& work) {
+    const int64_t d = scoring.outputs;
+    if (scoring.hessian != kMatrix && scoring.top == 0 && limits.low == nullptr) {
+        if (scoring.hessian == kDiagonal)
+            return gain_diagonal(left, total, d, scoring.padded, scoring.weight.data(),
+                                 scoring.lambda.data());
+        const bool count = scoring.hessian == kCount;
+        const double below_left =
+            count ? static_cast<double>(n_left) + scoring.l2 : left[d] + scoring.lambda[0];
+        const double below_right = count ? static_cast<double>(n - n_left) + scoring.l2
+                                         : (static_cast<double>(total[d]) - left[d]) + scoring.lambda[0];
+        return gain_common(left, total, scoring.padded, scoring.weight.data(), below_left, below_right);
+    }
+    int32_t* right = work.sums.data() + 2 * work.room;
+    for (int64_t c = 0; c < scoring.columns; ++c) right[c] = total[c] - left[c];
+    if (scoring.hessian == kMatrix)
+        return quadratic(left, scoring, work.buffer) + quadratic(right, scoring, work.buffer);
+    if (limits.low != nullptr) {
+        double sum = 0.0;
+        for (int64_t j = 0; j < d; ++j) {
+            double vl, vr;
+            sum += bounded_score(scoring, left, n_left, j, limits, &vl);
+            sum += bounded_score(scoring, right, n - n_left, j, limits, &vr);
+            if (limits.direction != nullptr && limits.direction[j] * (vr - vl) < 0.0) return std::nan("");
+        }
+        return sum;
+    }
+    scores_of(scoring, left, n_left, work.left.data());
+    scores_of(scoring, right, n - n_left, work.right.data());
+    if (!scoring.shared)
+        return sum_of_top(work.left.data(), d, scoring.top, work.buffer) +
+               sum_of_top(work.right.data(), d, scoring.top, work.buffer);
+    for (int64_t j = 0; j < d; ++j) work.left[j] += work.right[j];
+    return sum_of_top(work.left.data(), d, scoring.top, work.buffer);
+}
+
+Scoring::Scoring(int64_t columns, int hessian, const In1<double>& weight, const In1<double>& lambda,
+                 const In1<double>& step, double l2, int64_t top, bool shared, int64_t min_samples,
+                 double min_hessian)
+    : outputs(static_cast<int64_t>(weight.size())),
+      padded((outputs + kWide - 1) / kWide * kWide),
+      columns(columns),
+      hessian(hessian),
+      l2(l2),
+      top(top),
+      shared(shared),
+      min_samples(std::max<int64_t>(min_samples, 1)),
+      min_hessian(min_hessian),
+      weight(weight.data(), weight.data() + outputs),
+      lambda(lambda.data(), lambda.data() + lambda.size()),
+      step(step.data(), step.data() + step.size()) {
+    const int64_t d = outputs, wanted[] = {d, d + 1, 2 * d, d + d * (d + 1) / 2};
+    require(hessian >= kCount && hessian <= kMatrix && d >= 1 && wanted[hessian] <= columns,
+            "hist: columns for the gradients and hessians");
+    require(lambda.size() == weight.size() && step.size() == weight.size(),
+            "weight, lambda, step: one number an output");
+    require(top >= 0 && (hessian != kMatrix || top == 0), "top: not with a matrix of hessians");
+    this->weight.resize(static_cast<size_t>(padded), 0.0);
+    this->lambda.resize(static_cast<size_t>(padded), kSwamp);
+}
+
+Work::Work(const Scoring& scoring)
+    : room(scoring.columns + 2 * kWide),
+      sums(static_cast<size_t>(3 * room), 0),
+      left(static_cast<size_t>(scoring.padded)),
+      right(static_cast<size_t>(scoring.padded)) {}
+
+double worth_whole(const Scoring& scoring, const Constraint& limits, const int32_t* total, int64_t n,
+                   Work& work) {
+    if (scoring.hessian == kMatrix) return quadratic(total, scoring, work.buffer);
+    if (limits.low != nullptr) {
+        double sum = 0.0, value;
+        for (int64_t j = 0; j < scoring.outputs; ++j)
+            sum += bounded_score(scoring, total, n, j, limits, &value);
+        return sum;
+    }
+    scores_of(scoring, total, n, work.left.data());
+    return sum_of_top(work.left.data(), scoring.outputs, scoring.top > 0 ? scoring.top : scoring.outputs,
+                      work.buffer);
+}
+
+void middle_of(const Scoring& scoring, const Constraint& limits, const int32_t* left, const int32_t* total,
+               int64_t n_left, int64_t n, double* middle) {
+    std::vector<int32_t> right(static_cast<size_t>(scoring.columns));
+    for (int64_t c = 0; c < scoring.columns; ++c) right[c] = total[c] - left[c];
+    for (int64_t j = 0; j < scoring.outputs; ++j) {
+        double below;
+        const double on_left = bounded_value(scoring, left, n_left, j, limits, below);
+        const double on_right = bounded_value(scoring, right.data(), n - n_left, j, limits, below);
+        middle[j] = 0.5 * (on_left + on_right);
+    }
+}
+
+}  // namespace sparseleaf
