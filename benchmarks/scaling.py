@@ -61,7 +61,7 @@ def delicious_paper(data):
     """The settings of the paper."""
     from sparseleaf import SparseGBDTClassifier
 
-    return SparseGBDTClassifier(**PAPER), *load_set(data, "delicious")[:2]
+    return SparseGBDTClassifier.from_settings(PAPER), *load_set(data, "delicious")[:2]
 
 
 def mnist(data):
@@ -69,7 +69,7 @@ def mnist(data):
     from benchmarks.dense_sets import mnist as images
     from sparseleaf import MultiGBDTClassifier
 
-    return MultiGBDTClassifier(**MNIST), *images(data)[:2]
+    return MultiGBDTClassifier.from_settings(MNIST), *images(data)[:2]
 
 
 def million_rows(data):
@@ -81,7 +81,7 @@ def million_rows(data):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((1_000_000, 100), np.float32)
     y = X[:, :10] @ rng.standard_normal((10, 32), np.float32) + np.sin(3 * X[:, :32])
-    return MultiGBDTRegressor(**MILLION), X, y
+    return MultiGBDTRegressor.from_settings(MILLION), X, y
 
 
 def many_labels(data):
@@ -90,7 +90,7 @@ def many_labels(data):
     from sparseleaf.data import make_xc
 
     X, Y = make_xc(196_606, 50, 205_443, labels_per_row=75, seed=0, dense_features=True)
-    return SparseGBDTClassifier(**LABELS), X, Y
+    return SparseGBDTClassifier.from_settings(LABELS), X, Y
 
 
 def forest(data):
@@ -98,7 +98,7 @@ def forest(data):
     from sparseleaf import SketchForestClassifier
     from sparseleaf.data import make_xc
 
-    return SketchForestClassifier(**FOREST), *make_xc(**MADE, seed=1)
+    return SketchForestClassifier.from_settings(FOREST), *make_xc(**MADE, seed=1)
 
 
 RUNS = {one.__name__: one for one in (delicious, delicious_paper, mnist, million_rows, many_labels, forest)}
