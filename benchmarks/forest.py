@@ -100,7 +100,6 @@ def figures(labels, truth, Y, train_seconds, cpu_seconds, predict_seconds, size)
 
 def forest(data, name, small, settings, validate=False):
     """Ours: train, save, load, predict; the trees alone beside it."""
-    from dataclasses import replace
 
     from sparseleaf import SketchForestClassifier
     from sparseleaf import load as load_file
@@ -120,7 +119,9 @@ def forest(data, name, small, settings, validate=False):
         (labels, _), taken = measured(lambda: saved.predict_topk(X_test, 5))
         alone = [X_test[i] for i in range(min(ONE_ROW, X_test.shape[0]))]
         times = [measured(lambda row=row: saved.predict_topk(row, 5))[1] for row in alone]
-    trees = replace(classifier.model_, rerank=None).topk(X_test, 5, None, THREADS)[0]
+    from sparseleaf.model import Role
+
+    trees = classifier.model_.with_stage(Role.RERANKER, None).topk(X_test, 5, None, THREADS)[0]
     return figures(labels, Y_test, Y, seconds, cpu, taken, size) | {
         "one_row_ms": 1e3 * statistics.median(times),
         "one_row_least_ms": 1e3 * min(times),

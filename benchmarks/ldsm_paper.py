@@ -85,7 +85,9 @@ def train(data, name, settings, validate=False, records=False):
         "rerank_weight": classifier.rerank_weight_,
     }
     if classifier.rerank is not None:
-        alone, _ = classifier.model_.tree_topk(X_test, 5, None, 2)
+        from sparseleaf.model import Role
+
+        alone, _ = classifier.model_.apply(X_test, None, 2, last=Role.SCORER).topk(5)
         result["trees alone"] = percentages(Y_test, alone, propensities(Y))
     if records:
         result["objective_by_level"] = {

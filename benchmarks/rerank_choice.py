@@ -70,7 +70,7 @@ def measure(train: Rows, held: Rows, stage: str | None) -> dict[str, Any]:
     labels, _ = clf.predict_topk(held[0], 5)
     return {
         "P": [100 * precision_at_k(held[1], labels, k) for k in (1, 3, 5)],
-        "taken": getattr(clf.model_.rerank, "mix", None),
+        "taken": getattr(clf.model_.rerank, "kind", None),
         "train_seconds": seconds,
     }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparseleaf.model import Model, Trees
+from sparseleaf.model import AxisScorer, Model, Trees
 
 
 def random_tree(rng, n_leaves, n_features, categorical, n_sets):
@@ -77,9 +77,20 @@ def random_model(
         np.array(sets, np.uint8).reshape(-1, 32),
     )
     base = rng.normal(size=n_labels).astype(np.float32) if dense else None
+    return model_of(AxisScorer(trees, n_labels, base), n_features)
+
+
+def model_of(scorer, n_features):
+    """A model of a scorer alone."""
     return Model(
-        "gbdt-mo", n_features, n_labels, trees, None, None, "regression", np.ones(n_labels, np.int64), 9, {}, {}, base
-    )  # fmt: skip
+        stages=(scorer,),
+        method="gbdt-mo",
+        n_features=n_features,
+        n_labels=scorer.n_labels,
+        target_kind="regression",
+        label_counts=np.ones(scorer.n_labels, np.int64),
+        n_train_rows=9,
+    )
 
 
 def random_rows(seed, n, model, *, known=False):

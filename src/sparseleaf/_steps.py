@@ -15,6 +15,10 @@ BLOCK_ENTRIES = 2**22
 """Entries worked on at a time: what is made of them on the way takes more memory than they do."""
 
 
+UNSIGNED = ("U8", "U16", "U32")
+"""What a model file calls the types that :func:`narrow` returns."""
+
+
 def narrow(numbers: Array) -> Array:
     """Numbers >= 0 in the narrowest unsigned type that holds them."""
     largest = int(numbers.max(initial=0))

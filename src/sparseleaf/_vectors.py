@@ -15,10 +15,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparseleaf import _kernels
-from sparseleaf._steps import decode_steps, encode_steps, quantise, restored, split_leaps
+from sparseleaf._steps import UNSIGNED, decode_steps, encode_steps, narrow, quantise, restored, split_leaps
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
+    from sparseleaf.model.source import StageSource
 
 LARGEST_ENTRY = 2**7 - 1
 
@@ -118,3 +119,34 @@ class PackedVectors(PackedLists):
         return _kernels.PackedVectors(
             self.indptr, self.steps, self.leaps, self.values, self.scale, self.width
         )
+
+    # --- tensors of the model file
+
+    def tensors(self, compact: bool) -> dict[str, Array]:
+        """Tensors by name; without ``compact`` values are written as float32."""
+        tensors = {"sizes": narrow(np.diff(self.indptr)), "steps": self.steps}
+        if len(self.leaps):
+            tensors["leaps"] = self.leaps
+        if not compact or not len(self.scale):
+            return tensors | {"values": self.whole_values}
+        return tensors | {"values": self.values, "value_scale": self.scale}
+
+    @classmethod
+    def from_tensors(cls, source: StageSource, n_vectors: int, width: int) -> Self:
+        """From tensors; ValueError where they do not fit together. The kernel checks indices and numbers."""
+        sizes, steps = source.take("sizes", UNSIGNED, 1), source.take("steps", UNSIGNED, 1, in_place=True)
+        if len(sizes) != n_vectors:
+            raise ValueError(f"{source.prefix}sizes: found {len(sizes)}; wanted {n_vectors}")
+        leaps = source.take("leaps", ("U32",), 2) if source.has("leaps") else no_leaps()
+        values = source.take("values", ("F32", "I8"), 1, in_place=True)
+        if len(values) != len(steps):
+            raise ValueError(f"{source.prefix}values: found {len(values)}; wanted {len(steps)}")
+        scale = np.empty(0, np.float32)
+        if values.dtype != np.float32:
+            scale = source.take("value_scale", ("F32",), 1)
+        return cls(starts_of(sizes), steps, width, leaps, values, scale)
+
+
+def starts_of(sizes: Array) -> Array:
+    """Where lists of these sizes begin, then the end."""
+    return np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))

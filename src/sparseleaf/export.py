@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparseleaf._files import as_path, replacing
-from sparseleaf.boosting.tree import SET_BYTES
 from sparseleaf.model import Model
 from sparseleaf.model.leaves import leaf_vectors
+from sparseleaf.model.trees import SET_BYTES
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
@@ -162,7 +162,7 @@ def _held(estimator: Any) -> Model:
     if not isinstance(estimator, ModelEstimator):
         raise TypeError(f"estimator: found {type(estimator).__name__}; wanted a fitted sparseleaf estimator.")
     model = estimator._model()
-    if model.method not in ESTIMATORS or type(model) is not Model:
+    if model.method not in ESTIMATORS or model.scorer.axis_trees is None:
         raise ValueError(
             f"estimator: a model of {model.method!r} cannot be exported; wanted trees that cut one feature at a time."
         )

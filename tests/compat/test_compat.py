@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import sparseleaf
+from sparseleaf.model import Role
+from sparseleaf.model.registry import kinds_of
 
 HERE = Path(__file__).parent
 FILES = sorted([*HERE.glob("gbdt-sparse-*.safetensors"), *HERE.glob("forest-*.safetensors")])
@@ -85,3 +87,28 @@ def test_learned_re_ranking_and_blends(name):
     wanted = np.array([[-np.inf if s is None else s for s in row] for row in expected["scores"]])
     np.testing.assert_allclose(scores, wanted, rtol=1e-5)
     assert clf.model_.n_trees == expected["n_trees"]
+
+
+V5 = sorted(path.stem for path in HERE.glob("v5-*.safetensors"))
+
+
+@pytest.mark.parametrize("name", V5)
+def test_stages_of_version_5(name):
+    est, expected = expected_of(name)
+    assert [stage.kind for stage in est.model_.stages] == expected["stages"]
+    assert est.model_.link == expected["link"]
+    rows = np.array(expected["X"], np.float32)
+    if "predict" in expected:
+        np.testing.assert_allclose(est.predict(rows), expected["predict"], rtol=1e-5)
+        return
+    labels, scores = est.predict_topk(rows, 4)
+    assert labels.tolist() == expected["labels"]
+    wanted = np.array([[-np.inf if s is None else s for s in row] for row in expected["scores"]])
+    np.testing.assert_allclose(scores, wanted, rtol=1e-5)
+
+
+def test_there_is_a_file_of_version_5_for_every_kind_of_stage():
+    files = [json.loads((HERE / f"{name}.json").read_text()) for name in V5]
+    assert {kind for file in files for kind in file["stages"]} == {
+        kind for role in Role for kind in kinds_of(role)
+    }

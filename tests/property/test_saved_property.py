@@ -19,7 +19,8 @@ from sparseleaf import (
     SketchForestClassifier,
     SparseGBDTClassifier,
 )
-from sparseleaf.rerank import KINDS
+from sparseleaf.model.registry import kinds_of
+from sparseleaf.model.stage import Role
 
 FOREST = SketchForestClassifier(n_trees=2, n_jobs=1)
 LDSM = LdSMClassifier(n_trees=2, max_nodes=12, n_jobs=1)
@@ -58,7 +59,7 @@ def check(estimator, X, *methods):
 
 
 @pytest.mark.parametrize("name", TREES)
-@pytest.mark.parametrize("kind", [None, *KINDS])
+@pytest.mark.parametrize("kind", [None, *kinds_of(Role.RERANKER)])
 @settings(max_examples=1, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_classifiers_with_every_stage(name, kind, seed):
@@ -67,7 +68,7 @@ def test_classifiers_with_every_stage(name, kind, seed):
     check(clf, X, "predict_topk", "decision_function", "predict")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", kinds_of(Role.RERANKER))
 @settings(max_examples=1, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_stages_that_are_added_later(kind, seed):
@@ -81,7 +82,7 @@ def test_stages_that_are_added_later(kind, seed):
 
 
 @settings(max_examples=2, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.permutations([None, *KINDS]))
+@given(st.integers(0, 2**32 - 1), st.permutations([None, *kinds_of(Role.RERANKER)]))
 def test_blends(seed, kinds):
     X, Y = make(seed)
     members = [

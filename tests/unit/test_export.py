@@ -23,6 +23,7 @@ import sparseleaf
 from randommodels import random_model, random_rows
 from sparseleaf import MultiGBDTClassifier, MultiGBDTRegressor, SparseGBDTClassifier, export
 from sparseleaf.data import make_xc
+from sparseleaf.model import Role
 
 CLOSE = {"rtol": 2e-5, "atol": 2e-5}
 
@@ -64,7 +65,8 @@ def all_rows(model, X):
 def as_regressor(model):
     """An estimator around a model of random trees."""
     base = np.linspace(-1, 2, model.n_labels, dtype=np.float32)
-    return MultiGBDTRegressor.from_model(replace(model, base_score=base, parameters={"loss": "mse"}))
+    model = model.with_stage(Role.SCORER, replace(model.scorer, base_score=base))
+    return MultiGBDTRegressor.from_model(replace(model, parameters={"loss": "mse"}))
 
 
 REGRESSORS = {

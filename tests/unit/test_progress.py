@@ -10,7 +10,7 @@ import pytest
 from sparseleaf import BlendClassifier, LdSMClassifier, SketchForestClassifier, SparseGBDTClassifier, load
 from sparseleaf.data import make_xc
 from sparseleaf.progress import logger, phase, reporting
-from sparseleaf.rerank import fit as rerank_fit
+from sparseleaf.rerank.models import LinearModels
 
 
 @pytest.fixture(scope="module")
@@ -108,15 +108,15 @@ def test_a_phase_that_fails_says_so(caplog):
 
 def interrupt_at(monkeypatch, number):
     """Ctrl-C while the linear models are fitted for the ``number``-th time."""
-    calls, plain = [], rerank_fit.fit_linear
+    calls, plain = [], LinearModels.fit
 
-    def fit_linear(*args):
+    def fit(*args):
         calls.append(1)
         if len(calls) == number:
             raise KeyboardInterrupt
         return plain(*args)
 
-    monkeypatch.setattr(rerank_fit, "fit_linear", fit_linear)
+    monkeypatch.setattr(LinearModels, "fit", fit)
 
 
 @pytest.mark.parametrize("kind", [SketchForestClassifier, SparseGBDTClassifier])

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparseleaf.boosting.tree import SET_BYTES, FlatTree, LeafVectors
+from sparseleaf.boosting.tree import FlatTree, LeafVectors
+from sparseleaf.model.trees import SET_BYTES
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array

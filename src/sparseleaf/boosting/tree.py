@@ -10,16 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sparseleaf.model.trees import short_scale, short_values
+
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
     from sparseleaf.binning import Cuts
-
-
-SET_BYTES = 32
-"""A set of up to 256 bins, one bit each."""
-
-LARGEST_SHORT = 2**15 - 1
-"""Of a leaf value in 16 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,20 +119,3 @@ class GrownNodes:
             self.sets,
             self.leaf_bounds,
         )
-
-
-def short_scale(largest: Array) -> Array:
-    """What 16-bit leaf values of a tree are multiplied by: the least power of two that holds the largest.
-
-    Products with a power of two are exact, so that rounding values twice changes nothing.
-    """
-    fraction, exponent = np.frexp(np.asarray(largest, np.float64) / LARGEST_SHORT)
-    exponent = np.maximum(exponent - (fraction == 0.5), -149)  # no float32 is smaller
-    scale: Array = np.where(largest > 0, np.ldexp(1.0, exponent), 1.0).astype(np.float32)
-    return scale
-
-
-def short_values(values: Array, scale: Array) -> Array:
-    """Leaf values as 16-bit integers; one that is too small keeps its sign, so that its label stays a candidate."""
-    integers = np.rint(values / scale).clip(-LARGEST_SHORT, LARGEST_SHORT)
-    return np.where(integers == 0, np.sign(values), integers).astype(np.int16)

@@ -12,23 +12,13 @@ from sparseleaf._printable import printable
 from sparseleaf.cli._common import AsJson, Model, readable_bytes
 
 if TYPE_CHECKING:
-    from sparseleaf._arrays import Array
     from sparseleaf._files import AnyPath
-    from sparseleaf.model import BlendModel, Trees
     from sparseleaf.model import Model as TrainedModel
 
 TOP_FEATURES = 10
 
-PARTS = {
-    "trees.leaf_sizes": "leaves",
-    "trees.leaf_labels": "leaves",
-    "trees.leaf_values": "leaves",
-    "trees.value_scale": "leaves",
-    "routed.leaf_sizes": "leaves",
-    "routed.leaf_labels": "leaves",
-    "routed.leaf_values": "leaves",
-}
-"""What a tensor is counted as; otherwise it is the part of its name before the dot."""
+LEAVES, RERANK = "leaves", "rerank"
+"""What tensors of leaves and of any re-ranker are counted as; others count as their stage."""
 
 
 def inspect(model: Model, as_json: AsJson = False) -> None:
@@ -46,24 +36,17 @@ def describe(path: AnyPath) -> dict[str, Any]:
 
     import sparseleaf
     from sparseleaf._files import local_copy
-    from sparseleaf.model import BlendModel, RoutedTrees
 
-    estimator = sparseleaf.load(path)
-    model = estimator.model_
-    if isinstance(model, BlendModel):
-        return _describe_blend(path, model)
-    trees: Any = model.trees
-    routed = isinstance(trees, RoutedTrees)
-    n_leaves = len(trees.leaf_indptr) - 1
+    model = sparseleaf.load(path).model_
     size = path.stat().st_size
-    used, shares = estimator._used_importances() if routed else _all_importances(estimator)
-    best = sorted(zip((-shares).tolist(), used.tolist(), strict=True))[:TOP_FEATURES]
+    reranker = None if model.rerank is None else model.rerank.kind
     with local_copy(path) as here, safe_open(here, framework="np") as file:
         parts = Counter[str]()
         for name in file.keys():  # noqa: SIM118
-            parts[PARTS.get(name, name.partition(".")[0])] += file.get_tensor(name).nbytes
-    deepest = trees.depths() if routed else tree_depths(trees)
-    return {
+            kind, tensor = name.partition(".")[0], name.rpartition(".")[2]
+            part = LEAVES if tensor.startswith("leaf_") else RERANK if kind == reranker else kind
+            parts[part] += file.get_tensor(name).nbytes
+    found = {
         "method": model.method,
         "n_trees": model.n_trees,
         "n_labels": model.n_labels,
@@ -73,54 +56,27 @@ def describe(path: AnyPath) -> dict[str, Any]:
         "n_train_rows": model.n_train_rows,
         "target_kind": model.target_kind,
         "label_names": model.label_names is not None,
-        "n_nodes": len(trees.child),
-        "n_leaves": n_leaves,
-        "depth_max": int(deepest.max(initial=0)),
-        "depth_mean": float(deepest.mean()) if len(deepest) else 0.0,
-        "labels_per_leaf": len(trees.leaf_values) / n_leaves if n_leaves else 0.0,
-        "projection_shape": None if model.projection is None else list(model.projection.components.shape),
-        "keep_raw": model.projection is not None and model.projection.keep_raw,
-        "rerank": _describe_rerank(model),
-        "features_per_router": len(trees.router_steps) / max(1, len(trees.router_bias)) if routed else None,
-        "top_features": [{**column(model, i), "importance": -share} for share, i in best if share < 0],
+        "stages": [stage.kind for stage in model.stages],
+        "projection_shape": None,
+        "keep_raw": False,
+        RERANK: None,
+        "features_per_router": None,
+        "top_features": _top_features(model),
         "history": model.history,
         "bytes_by_part": {**parts, "header": size - sum(parts.values())},
     }
+    for stage in model.stages:
+        found |= stage.describe()
+    return found
 
 
-def _all_importances(estimator: Any) -> tuple[Array, Array]:
-    import numpy as np
-
-    shares = estimator.feature_importances_
-    return np.arange(len(shares)), shares
-
-
-def _describe_rerank(model: TrainedModel) -> dict[str, Any] | None:
-    stage = model.rerank
-    return None if stage is None else {"mix": stage.mix, "weight": stage.weight, "scale": stage.scale}
-
-
-def _describe_blend(path: AnyPath, model: BlendModel) -> dict[str, Any]:
-    return {
-        "method": model.method,
-        "n_trees": model.n_trees,
-        "n_labels": model.n_labels,
-        "n_features": model.n_features,
-        "bytes": path.stat().st_size,
-        "n_train_rows": model.n_train_rows,
-        "target_kind": model.target_kind,
-        "label_names": model.label_names is not None,
-        "members": [
-            {
-                "method": member.method,
-                "weight": weight,
-                "n_trees": member.n_trees,
-                "rerank": _describe_rerank(member),
-                "parameters": member.parameters,
-            }
-            for member, weight in zip(model.members, model.weights.tolist(), strict=True)
-        ],
-    }
+def _top_features(model: TrainedModel) -> list[dict[str, Any]]:
+    try:
+        used, shares = model.scorer.importances()
+    except AttributeError:  # of members with different columns
+        return []
+    best = sorted(zip((-shares).tolist(), used.tolist(), strict=True))[:TOP_FEATURES]
+    return [{**column(model, i), "importance": -share} for share, i in best if share < 0]
 
 
 def column(model: TrainedModel, number: int) -> dict[str, Any]:
@@ -130,29 +86,6 @@ def column(model: TrainedModel, number: int) -> dict[str, Any]:
         return {"feature": number, "kind": "projected"}
     found = {"feature": number - projected, "kind": "raw"}
     return found if model.feature_names is None else found | {"name": model.feature_names[number - projected]}
-
-
-def tree_depths(trees: Trees) -> Array:
-    """Levels of every tree below its root.
-
-    Children come after their parents, so one pass in order of node is enough; it takes node v of all trees at
-    once. (Walking level by level could take for ever on a file from a stranger, where nodes may share
-    children.)
-    """
-    import numpy as np
-
-    starts, sizes = trees.tree_offsets[:-1], np.diff(trees.tree_offsets)
-    depth = np.zeros(len(trees.feature), np.int64)
-    deepest = np.zeros(len(starts), np.int64)
-    for v in range(int(sizes.max(initial=0))):
-        tree = np.flatnonzero(sizes > v)
-        node = starts[tree] + v
-        deepest[tree] = np.maximum(deepest[tree], depth[node])
-        inner = trees.feature[node] >= 0
-        left = starts[tree[inner]] + trees.child[node[inner]]
-        for child in (left, left + 1):
-            depth[child] = np.maximum(depth[child], depth[node[inner]] + 1)
-    return deepest
 
 
 def _show(path: AnyPath, found: dict[str, Any]) -> None:

@@ -47,8 +47,8 @@ class ModelEstimator(DeclaredEstimator):
     """Base of all: a fitted estimator holds a :class:`~sparseleaf.model.Model` as ``model_``."""
 
     method: ClassVar[str]
-    model_kind: ClassVar[type[Model]] = Model
-    """What ``model_`` must be."""
+    scorer_kind: ClassVar[str] = "trees"
+    """What scores labels in ``model_``: the kind of that stage."""
     dense_scores: ClassVar[bool] = False
     """Whether rows have a score for every output, on from a base score."""
 
@@ -58,13 +58,14 @@ class ModelEstimator(DeclaredEstimator):
 
     @property
     def feature_importances_(self) -> Array:
-        """Share of the total gain that each column brought, over the columns that trees split on.
+        """Share of the total gain that each column brought, or, where nodes have routers, of the routers' weights.
 
         With a projection these are the projected columns, followed by those of X where ``keep_raw`` kept them.
         """
-        gain = self._model().trees.feature_gain
-        total = gain.sum()
-        importances: Array = gain / total if total > 0 else np.zeros_like(gain)
+        model = self._model()
+        columns, shares = model.scorer.importances()
+        importances = np.zeros(model.n_columns)
+        importances[columns] = shares
         return importances
 
     # --- files
@@ -81,7 +82,7 @@ class ModelEstimator(DeclaredEstimator):
     @classmethod
     def from_model(cls, model: Model) -> Self:
         """A fitted estimator around a model."""
-        if type(model) is not cls.model_kind:
+        if model.scorer.kind != cls.scorer_kind:
             raise ValueError(f"{cls.__name__} wants trees of another kind than these.")
         if (model.base_score is not None) != cls.dense_scores:
             raise ValueError(f"base_score: {cls.__name__} wants {'one' if cls.dense_scores else 'none'}.")

@@ -17,11 +17,12 @@ from sparseleaf.estimators.declarations import BLEND
 from sparseleaf.estimators.naming import named
 from sparseleaf.estimators.parameters import Table, documented
 from sparseleaf.estimators.reranking import RerankMixin
-from sparseleaf.model import BlendModel, Model, blend_models
+from sparseleaf.model import Model, Rows, blend_models
+from sparseleaf.model.candidates import true_candidates
 from sparseleaf.model.threshold import best_threshold
 from sparseleaf.progress import phase
 from sparseleaf.rerank.fit import all_but, held_out_rows
-from sparseleaf.rerank.weighing import choose_shares, true_candidates
+from sparseleaf.rerank.weighing import choose_shares
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
@@ -45,7 +46,7 @@ class BlendClassifier(ModelClassifier):
 
     Attributes
     ----------
-    model_ : BlendModel
+    model_ : Model
     estimators_ : list of fitted classifiers
     weights_ : float32 array, shape (n_estimators,)
         Adding up to 1.
@@ -55,8 +56,7 @@ class BlendClassifier(ModelClassifier):
 
     method: ClassVar[str] = "blend"
     parameter_table: ClassVar[Table] = BLEND
-    model_kind: ClassVar[type[Model]] = BlendModel
-    model_: BlendModel
+    scorer_kind: ClassVar[str] = "blend"
 
     def __init__(
         self,
@@ -119,25 +119,18 @@ class BlendClassifier(ModelClassifier):
         self._adopt_members(fitted, weights, seed, threshold)
         return self
 
-    @property
-    def feature_importances_(self) -> Array:
-        """There are none: members may have different columns."""
-        raise AttributeError("feature_importances_: a blend has none of its own; ask its estimators_.")
-
     @classmethod
     def from_model(cls, model: Model) -> Self:
         """A fitted blend around a model, with its members as estimators."""
         from sparseleaf.estimators import ESTIMATORS, task_of
 
-        if not isinstance(model, BlendModel):
-            raise ValueError(f"{cls.__name__} wants a blend of models.")
+        blend = super().from_model(model)
         members = []
-        for member in model.members:
+        for member in model.scorer.members:
             kind = ESTIMATORS.get(member.method, {}).get(task_of(member.target_kind))
             if kind is None or not issubclass(kind, RerankMixin):
                 raise ValueError(f"a member of unknown method {member.method!r}; update sparseleaf.")
             members.append(kind.from_model(member))
-        blend = super().from_model(model)
         blend.estimators = members
         blend.estimators_ = members
         return blend
@@ -146,8 +139,7 @@ class BlendClassifier(ModelClassifier):
 
     def _adopt(self, model: Model) -> None:
         super()._adopt(model)
-        assert isinstance(model, BlendModel)
-        self.weights_ = model.weights
+        self.weights_ = model.scorer.weights
 
     def _adopt_members(
         self, fitted: list[Any], weights: Array, seed: int, threshold: float | None = None
@@ -173,15 +165,17 @@ class BlendClassifier(ModelClassifier):
         count = len(fitted)
         model = self._blended(fitted, np.full(count, 1 / count), {})
         if X.shape[0] == 0:
-            return model.weights
+            alike: Array = model.scorer.weights
+            return alike
         truth = encode_known(y, X.shape[0], model.known_labels)
-        sizes, hits, opinions = [], [], []
-        for block, starts, labels, said in model.opinions(X, effective_n_jobs(self.n_jobs)):
+        sizes, hits, components = [], [], []
+        rows = Rows(X, None, effective_n_jobs(self.n_jobs))
+        for block, starts, labels, scores in model.scorer.components(rows):
             sizes.append(np.diff(starts))
             hits.append(true_candidates(starts, labels, truth[block]))
-            opinions.append(said)
+            components.append(scores)
         starts = np.concatenate(([0], np.cumsum(np.concatenate(sizes))))
-        return choose_shares(np.concatenate(opinions), starts, np.concatenate(hits))
+        return choose_shares(np.concatenate(components), starts, np.concatenate(hits))
 
     def _chosen_threshold(self, fitted: list[Any], weights: Array, X: Features, y: Any) -> float | None:
         if X.shape[0] == 0:
@@ -190,7 +184,7 @@ class BlendClassifier(ModelClassifier):
         truth = encode_known(y, X.shape[0], model.known_labels)
         return best_threshold(model.scores(X, None, effective_n_jobs(self.n_jobs)), truth)
 
-    def _blended(self, fitted: list[Any], weights: Array, parameters: dict[str, Any]) -> BlendModel:
+    def _blended(self, fitted: list[Any], weights: Array, parameters: dict[str, Any]) -> Model:
         try:
             models = [one.model_ for one in fitted]
             return blend_models(models, weights, parameters, self._feature_names())

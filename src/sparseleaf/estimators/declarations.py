@@ -23,6 +23,8 @@ from sparseleaf.estimators.values import (
     Sequences,
     ShareOrCount,
 )
+from sparseleaf.model.registry import kinds_of
+from sparseleaf.model.stage import Role
 from sparseleaf.objectives import (
     DenseObjective,
     Objective,
@@ -33,7 +35,6 @@ from sparseleaf.objectives import (
 )
 from sparseleaf.objectives.ranking import CHANGES
 from sparseleaf.projection import PROJECTIONS
-from sparseleaf.rerank import KINDS
 
 SHARE = Float(0, 1, low_open=True)
 AUTO = Names(("auto",))
@@ -74,7 +75,7 @@ EXECUTION = (N_JOBS, RANDOM_STATE, VERBOSE)
 
 RERANK = Parameter(
     "rerank",
-    Names((*KINDS, "auto")) | NONE,
+    Names((*kinds_of(Role.RERANKER), "auto")) | NONE,
     None,
     'Re-ranking of the candidates of the trees: by the distance ("centroid"), angle ("cosine") or log-angle ("log") to'
     ' the label centroids; by these, linear label models and nearest neighbours, as a weighted mean ("linear") or in'

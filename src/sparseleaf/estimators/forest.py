@@ -16,6 +16,7 @@ from sparseleaf.estimators.parameters import Table, documented
 from sparseleaf.estimators.routed import RoutedClassifier
 from sparseleaf.memory import RoutedEstimate, estimate_forest
 from sparseleaf.metrics import precision_at_k
+from sparseleaf.model import Rows
 from sparseleaf.model.routed import BEST_ONLY
 from sparseleaf.progress import phase
 from sparseleaf.routed.ensemble import FrozenTree, join_trees
@@ -55,7 +56,7 @@ class SketchForestClassifier(RoutedClassifier):
 
     Attributes
     ----------
-    model_ : RoutedModel
+    model_ : Model
     classes_ : array, shape (n_labels,)
         Label names, or 0, 1, ….
     history_ : dict of str to list of float
@@ -195,7 +196,7 @@ class SketchForestClassifier(RoutedClassifier):
         sums, judged = np.zeros(len(OOB_RANKS)), 0
         for begin in range(0, X.shape[0], OOB_BLOCK):
             block = slice(begin, min(X.shape[0], begin + OOB_BLOCK))
-            reached = model.leaves(X[block], n_jobs)  # one leaf in every tree
+            reached = model.scorer.leaves(Rows(X[block], None, n_jobs))  # one leaf in every tree
             reached.data = (~in_bag[block]).astype(np.float32).ravel()
             rows = np.flatnonzero(~in_bag[block].all(axis=1))
             if len(rows):

@@ -21,7 +21,7 @@ from sparseleaf.routed.ldsm import COPY_ENTRIES, SEND_ABOVE, LdsmRule, LdsmSplit
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
     from sparseleaf.model.empty import EmptyRows
-    from sparseleaf.rerank import Rerank
+    from sparseleaf.rerank.stage import Reranker
 
 
 @documented
@@ -40,7 +40,7 @@ class LdSMClassifier(RoutedClassifier):
 
     Attributes
     ----------
-    model_ : RoutedModel
+    model_ : Model
     classes_ : array, shape (n_labels,)
         Label names, or 0, 1, ….
     history_ : dict of str to list of float
@@ -104,7 +104,7 @@ class LdSMClassifier(RoutedClassifier):
         per_row = model.label_counts.sum() / max(1, model.n_train_rows)
         return float(0.5 / max(1.0, per_row))
 
-    def _empty_rows(self, X: Features, Y: sp.csr_matrix, stage: Rerank | None) -> EmptyRows | None:
+    def _empty_rows(self, X: Features, Y: sp.csr_matrix, stage: Reranker | None) -> EmptyRows | None:
         empty = super()._empty_rows(X, Y, stage)
         if empty is None or stage is not None:
             return empty

@@ -29,7 +29,16 @@ from sparseleaf.estimators.parameters import most_leaves
 from sparseleaf.estimators.resuming import describe_before, describe_problem
 from sparseleaf.estimators.training import no_metric
 from sparseleaf.estimators.validation import EvalSet, check_each, eval_names, eval_sets
-from sparseleaf.model import Model, concatenate_trees, join_trees, with_float_values
+from sparseleaf.model import (
+    AxisScorer,
+    Model,
+    Role,
+    Rows,
+    concatenate_trees,
+    in_order,
+    join_trees,
+    with_float_values,
+)
 from sparseleaf.objectives import DenseObjective
 from sparseleaf.progress import phase, reporting, say, training_progress
 
@@ -278,21 +287,18 @@ class MultiGBDT(ModelEstimator):
             } or before.history
         self._adopt(
             Model(
+                stages=in_order([AxisScorer(trees, form.n_outputs, start), empty]),
                 method=self.method,
                 n_features=rows.n_features,
                 n_labels=form.n_outputs,
-                trees=trees,
-                projection=None,
                 label_names=known.names,
                 target_kind=known.kind,
                 label_counts=known.counts,
                 n_train_rows=rows.n_rows,
                 parameters=self._saved_parameters(seed),
                 history=history,
-                base_score=start,
                 feature_names=self._feature_names(),
                 categories=categories,
-                empty=empty,
                 link=self._link(loss, known.kind).name,
             )
         )
@@ -317,9 +323,10 @@ class MultiGBDT(ModelEstimator):
     def apply(self, X: Any) -> Array:
         """The leaf that every row comes to in every tree, int32 (n_rows, n_trees), counted within the tree."""
         model = self._model()
-        leaves = model.apply(self._features(X), None, effective_n_jobs(self.n_jobs))
-        is_leaf = model.trees.feature < 0
-        first = np.concatenate(([0], np.cumsum(is_leaf)))[model.trees.tree_offsets[:-1]]
+        scorer = model.scorer
+        leaves = scorer.leaves(Rows(self._features(X), None, effective_n_jobs(self.n_jobs)))
+        is_leaf = scorer.trees.feature < 0
+        first = np.concatenate(([0], np.cumsum(is_leaf)))[scorer.trees.tree_offsets[:-1]]
         within: Array = (leaves - first).astype(np.int32)
         return within
 
@@ -410,7 +417,8 @@ class MultiGBDT(ModelEstimator):
             raise ValueError(
                 f"init_model or warm_start: found tree_per_output={params.tree_per_output}; the model has {alone}."
             )
-        return replace(model, trees=with_float_values(model.trees))
+        scorer = model.scorer
+        return model.with_stage(Role.SCORER, replace(scorer, trees=with_float_values(scorer.trees)))
 
     def _raw_features(self, X: Any) -> tuple[Any, dict[int, list[Any]]]:
         """Features as they are, and their categories."""

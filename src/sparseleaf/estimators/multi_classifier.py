@@ -10,7 +10,6 @@ import scipy.sparse as sp
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 
-from sparseleaf._arrays import effective_n_jobs
 from sparseleaf.data.targets import ONE_CLASS_A_ROW, decode
 from sparseleaf.estimators.base import encode_known
 from sparseleaf.estimators.declarations import CLASSIFIER
@@ -157,13 +156,6 @@ class MultiGBDTClassifier(RerankMixin, ClassifierMixin, MultiGBDT):  # type: ign
         return precision_at_k(encode_known(y, len(best), model.known_labels), best, 1)
 
     # --- inside
-
-    def _scores(self, X: Any, n_trees: int | None = None) -> Array:
-        model = self._model()
-        if model.rerank is None:
-            return super()._scores(X, n_trees)
-        scores: Array = model.scores(self._features(X), n_trees, effective_n_jobs(self.n_jobs)).toarray()
-        return scores
 
     def _adopt(self, model: Model) -> None:
         super()._adopt(model)

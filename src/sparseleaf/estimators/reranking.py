@@ -10,9 +10,11 @@ from sparseleaf.estimators.base import ModelEstimator, encode_known, refuse_nan
 from sparseleaf.estimators.declarations import RERANK, RERANK_SCALE, RERANK_WEIGHT
 from sparseleaf.estimators.parameters import Parameter
 from sparseleaf.estimators.validation import EvalSet, check_each, eval_sets
+from sparseleaf.model.stage import Role
 from sparseleaf.model.threshold import best_threshold
 from sparseleaf.progress import phase, reporting
 from sparseleaf.rerank.fit import fit_stage, refuse_fixed_weight
+from sparseleaf.rerank.rows import TrainingRows
 from sparseleaf.rerank.validation import Validation
 
 if TYPE_CHECKING:
@@ -79,16 +81,19 @@ class RerankMixin(ModelEstimator):
         other, known = features[:0], truth[:0]
         if sets:
             other, known = check_each(sets, self._validation_rows)[-1]
-        trees = replace(model, rerank=None)
-        validation = Validation(other, known, trees, self._seed(), effective_n_jobs(self.n_jobs))
+        trees, seed, n_jobs = (
+            model.with_stage(Role.RERANKER, None),
+            self._seed(),
+            effective_n_jobs(self.n_jobs),
+        )
+        rows = TrainingRows(features, truth, trees, scale, seed, n_jobs)
+        validation = Validation(other, known, trees, seed, n_jobs)
         with reporting(getattr(self, "verbose", 0)), phase("re-ranking"):
-            stage = fit_stage(
-                rerank, features, truth, validation, None if weight is None else float(weight), scale
-            )
-        ranked = replace(model, rerank=stage)
+            stage = fit_stage(rerank, rows, validation, None if weight is None else float(weight))
+        ranked = model.with_stage(Role.RERANKER, stage)
         threshold = None
         if sets:
-            threshold = best_threshold(ranked.scores(other, None, validation.n_jobs), known)
+            threshold = best_threshold(ranked.scores(other, None, n_jobs), known)
         self._adopt(replace(ranked, threshold=threshold))
         return self
 

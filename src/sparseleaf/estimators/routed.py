@@ -25,7 +25,7 @@ from sparseleaf.estimators.reranking import RerankMixin
 from sparseleaf.estimators.resuming import describe_targets, describe_watched
 from sparseleaf.estimators.validation import EvalSet, eval_names
 from sparseleaf.metrics import precision_at_k
-from sparseleaf.model import Model, RoutedModel
+from sparseleaf.model import Model, Role, RoutedScorer, Rows, in_order
 from sparseleaf.model.empty import EmptyRows
 from sparseleaf.progress import phase, reporting, say, training_progress
 from sparseleaf.rerank.fit import Reranking, all_but
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from sparseleaf.data.targets import Targets
     from sparseleaf.engine.trees import TreeWorkers
     from sparseleaf.model.routed import RoutedTrees
-    from sparseleaf.rerank import Rerank
+    from sparseleaf.rerank.stage import Reranker
 
 
 class RoutedClassifier(RerankMixin, ModelClassifier):
-    """Base of classifiers whose ``model_`` is a :class:`~sparseleaf.model.RoutedModel`."""
+    """Base of classifiers of :class:`~sparseleaf.model.RoutedTrees`."""
 
-    model_kind: ClassVar[type[Model]] = RoutedModel
+    scorer_kind: ClassVar[str] = "routed"
     send_above: ClassVar[float]
     """A row goes to the children whose margin is at least this."""
 
@@ -55,7 +55,6 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
     arity: int
     leaf_labels: int | None
     verbose: int
-    model_: RoutedModel
 
     def fit(
         self,
@@ -140,22 +139,23 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
 
         model = self._joined_model(grown, X.shape[1], targets)
         stage = reranking.choose(model, n_jobs)
-        threshold = reranking.threshold(replace(model, rerank=stage), n_jobs)
+        threshold = reranking.threshold(model.with_stage(Role.RERANKER, stage), n_jobs)
         if len(held):  # routers have not seen these rows, leaves shall
             with phase("adding held-out rows to the leaves"):
-                reached, labels = model.leaves(X[held], n_jobs), targets.matrix[held]
-                trees = with_more_rows(model.trees, grown, reached, labels, self.leaf_labels)
-                model = replace(model, trees=trees)
+                scorer = model.scorer
+                reached, labels = scorer.leaves(Rows(X[held], None, n_jobs)), targets.matrix[held]
+                trees = with_more_rows(scorer.trees, grown, reached, labels, self.leaf_labels)
+                model = model.with_stage(Role.SCORER, replace(scorer, trees=trees))
+        reranker, empty = reranking.refit(stage, model, n_jobs), self._empty_rows(X, targets.matrix, stage)
         self._adopt(
             replace(
                 model,
+                stages=in_order([model.scorer, reranker, empty]),
                 label_counts=np.bincount(targets.matrix.indices, minlength=targets.n_labels),
                 n_train_rows=X.shape[0],
                 parameters=self._saved_parameters(seed),
                 history={} if watch is None else watch.history,
-                rerank=reranking.refit(stage, model, n_jobs),
                 feature_names=self._feature_names(),
-                empty=self._empty_rows(X, targets.matrix, stage),
                 threshold=threshold,
             )
         )
@@ -180,32 +180,13 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
         tags.input_tags.allow_nan = False
         return tags
 
-    @property
-    def feature_importances_(self) -> Array:
-        """Share of the routers' weights, in size, that each feature has."""
-        features, shares = self._used_importances()
-        importances = np.zeros(self.model_.n_features)
-        importances[features] = shares
-        return importances
-
-    def _used_importances(self) -> tuple[Array, Array]:
-        """The features that routers have, and their shares of the weights: n_features may be any number."""
-        self._model()
-        trees = self.model_.trees
-        weights = trees.router_weights if trees.router_weights.dtype == np.int8 else trees.whole_weights
-        size = np.abs(weights.astype(np.float32)).sum(axis=1, dtype=np.float64)
-        features, place = np.unique(trees.router_features, return_inverse=True)
-        sums = np.bincount(place, size, minlength=len(features))
-        total = sums.sum()
-        return features, sums / total if total > 0 else sums
-
     def _validate_features(self, X: Any, *, reset: bool) -> Features:
         checked = super()._validate_features(X, reset=reset)
         refuse_nan(checked)
         return checked
 
-    def _empty_rows(self, X: Features, Y: sp.csr_matrix, stage: Rerank | None) -> EmptyRows | None:
-        return EmptyRows.of(X, Y)
+    def _empty_rows(self, X: Features, Y: sp.csr_matrix, stage: Reranker | None) -> EmptyRows | None:
+        return EmptyRows.fit(X, Y)
 
     def _estimated(self, X: Features, Y: sp.csr_matrix, abreast: int, n_jobs: int) -> memory.RoutedEstimate:
         """What growing the trees takes, the copy of the rows' indices included."""
@@ -295,20 +276,17 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
         write()
         return trees
 
-    def _joined_model(self, trees: Sequence[FrozenTree], n_features: int, targets: Targets) -> RoutedModel:
+    def _joined_model(self, trees: Sequence[FrozenTree], n_features: int, targets: Targets) -> Model:
         """A model that can predict; what it does not need for that is left empty."""
-        return RoutedModel(
+        return Model(
+            stages=(RoutedScorer(self._join(trees), n_features, targets.n_labels),),
             method=self.method,
             n_features=n_features,
             n_labels=targets.n_labels,
-            trees=self._join(trees),
-            projection=None,
             label_names=targets.names,
             target_kind=targets.kind,
             label_counts=np.empty(0, np.int64),
             n_train_rows=0,
-            parameters={},
-            history={},
         )
 
 
@@ -318,16 +296,14 @@ class _Watch:
     def __init__(
         self,
         sets: Sequence[tuple[Features, sp.csr_matrix]],
-        model_of: Callable[[Sequence[FrozenTree], int, Targets], RoutedModel],
+        model_of: Callable[[Sequence[FrozenTree], int, Targets], Model],
         n_features: int,
         targets: Targets,
         n_jobs: int,
     ) -> None:
         self.history: dict[str, list[float]] = {f"{name} precision@1": [] for name in eval_names(len(sets))}
         self._sets, self._n_jobs = sets, n_jobs
-        self._model_of: Callable[[FrozenTree], RoutedModel] = lambda tree: model_of(
-            [tree], n_features, targets
-        )
+        self._model_of: Callable[[FrozenTree], Model] = lambda tree: model_of([tree], n_features, targets)
         self._sums = [sp.csr_matrix(Y.shape, dtype=np.float32) for _, Y in sets]
 
     def add(self, tree: FrozenTree) -> None:

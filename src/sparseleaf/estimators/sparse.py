@@ -33,7 +33,7 @@ from sparseleaf.estimators.resuming import describe_names_of, describe_watched, 
 from sparseleaf.estimators.training import TrainingRun, no_metric
 from sparseleaf.estimators.validation import EvalSet, eval_names, eval_sets
 from sparseleaf.metrics import ndcg_at_k, precision_at_k
-from sparseleaf.model import Model, concatenate_trees, with_short_values
+from sparseleaf.model import AxisScorer, Model, Role, concatenate_trees, in_order, with_short_values
 from sparseleaf.objectives import SparseObjective, sparse_objective
 from sparseleaf.progress import phase, reporting, say, training_progress
 from sparseleaf.projection import choose_keep_raw, choose_projection
@@ -265,14 +265,14 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
         keeper.tell(len(run.grown), run.n_rounds >= n_trees, told)
         with training_progress(n_trees, told) as shown:
             run.run(n_trees, training.measure if watches else no_metric, [*shown, *callbacks], stopper)
+        trees = with_short_values(
+            concatenate_trees(run.grown, training.label_ids, training.cuts.n_features, targets.n_labels)
+        )
         model = Model(
+            stages=in_order([projection, AxisScorer(trees, targets.n_labels), empty]),
             method=self.method,
             n_features=rows.n_features,
             n_labels=targets.n_labels,
-            trees=with_short_values(
-                concatenate_trees(run.grown, training.label_ids, training.cuts.n_features, targets.n_labels)
-            ),
-            projection=projection,
             label_names=targets.names,
             target_kind=targets.kind,
             label_counts=label_counts,
@@ -280,12 +280,12 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
             parameters=self._saved_parameters(seed),
             history=run.history,
             feature_names=self._feature_names(),
-            empty=empty,
         )
         if reranking is not None:
             stage = reranking.choose(model, n_jobs)
-            threshold = reranking.threshold(replace(model, rerank=stage), n_jobs)
-            model = replace(model, rerank=reranking.refit(stage, model, n_jobs), threshold=threshold)
+            threshold = reranking.threshold(model.with_stage(Role.RERANKER, stage), n_jobs)
+            reranker = reranking.refit(stage, model, n_jobs)
+            model = replace(model.with_stage(Role.RERANKER, reranker), threshold=threshold)
         self._adopt(model)
         return self
 

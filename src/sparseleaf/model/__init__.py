@@ -1,26 +1,33 @@
-"""The frozen model: arrays, file, prediction."""
+"""The frozen model: stages, file, prediction."""
 
-from sparseleaf.model.blend import BlendModel, blend_models
-from sparseleaf.model.file import ModelFileError, load_model, save_model
-from sparseleaf.model.model import (
-    Model,
+from sparseleaf.model.axis import AxisScorer
+from sparseleaf.model.blend import BlendScorer, blend_models
+from sparseleaf.model.file import load_model, save_model
+from sparseleaf.model.model import Model, in_order
+from sparseleaf.model.routed import RoutedScorer, RoutedTrees
+from sparseleaf.model.source import ModelFileError
+from sparseleaf.model.stage import Role, Rows
+from sparseleaf.model.trees import (
     Trees,
     concatenate_trees,
     join_trees,
     with_float_values,
     with_short_values,
 )
-from sparseleaf.model.routed import RoutedModel, RoutedTrees
 
 __all__ = [
-    "BlendModel",
+    "AxisScorer",
+    "BlendScorer",
     "Model",
     "ModelFileError",
-    "RoutedModel",
+    "Role",
+    "RoutedScorer",
     "RoutedTrees",
+    "Rows",
     "Trees",
     "blend_models",
     "concatenate_trees",
+    "in_order",
     "join_trees",
     "load_model",
     "save_model",

@@ -8,14 +8,17 @@ towards the rates of all rows.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 
+from sparseleaf.model.registry import register
+from sparseleaf.model.stage import Role, Scores
+
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
-    from sparseleaf.model.codec import Take
+    from sparseleaf.model.source import StageSource
 
 MOST_LABELS = 300
 """Labels that the prior names, the most frequent."""
@@ -27,6 +30,7 @@ STRENGTH = 10.0
 """The rates of all rows count as much as so many empty rows."""
 
 
+@register("empty")
 @dataclass(frozen=True)
 class EmptyRows:
     """What is returned for rows without a known feature.
@@ -43,6 +47,10 @@ class EmptyRows:
     known: Array
     labels: Array
     scores: Array
+
+    kind: ClassVar[str] = "empty"
+    role: ClassVar[Role] = Role.EMPTY_ROWS
+    takes_nan: ClassVar[bool] = True
 
     @classmethod
     def from_counts(
@@ -61,7 +69,7 @@ class EmptyRows:
         return cls(feature_counts > 0, best.astype(np.int32), rates[best].astype(np.float32))
 
     @classmethod
-    def of(cls, X: Features, Y: sp.csr_matrix) -> EmptyRows | None:
+    def fit(cls, X: Features, Y: sp.csr_matrix) -> EmptyRows | None:
         """Of training rows and their labels; None where they are dense: a zero is a value like any other there."""
         if not sp.issparse(X):
             return None
@@ -77,31 +85,101 @@ class EmptyRows:
             return found
         return _rows_without(X, self.known[X.indices] & (X.data != 0))
 
-    def fill_topk(self, X: Features, labels: Array, scores: Array) -> None:
-        """Put the prior in place of what empty rows have, both (n_rows, k)."""
-        empty = self.find(X)
-        if empty.any():
-            named = min(labels.shape[1], len(self.labels))
-            labels[empty], scores[empty] = -1, -np.inf
-            labels[empty, :named], scores[empty, :named] = self.labels[:named], self.scores[:named]
+    def apply(self, before: Scores) -> FilledScores:
+        """The same scores, but for rows without a known feature."""
+        return FilledScores(before, self)
 
-    def filled(self, X: Features, scores: sp.csr_matrix) -> sp.csr_matrix:
-        """Scores with the prior in the empty rows."""
-        empty = self.find(X)
+    # --- tensors of the model file
+
+    def settings(self) -> dict[str, Any]:
+        """There are none."""
+        return {}
+
+    def tensors(self, compact: bool) -> dict[str, Array]:
+        """Tensors by name."""
+        return {
+            "known": np.packbits(self.known),
+            "labels": self.labels.astype(np.uint32),
+            "scores": self.scores,
+        }
+
+    @classmethod
+    def from_tensors(cls, source: StageSource) -> Self:
+        """From tensors; ValueError where they do not fit the features and labels."""
+        bits, labels = source.take("known", ("U8",), 1), source.take("labels", ("U32",), 1)
+        scores, n_features = source.finite("scores", ("F32",), 1), source.n_features
+        if len(bits) != -(-n_features // 8):
+            raise ValueError(f"known: {len(bits)} bytes; must have one bit for each of {n_features} features")
+        if len(labels) != len(scores) or len(labels) > MOST_LABELS or len(np.unique(labels)) < len(labels):
+            raise ValueError(
+                f"labels, scores: must be at most {MOST_LABELS} different labels with a score each"
+            )
+        if labels.max(initial=0) >= max(1, source.n_labels):
+            raise ValueError("labels: a label that does not exist")
+        return cls(np.unpackbits(bits, count=n_features).astype(bool), labels.astype(np.int32), scores)
+
+    def describe(self) -> dict[str, Any]:
+        """How many features are known."""
+        return {"known_features": int(self.known.sum())}
+
+
+class FilledScores(Scores):
+    """Scores with the prior in place of what rows without a known feature have: the base score, where there is one."""
+
+    def __init__(self, before: Scores, stage: EmptyRows) -> None:
+        super().__init__(before.rows)
+        self._before, self._stage, self.base = before, stage, before.base
+
+    def topk(self, k: int) -> tuple[Array, Array]:
+        """See :class:`~sparseleaf.model.stage.Scores`."""
+        labels, scores = self._before.topk(k)
+        empty = self._stage.find(self.rows.X)
+        if empty.any():
+            best, their = self._prior()
+            named = min(k, len(best))
+            labels[empty], scores[empty] = -1, -np.inf
+            labels[empty, :named], scores[empty, :named] = best[:named], their[:named]
+        return labels, scores
+
+    def sparse(self) -> sp.csr_matrix:
+        """See :class:`~sparseleaf.model.stage.Scores`."""
+        scores = self._before.sparse()
+        empty = self._stage.find(self.rows.X)
         if not empty.any():
             return scores
-        order = np.argsort(self.labels)
+        labels, their = self._prior()
+        order = np.argsort(labels)
         n_empty = int(empty.sum())
         priors = sp.csr_matrix(
             (
-                np.tile(self.scores[order], n_empty),
-                np.tile(self.labels[order], n_empty),
+                np.tile(their[order], n_empty),
+                np.tile(labels[order], n_empty),
                 np.arange(n_empty + 1) * len(order),
             ),
             shape=(n_empty, scores.shape[1]),
         )
         place = np.argsort(np.concatenate((np.flatnonzero(~empty), np.flatnonzero(empty))))
         return sp.csr_matrix(sp.vstack([scores[~empty], priors], "csr")[place])
+
+    def dense(self) -> Array:
+        """See :class:`~sparseleaf.model.stage.Scores`."""
+        scores = self._before.dense()
+        labels, their = self._prior()
+        prior = np.zeros(scores.shape[1], np.float32)
+        prior[labels] = their
+        scores[self._stage.find(self.rows.X)] = prior
+        return scores
+
+    def candidates(self, k: int) -> tuple[Array, Array]:
+        """What a stage is fitted on that scores labels again: it sees empty rows as the trees do."""
+        return self._before.candidates(k) if self.base is None else super().candidates(k)
+
+    def _prior(self) -> tuple[Array, Array]:
+        """Labels and scores of an empty row, best first."""
+        if self.base is None:
+            return self._stage.labels, self._stage.scores
+        best = np.argsort(-self.base, kind="stable").astype(np.int32)
+        return best, self.base[best]
 
 
 def feature_counts(X: sp.csr_matrix) -> Array:
@@ -119,27 +197,3 @@ def _rows_without(X: sp.csr_matrix, useful: Array) -> Array:
     before = np.concatenate(([0], np.cumsum(useful)))
     without: Array = before[X.indptr[1:]] == before[X.indptr[:-1]]
     return without
-
-
-# --- tensors of the model file
-
-
-def encode_empty(empty: EmptyRows) -> dict[str, Array]:
-    """Tensors by name."""
-    return {
-        "known": np.packbits(empty.known),
-        "labels": empty.labels.astype(np.uint32),
-        "scores": empty.scores,
-    }
-
-
-def decode_empty(take: Take, n_features: int, n_labels: int) -> EmptyRows:
-    """From tensors; ValueError where they do not fit the features and labels."""
-    bits, labels, scores = take("known", ("U8",), 1), take("labels", ("U32",), 1), take("scores", ("F32",), 1)
-    if len(bits) != -(-n_features // 8):
-        raise ValueError(f"known: {len(bits)} bytes; must have one bit for each of {n_features} features")
-    if len(labels) != len(scores) or len(labels) > MOST_LABELS or len(np.unique(labels)) < len(labels):
-        raise ValueError(f"labels, scores: must be at most {MOST_LABELS} different labels with a score each")
-    if labels.max(initial=0) >= max(1, n_labels) or not np.isfinite(scores).all():
-        raise ValueError("labels, scores: a label that does not exist, or a score that is not finite")
-    return EmptyRows(np.unpackbits(bits, count=n_features).astype(bool), labels.astype(np.int32), scores)

@@ -12,12 +12,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparseleaf import _kernels
+from sparseleaf.model.axis import BLOCK_ROWS
 from sparseleaf.model.leaves import leaf_vectors
-from sparseleaf.model.model import BLOCK_ROWS, Model
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
-    from sparseleaf.model.model import Trees
+    from sparseleaf.model.model import Model
+    from sparseleaf.model.trees import Trees
 
 MEMORY_MB = 4096
 """What the answer may take, in MiB, unless the caller says otherwise."""
@@ -53,13 +54,13 @@ def shap_values(
     expected : float64 array, shape (n_wanted,)
         Scores with no feature known: ``values.sum(axis=1) + expected`` are the scores.
     """
-    if type(model) is not Model:
+    trees: Trees | None = model.scorer.axis_trees
+    if trees is None:
         raise ValueError("trees with linear routers have no Shapley values here; wanted boosted trees.")
     if model.rerank is not None:
         raise ValueError(
             "the model re-ranks its trees' candidates, which Shapley values do not see; wanted one without rerank."
         )
-    trees = model.trees
     if len(trees.cover) != len(trees.feature):
         raise ValueError(
             "the model does not say how many rows came to each node (its file has format version 1), which Shapley"
@@ -77,7 +78,7 @@ def shap_values(
             f" {n_bytes / 2**20:,.0f} MiB; memory_mb={memory_mb} allows less. Wanted fewer rows, or"
             f" {argument}=[...] with fewer outputs, or more memory_mb."
         )
-    _ = model.predictor  # checks the trees
+    _ = model.scorer.predictor  # checks the trees
     indptr, labels, values = leaf_vectors(model, outputs)
     found = np.zeros(shape)
     for begin in range(0, X.shape[0], BLOCK_ROWS):

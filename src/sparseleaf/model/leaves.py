@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sparseleaf.model.model import with_float_values
+from sparseleaf.model.trees import with_float_values
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array

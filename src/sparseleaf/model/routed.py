@@ -1,4 +1,4 @@
-"""The frozen model of routed trees: nodes with linear routers on the raw features, label shares in the leaves.
+"""The scorer of routed trees: nodes with linear routers on the raw features, label shares in the leaves.
 
 Nodes of a tree are in level order and every inner node has M children, so the shape is told by which nodes are
 inner ones: the j-th inner node of a tree has the children M·j + 1 to M·j + M.
@@ -8,20 +8,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 
 from sparseleaf import _kernels
 from sparseleaf._arrays import row_blocks, sparse_parts
-from sparseleaf._steps import decode_steps, narrow, restored
-from sparseleaf.model.codec import UNSIGNED
-from sparseleaf.model.model import Model, _threads
+from sparseleaf._steps import UNSIGNED, decode_steps, narrow, restored
+from sparseleaf.model.axis import describe_shape
+from sparseleaf.model.registry import register
+from sparseleaf.model.stage import Role, Scores
 
 if TYPE_CHECKING:
-    from sparseleaf._arrays import Array, Features
-    from sparseleaf.model.codec import Take
+    from sparseleaf._arrays import Array
+    from sparseleaf.model.source import StageSource
+    from sparseleaf.model.stage import Rows
 
 BEST_ONLY = float("inf")
 """The threshold of trees that send a row to one child, that of largest margin."""
@@ -159,19 +161,48 @@ class RoutedTrees:
         return deepest
 
 
+@register("routed")
 @dataclass(frozen=True)
-class RoutedModel(Model):
-    """A trained model whose trees route on the raw features."""
+class RoutedScorer:
+    """The stage.
 
-    trees: RoutedTrees  # type: ignore[assignment]
+    Attributes
+    ----------
+    trees : RoutedTrees
+    n_features, n_labels : int
+    """
+
+    trees: RoutedTrees
+    n_features: int
+    n_labels: int
+
+    kind: ClassVar[str] = "routed"
+    role: ClassVar[Role] = Role.SCORER
+    takes_nan: ClassVar[bool] = False  # routers add up all features of a row
+    base_score: ClassVar[None] = None
+    axis_trees: ClassVar[None] = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # the compiled predictor is made again where it is needed
+        return {name: value for name, value in vars(self).items() if name != "predictor"}
 
     @property
-    def takes_nan(self) -> bool:
-        """Routers add up all features of a row."""
-        return False
+    def n_trees(self) -> int:
+        """Number of trees."""
+        return self.trees.n_trees
+
+    def importances(self) -> tuple[Array, Array]:
+        """Features that routers have, and their shares of the weights, in size: n_features may be any number."""
+        trees = self.trees
+        weights = trees.router_weights if trees.router_weights.dtype == np.int8 else trees.whole_weights
+        size = np.abs(weights.astype(np.float32)).sum(axis=1, dtype=np.float64)
+        features, place = np.unique(trees.router_features, return_inverse=True)
+        sums = np.bincount(place, size, minlength=len(features))
+        total = sums.sum()
+        return features, sums / total if total > 0 else sums
 
     @cached_property
-    def predictor(self) -> _kernels.RoutedPredictor:  # type: ignore[override]
+    def predictor(self) -> _kernels.RoutedPredictor:
         """The compiled predictor; making it checks every index and number of the trees."""
         trees = self.trees
         return _kernels.RoutedPredictor(
@@ -193,36 +224,67 @@ class RoutedModel(Model):
             self.n_labels,
         )
 
-    def tree_topk(self, X: Features, k: int, n_trees: int | None, n_jobs: int) -> tuple[Array, Array]:
-        """See :meth:`Model.tree_topk`."""
-        labels, scores = np.empty((X.shape[0], k), np.int32), np.empty((X.shape[0], k), np.float32)
-        for block, rows in row_blocks(X):
-            self.predictor.topk(
-                *sparse_parts(rows),
-                self._used(n_trees),
-                labels[block],
-                scores[block],
-                _threads(rows.shape[0], n_jobs),
-            )
-        return labels, scores
+    def apply(self, before: Rows) -> RoutedScores:
+        """Scores of rows."""
+        return RoutedScores(before, self)
 
-    def tree_scores(self, X: Features, n_trees: int | None, n_jobs: int) -> sp.csr_matrix:
-        """See :meth:`Model.tree_scores`."""
-        parts = []
-        for _, rows in row_blocks(X):
-            indptr, labels, values = self.predictor.scores(
-                *sparse_parts(rows), self._used(n_trees), _threads(rows.shape[0], n_jobs)
-            )
-            parts.append(sp.csr_matrix((values, labels, indptr), shape=(rows.shape[0], self.n_labels)))
-        return parts[0] if len(parts) == 1 else sp.vstack(parts, "csr")
-
-    def leaves(self, X: Features, n_jobs: int) -> sp.csr_matrix:
+    def leaves(self, rows: Rows) -> sp.csr_matrix:
         """The leaves that rows reach: a CSR matrix of ones, (n_rows, leaves of all trees)."""
         parts = []
-        for _, rows in row_blocks(X):
-            indptr, leaves = self.predictor.leaves(*sparse_parts(rows), _threads(rows.shape[0], n_jobs))
-            shape = (rows.shape[0], len(self.trees.leaf_indptr) - 1)
+        for _, block in row_blocks(rows.X):
+            indptr, leaves = self.predictor.leaves(*sparse_parts(block), rows.threads)
+            shape = (block.shape[0], len(self.trees.leaf_indptr) - 1)
             parts.append(sp.csr_matrix((np.ones(len(leaves), np.float32), leaves, indptr), shape=shape))
+        return parts[0] if len(parts) == 1 else sp.vstack(parts, "csr")
+
+    # --- tensors of the model file
+
+    def settings(self) -> dict[str, Any]:
+        """There are none."""
+        return {}
+
+    def tensors(self, compact: bool) -> dict[str, Array]:
+        """See :func:`encode_routed`."""
+        return encode_routed(self.trees, compact)
+
+    @classmethod
+    def from_tensors(cls, source: StageSource) -> Self:
+        """From tensors; ValueError where they are not sound."""
+        if source.n_columns != source.n_features:
+            raise ValueError("routers are on the raw features; wanted no projection before them")
+        stage = cls(decode_routed(source), source.n_features, source.n_labels)
+        _ = stage.predictor  # checks that indices exist and numbers are finite
+        return stage
+
+    def describe(self) -> dict[str, Any]:
+        """Sizes of trees and routers."""
+        routers = len(self.trees.router_steps) / max(1, len(self.trees.router_bias))
+        return describe_shape(self.trees, self.trees.depths()) | {"features_per_router": routers}
+
+
+class RoutedScores(Scores):
+    """Scores by the trees."""
+
+    def __init__(self, rows: Rows, scorer: RoutedScorer) -> None:
+        super().__init__(rows)
+        self._scorer = scorer
+
+    def topk(self, k: int) -> tuple[Array, Array]:
+        """See :class:`~sparseleaf.model.stage.Scores`."""
+        rows, used = self.rows, self.rows.used(self._scorer.n_trees)
+        labels, scores = np.empty((rows.X.shape[0], k), np.int32), np.empty((rows.X.shape[0], k), np.float32)
+        for block, part in row_blocks(rows.X):
+            self._scorer.predictor.topk(*sparse_parts(part), used, labels[block], scores[block], rows.threads)
+        return labels, scores
+
+    def sparse(self) -> sp.csr_matrix:
+        """See :class:`~sparseleaf.model.stage.Scores`."""
+        rows, used = self.rows, self.rows.used(self._scorer.n_trees)
+        parts = []
+        for _, part in row_blocks(rows.X):
+            indptr, labels, values = self._scorer.predictor.scores(*sparse_parts(part), used, rows.threads)
+            shape = (part.shape[0], self._scorer.n_labels)
+            parts.append(sp.csr_matrix((values, labels, indptr), shape=shape))
         return parts[0] if len(parts) == 1 else sp.vstack(parts, "csr")
 
 
@@ -258,27 +320,25 @@ def encode_routed(trees: RoutedTrees, compact: bool) -> dict[str, Array]:
     return tensors | {"router_scale": trees.router_scale}
 
 
-def decode_routed(take: Take) -> RoutedTrees:
+def decode_routed(source: StageSource) -> RoutedTrees:
     """Trees from tensors; ValueError where they do not fit together. Indices are checked by the predictor."""
+    take = source.take
     n_nodes = take("n_nodes", UNSIGNED, 1).astype(np.int64)
     bits, total = take("inner", ("U8",), 1), int(n_nodes.sum())
     if len(bits) != -(-total // 8):
         raise ValueError(f"inner: found {len(bits)} bytes; wanted a bit for each of {total} nodes")
-    sizes, steps = take("router_sizes", UNSIGNED, 1), take("router_steps", UNSIGNED, 1)
+    sizes, steps = take("router_sizes", UNSIGNED, 1), take("router_steps", UNSIGNED, 1, in_place=True)
     leaf_sizes = take("leaf_sizes", UNSIGNED, 1)
     if len(sizes) + len(leaf_sizes) != total:  # before anything is made for every node
         raise ValueError(f"router_sizes and leaf_sizes must have a number for each of {total} nodes")
-    weights = take("router_weights", ("F32", "I16", "I8"), 2)
+    weights = take("router_weights", ("F32", "I16", "I8"), 2, in_place=True)
     if len(weights) != len(steps):
         raise ValueError(f"router_weights: found {len(weights)} lines; wanted {len(steps)}")
     scale = feature_weights = None
     unit_rows = False
     if weights.dtype == np.int8:
         scale, feature_weights = take("router_scale", ("F32",), 1), take("feature_weights", ("F32",), 1)
-        flag = take("unit_rows", ("U8",), 1)
-        if len(flag) != 1 or flag[0] > 1:
-            raise ValueError("unit_rows: wanted one number, 0 or 1")
-        unit_rows = bool(flag[0])
+        unit_rows = source.flag("unit_rows")
     elif weights.dtype != np.float32:
         scale = take("router_scale", ("F32",), 1)
     threshold = take("threshold", ("F32",), 1)
@@ -293,8 +353,8 @@ def decode_routed(take: Take) -> RoutedTrees:
         router_bias=take("router_bias", ("F32",), 2),
         threshold=float(threshold[0]),
         leaf_sizes=leaf_sizes,
-        leaf_labels=take("leaf_labels", ("U16", "U32"), 1),
-        leaf_values=take("leaf_values", ("F32", "F16"), 1),
+        leaf_labels=take("leaf_labels", ("U16", "U32"), 1, in_place=True),
+        leaf_values=take("leaf_values", ("F32", "F16"), 1, in_place=True),
         router_scale=scale,
         feature_weights=feature_weights,
         unit_rows=unit_rows,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sparseleaf.rerank.weighing import true_candidates
+from sparseleaf.model.candidates import true_candidates
 
 if TYPE_CHECKING:
     import scipy.sparse as sp

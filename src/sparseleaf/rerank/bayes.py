@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,13 +22,16 @@ from sparseleaf import _kernels
 from sparseleaf._arrays import csr_parts
 from sparseleaf._threads import in_threads
 from sparseleaf._vectors import PackedVectors
-from sparseleaf.rerank.listed import ListedRerank
-from sparseleaf.rerank.weighing import Ranked, true_candidates
+from sparseleaf.model.candidates import PLACES, true_candidates
+from sparseleaf.model.registry import register
+from sparseleaf.rerank.stage import DEFAULT_WEIGHT, ListedReranker
+from sparseleaf.rerank.weighing import Ranked
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
-
-BAYES = "bayes"
+    from sparseleaf.model.source import StageSource
+    from sparseleaf.rerank.rows import TrainingRows
+    from sparseleaf.rerank.validation import Validation
 
 FEATURES = (4, 8, 16, 32)
 """How many features of a label may count."""
@@ -76,7 +79,72 @@ class TellingFeatures:
     log_shares: Array
     n_features: int
 
-    def stage(self, most: int, power: float, weight: float) -> BayesRerank:
+    cross_validated: ClassVar[bool] = False
+
+    @classmethod
+    def fit(cls, X: Features, Y: sp.csr_matrix, n_jobs: int, most: int = max(FEATURES)) -> Self:
+        """What tells the labels of these rows."""
+        X = sp.csr_matrix(X, dtype=np.float32)
+        # rows are counted in float64: float32 ends at 2²⁴, from where on nothing depends on one row more
+        there = sp.csr_matrix(((X.data != 0).astype(np.float64), X.indices, X.indptr), shape=X.shape)
+        n_rows, n_features = X.shape
+        by_label = sp.csr_matrix(Y.T, dtype=np.float64)
+        rows_of = np.diff(by_label.indptr).astype(np.float64)
+        shares = np.bincount(X.indices, weights=there.data, minlength=n_features) / max(1, n_rows)
+        features = np.empty((len(rows_of), most), np.int32)
+        weights, absent = (np.empty((len(rows_of), most), np.float32) for _ in range(2))
+
+        def fit_block(begin: int) -> None:
+            block = slice(begin, begin + BLOCK_LABELS)
+            both = sp.csr_matrix(by_label[block] @ there, dtype=np.float32)
+            both.eliminate_zeros()
+            common = np.empty_like(weights[block])
+            _kernels.select_telling(*csr_parts(both), rows_of[block], shares, features[block], common, 1)
+            held = features[block] >= 0
+            q = np.where(held, shares[features[block]], 0.5)
+            p = np.where(held, (common + DRAWN * q) / (rows_of[block, None] + DRAWN), 0.5)
+            lacking = np.log1p(-p) - np.log1p(-q)
+            weights[block] = np.log(p / q) - lacking
+            features[block][weights[block] <= 0] = -1  # too little to be told from nothing
+            absent[block] = np.where(features[block] >= 0, lacking, 0)
+
+        in_threads(fit_block, range(0, len(rows_of), BLOCK_LABELS), n_jobs)
+        return cls(
+            features,
+            weights,
+            absent,
+            np.log((rows_of + 0.5) / (n_rows + 1)).astype(np.float32),
+            n_features,
+        )
+
+    def tuned(self, validation: Validation, weight: float | None) -> BayesReranker:
+        """The stage whose number of features, power and weight are best; ``weight`` fixes the last."""
+        if not len(validation):
+            return self.stage(*DEFAULTS, DEFAULT_WEIGHT if weight is None else weight)
+        X, Y, n_jobs, found = validation.X, validation.Y, validation.n_jobs, validation.found(PLACES)
+
+        def prepare(most: int) -> tuple[Any, ...]:
+            stage = self.stage(most, DEFAULTS[1], 0.0)
+            starts, labels, trees, evidence = stage.candidates(X, *found, n_jobs)
+            return stage, labels, trees, evidence, Ranked(starts, true_candidates(starts, labels, Y), n_jobs)
+
+        best: tuple[float, BayesReranker] | None = None
+        for stage, labels, trees, evidence, ranked in in_threads(prepare, FEATURES, n_jobs):
+            bare = evidence - np.float32(stage.power) * self.log_shares[labels]
+            for power in POWERS:
+                told = bare + np.float32(power) * self.log_shares[labels]
+                for share in WEIGHTS if weight is None else (weight,):
+                    tried = replace(stage, power=power, weight=share)
+                    value = ranked.worth(tried.margins(trees, told))
+                    if best is None or value > best[0]:
+                        best = value, tried
+        assert best is not None
+        stage = best[1]
+        starts, labels, trees, evidence = stage.candidates(X, *found, n_jobs)
+        truth = true_candidates(starts, labels, Y)
+        return replace(stage, sureness=fit_sureness(stage.margins(trees, evidence), truth))
+
+    def stage(self, most: int, power: float, weight: float) -> BayesReranker:
         """With the first ``most`` of them."""
         held = self.features[:, :most] >= 0
         indptr = np.concatenate(([0], np.cumsum(held.sum(axis=1))))
@@ -86,13 +154,14 @@ class TellingFeatures:
         )
         by_label.sort_indices()
         absent = self.absent[:, :most].sum(axis=1, dtype=np.float32)
-        return BayesRerank(
+        return BayesReranker(
             PackedVectors.of(by_label), absent, self.log_shares, most, power, weight, (1.0, 0.0)
         )
 
 
+@register("bayes")
 @dataclass(frozen=True)
-class BayesRerank(ListedRerank):
+class BayesReranker(ListedReranker):
     """The stage.
 
     Attributes
@@ -122,6 +191,8 @@ class BayesRerank(ListedRerank):
     weight: float
     sureness: tuple[float, float]
 
+    kind: ClassVar[str] = "bayes"
+
     def __getstate__(self) -> dict[str, Any]:
         # the compiled part is made again where it is needed
         return {name: value for name, value in vars(self).items() if name != "kernel"}
@@ -145,13 +216,8 @@ class BayesRerank(ListedRerank):
 
     @property
     def n_labels(self) -> int:
-        """See :class:`ListedRerank`."""
+        """See :class:`~sparseleaf.rerank.stage.ListedReranker`."""
         return len(self.absent)
-
-    @property
-    def mix(self) -> str:
-        """Its name among the stages."""
-        return BAYES
 
     def candidates(
         self, X: Features, labels: Array, scores: Array, n_jobs: int
@@ -177,16 +243,59 @@ class BayesRerank(ListedRerank):
     def ranked_candidates(
         self, X: Features, labels: Array, scores: Array, n_jobs: int
     ) -> tuple[Array, Array, Array]:
-        """See :class:`ListedRerank`."""
+        """See :class:`~sparseleaf.rerank.stage.ListedReranker`."""
         starts, joined, trees, evidence = self.candidates(X, labels, scores, n_jobs)
         return starts, joined, self.margins(trees, evidence)
 
     def scores_of(self, margins: Array) -> Array:
-        """See :class:`ListedRerank`."""
+        """See :class:`~sparseleaf.rerank.stage.ListedReranker`."""
         a, b = self.sureness
         # never quite 0, which is the score of all other labels
         scores: Array = np.maximum(expit(np.float32(a) * margins + np.float32(b)), np.float32(1e-30))
         return scores
+
+    # --- fitting
+
+    @classmethod
+    def untuned(cls, kind: str, rows: TrainingRows) -> TellingFeatures:
+        """See :class:`~sparseleaf.rerank.stage.Reranker`."""
+        return TellingFeatures.fit(rows.X, rows.Y, rows.n_jobs)
+
+    def refit(self, rows: TrainingRows) -> BayesReranker:
+        """See :class:`~sparseleaf.rerank.stage.Reranker`."""
+        again = TellingFeatures.fit(rows.X, rows.Y, rows.n_jobs, self.most)
+        return replace(again.stage(self.most, self.power, self.weight), sureness=self.sureness)
+
+    # --- tensors of the model file
+
+    def tensors(self, compact: bool) -> dict[str, Array]:
+        """See :class:`~sparseleaf.rerank.stage.Reranker`."""
+        return {
+            "settings": np.array([self.weight, self.most, self.power, *self.sureness], np.float32),
+            "absent": self.absent,
+            "log_shares": self.log_shares,
+            **self.telling.tensors(compact),
+        }
+
+    @classmethod
+    def from_tensors(cls, source: StageSource) -> Self:
+        """From tensors; ValueError where they are not sound."""
+        settings = source.take("settings", ("F32",), 1)
+        if len(settings) != 5 or not np.isfinite(settings).all():
+            raise ValueError("settings: wanted five finite numbers")
+        weight, most, power, slope, offset = settings.tolist()
+        if not (0 <= weight <= 1 and most >= 1 and power >= 0 and slope > 0):
+            raise ValueError(
+                "settings: wanted a weight from 0 to 1, a number of features, a power and a slope"
+            )
+        absent, log_shares = source.take("absent", ("F32",), 1), source.take("log_shares", ("F32",), 1)
+        if len(absent) != source.n_labels or len(log_shares) != source.n_labels:
+            raise ValueError(f"absent and log_shares must have a number for each of {source.n_labels} labels")
+        telling = PackedVectors.from_tensors(source, source.n_labels, source.n_features)
+        _ = telling.kernel  # checks that indices exist
+        stage = cls(telling, absent, log_shares, int(most), power, weight, (slope, offset))
+        _ = stage.kernel  # checks that indices exist and numbers are finite
+        return stage
 
 
 def _numbered(features: Array, width: int) -> tuple[Array, Array]:
@@ -196,74 +305,6 @@ def _numbered(features: Array, width: int) -> tuple[Array, Array]:
     there = np.zeros(width, bool)
     there[features] = True
     return np.flatnonzero(there).astype(features.dtype), (np.cumsum(there) - 1)[features]
-
-
-def fit_telling(X: Features, Y: sp.csr_matrix, n_jobs: int, most: int = max(FEATURES)) -> TellingFeatures:
-    """What tells the labels of these rows."""
-    X = sp.csr_matrix(X, dtype=np.float32)
-    # rows are counted in float64: float32 ends at 2²⁴, from where on nothing depends on one row more
-    there = sp.csr_matrix(((X.data != 0).astype(np.float64), X.indices, X.indptr), shape=X.shape)
-    n_rows, n_features = X.shape
-    by_label = sp.csr_matrix(Y.T, dtype=np.float64)
-    rows_of = np.diff(by_label.indptr).astype(np.float64)
-    shares = np.bincount(X.indices, weights=there.data, minlength=n_features) / max(1, n_rows)
-    features = np.empty((len(rows_of), most), np.int32)
-    weights, absent = (np.empty((len(rows_of), most), np.float32) for _ in range(2))
-
-    def fit_block(begin: int) -> None:
-        block = slice(begin, begin + BLOCK_LABELS)
-        both = sp.csr_matrix(by_label[block] @ there, dtype=np.float32)
-        both.eliminate_zeros()
-        common = np.empty_like(weights[block])
-        _kernels.select_telling(*csr_parts(both), rows_of[block], shares, features[block], common, 1)
-        held = features[block] >= 0
-        q = np.where(held, shares[features[block]], 0.5)
-        p = np.where(held, (common + DRAWN * q) / (rows_of[block, None] + DRAWN), 0.5)
-        lacking = np.log1p(-p) - np.log1p(-q)
-        weights[block] = np.log(p / q) - lacking
-        features[block][weights[block] <= 0] = -1  # too little to be told from nothing
-        absent[block] = np.where(features[block] >= 0, lacking, 0)
-
-    in_threads(fit_block, range(0, len(rows_of), BLOCK_LABELS), n_jobs)
-    return TellingFeatures(
-        features,
-        weights,
-        absent,
-        np.log((rows_of + 0.5) / (n_rows + 1)).astype(np.float32),
-        n_features,
-    )
-
-
-def choose_bayes(
-    telling: TellingFeatures,
-    X: Features,
-    Y: sp.csr_matrix,
-    found: tuple[Array, Array],
-    weight: float | None,
-    n_jobs: int,
-) -> BayesRerank:
-    """The stage whose number of features, power and weight are best on rows not seen; ``weight`` fixes the last."""
-
-    def prepare(most: int) -> tuple[Any, ...]:
-        stage = telling.stage(most, DEFAULTS[1], 0.0)
-        starts, labels, trees, evidence = stage.candidates(X, *found, n_jobs)
-        return stage, labels, trees, evidence, Ranked(starts, true_candidates(starts, labels, Y), n_jobs)
-
-    best: tuple[float, BayesRerank] | None = None
-    for stage, labels, trees, evidence, ranked in in_threads(prepare, FEATURES, n_jobs):
-        bare = evidence - np.float32(stage.power) * telling.log_shares[labels]
-        for power in POWERS:
-            told = bare + np.float32(power) * telling.log_shares[labels]
-            for share in WEIGHTS if weight is None else (weight,):
-                tried = replace(stage, power=power, weight=share)
-                value = ranked.worth(tried.margins(trees, told))
-                if best is None or value > best[0]:
-                    best = value, tried
-    assert best is not None
-    stage = best[1]
-    starts, labels, trees, evidence = stage.candidates(X, *found, n_jobs)
-    truth = true_candidates(starts, labels, Y)
-    return replace(stage, sureness=fit_sureness(stage.margins(trees, evidence), truth))
 
 
 def fit_sureness(margins: Array, truth: Array) -> tuple[float, float]:

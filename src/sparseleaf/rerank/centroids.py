@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,9 +17,14 @@ from sklearn.preprocessing import normalize
 from sparseleaf import _kernels
 from sparseleaf._arrays import csr_parts, largest_entries, row_blocks, sparse_parts
 from sparseleaf._vectors import PackedVectors
+from sparseleaf.model.registry import register
+from sparseleaf.rerank.stage import DEFAULT_WEIGHT, Reranker
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
+    from sparseleaf.model.source import StageSource
+    from sparseleaf.rerank.rows import TrainingRows
+    from sparseleaf.rerank.validation import Validation
 
 MIXES = ("centroid", "cosine", "log")
 """How tree score t and centroid are joined, with weight β and scale γ, d being the distance and c the cosine of row
@@ -34,9 +39,13 @@ BLOCK_LABELS = 4096
 PLACES = 300
 """Labels of the trees that are candidates."""
 
+WEIGHTS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0)
+"""Shares of the trees that are tried."""
 
+
+@register(*MIXES)
 @dataclass(frozen=True)
-class CentroidRerank:
+class CentroidReranker(Reranker):
     """Centroids and how they are used.
 
     Attributes
@@ -45,7 +54,7 @@ class CentroidRerank:
         Mean row of every label, cut to its largest entries.
     squared_norms : float32 array, shape (n_labels,)
         Of the mean rows before the cut.
-    mix : str
+    kind : str
         One of ``MIXES``.
     weight : float
         β: 1 is the trees alone, 0 the centroids alone.
@@ -57,10 +66,13 @@ class CentroidRerank:
 
     centroids: PackedVectors
     squared_norms: Array
-    mix: str
+    kind: str
     weight: float
     scale: float
     feature_weights: Array
+
+    places: ClassVar[int] = PLACES
+    cross_validated: ClassVar[bool] = False
 
     def __getstate__(self) -> dict[str, Any]:
         # the compiled part is made again where it is needed
@@ -71,9 +83,50 @@ class CentroidRerank:
         """The compiled part; making it checks every index and number."""
         return _kernels.CentroidReranker(self.centroids.kernel, self.squared_norms)
 
-    def with_weight(self, weight: float) -> CentroidRerank:
-        """The same with another β."""
-        return replace(self, weight=weight)
+    # --- fitting
+
+    @classmethod
+    def fit(cls, X: Features, Y: sp.csr_matrix, kind: str, weight: float, scale: float | None) -> Self:
+        """Centroids of the labels of training rows; the rows count as unit vectors where only angles matter."""
+        X = sp.csr_matrix(X, dtype=np.float32)
+        weights = np.empty(0, np.float32)
+        if kind != "centroid":
+            weights = rarity(X)
+            X = normalize(weighted(X, weights))
+        if scale is None:
+            scale = 10.0
+            if kind == "centroid" and X.nnz:
+                scale /= float(np.square(X.data, dtype=np.float64).sum()) / X.shape[0]
+        by_label = sp.csr_matrix(Y.T, dtype=np.float32)
+        counts = np.maximum(1, np.diff(by_label.indptr)).astype(np.float32)
+        parts, norms = [], []
+        for begin in range(0, by_label.shape[0], BLOCK_LABELS):
+            block = slice(begin, begin + BLOCK_LABELS)
+            sums = sp.csr_matrix(by_label[block] @ X)
+            means = sp.diags(1 / counts[block], dtype=np.float32) @ sums
+            norms.append(np.asarray(means.multiply(means).sum(axis=1), np.float32).ravel())
+            parts.append(largest_entries(sp.csr_matrix(means), CENTROID_FEATURES))
+        centroids = sp.vstack(parts, "csr", dtype=np.float32)
+        centroids.sort_indices()
+        return cls(PackedVectors.of(centroids), np.concatenate(norms), kind, weight, scale, weights)
+
+    @classmethod
+    def untuned(cls, kind: str, rows: TrainingRows) -> Self:
+        """See :class:`Reranker`."""
+        return cls.fit(rows.X, rows.Y, kind, DEFAULT_WEIGHT, rows.scale)
+
+    def tuned(self, validation: Validation, weight: float | None) -> CentroidReranker:
+        """With the weight of highest precision; the largest, where several are alike."""
+        if weight is None and len(validation):
+            found = [float(validation.precision(replace(self, weight=one)).sum()) for one in WEIGHTS]
+            weight = max(zip(found, WEIGHTS, strict=True))[1]
+        return replace(self, weight=DEFAULT_WEIGHT if weight is None else weight)
+
+    def refit(self, rows: TrainingRows) -> CentroidReranker:
+        """See :class:`Reranker`."""
+        return self.fit(rows.X, rows.Y, self.kind, self.weight, rows.scale)
+
+    # --- prediction
 
     def rescored(self, X: Features, starts: Array, labels: Array, scores: Array, n_jobs: int) -> Array:
         """New scores; candidates of row i are ``labels[starts[i]:starts[i + 1]]``, -1 is none."""
@@ -91,17 +144,12 @@ class CentroidRerank:
                 starts[block.start : block.stop + 1] - starts[block.start],
                 labels[own],
                 new[own],
-                MIXES.index(self.mix),
+                MIXES.index(self.kind),
                 self.weight,
                 self.scale,
                 n_jobs,
             )
         return new
-
-    @property
-    def places(self) -> int:
-        """Labels of the trees that it looks at."""
-        return PLACES
 
     def scores(self, X: Features, labels: Array, scores: Array, n_jobs: int) -> sp.csr_matrix:
         """Scores of all candidates as a CSR matrix."""
@@ -127,7 +175,7 @@ class CentroidRerank:
                 self.feature_weights,
                 labels[block],
                 scores[block],
-                MIXES.index(self.mix),
+                MIXES.index(self.kind),
                 self.weight,
                 self.scale,
                 best[block],
@@ -136,32 +184,40 @@ class CentroidRerank:
             )
         return best, ranked
 
+    # --- tensors of the model file
 
-def fit_centroids(
-    X: Features, Y: sp.csr_matrix, mix: str, weight: float, scale: float | None
-) -> CentroidRerank:
-    """Centroids of the labels of training rows; the rows count as unit vectors where only angles matter."""
-    X = sp.csr_matrix(X, dtype=np.float32)
-    weights = np.empty(0, np.float32)
-    if mix != "centroid":
-        weights = rarity(X)
-        X = normalize(weighted(X, weights))
-    if scale is None:
-        scale = 10.0
-        if mix == "centroid" and X.nnz:
-            scale /= float(np.square(X.data, dtype=np.float64).sum()) / X.shape[0]
-    by_label = sp.csr_matrix(Y.T, dtype=np.float32)
-    counts = np.maximum(1, np.diff(by_label.indptr)).astype(np.float32)
-    parts, norms = [], []
-    for begin in range(0, by_label.shape[0], BLOCK_LABELS):
-        block = slice(begin, begin + BLOCK_LABELS)
-        sums = sp.csr_matrix(by_label[block] @ X)
-        means = sp.diags(1 / counts[block], dtype=np.float32) @ sums
-        norms.append(np.asarray(means.multiply(means).sum(axis=1), np.float32).ravel())
-        parts.append(largest_entries(sp.csr_matrix(means), CENTROID_FEATURES))
-    centroids = sp.vstack(parts, "csr", dtype=np.float32)
-    centroids.sort_indices()
-    return CentroidRerank(PackedVectors.of(centroids), np.concatenate(norms), mix, weight, scale, weights)
+    def tensors(self, compact: bool) -> dict[str, Array]:
+        """See :class:`Reranker`."""
+        return {
+            "settings": np.array([self.weight, self.scale], np.float32),
+            "squared_norms": self.squared_norms,
+            "feature_weights": self.feature_weights,
+            **self.centroids.tensors(compact),
+        }
+
+    @classmethod
+    def from_tensors(cls, source: StageSource) -> Self:
+        """From tensors; ValueError where they are not sound."""
+        n_features, n_labels = source.n_features, source.n_labels
+        settings, norms = source.take("settings", ("F32",), 1), source.take("squared_norms", ("F32",), 1)
+        if len(settings) != 2 or not (0 <= settings[0] <= 1 and 0 <= settings[1] < np.inf):
+            raise ValueError("settings: wanted a weight from 0 to 1 and a scale of at least 0")
+        if len(norms) != n_labels:
+            raise ValueError(f"squared_norms must have a number for each of {n_labels} labels")
+        centroids = PackedVectors.from_tensors(source, n_labels, n_features)
+        weights = source.take("feature_weights", ("F32",), 1)
+        if len(weights) not in (0, n_features) or not np.isfinite(weights).all():
+            raise ValueError(
+                f"feature_weights: wanted a finite number for each of {n_features} features, or none"
+            )
+        weight, scale = settings.tolist()
+        stage = cls(centroids, norms, source.kind, weight, scale, weights)
+        _ = stage.kernel  # checks that indices exist and numbers are finite
+        return stage
+
+    def describe(self) -> dict[str, Any]:
+        """See :class:`Reranker`."""
+        return {"rerank": {"mix": self.kind, "weight": self.weight, "scale": self.scale}}
 
 
 def rarity(X: sp.csr_matrix) -> Array:

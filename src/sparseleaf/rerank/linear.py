@@ -1,99 +1,129 @@
-"""A linear model for every label, trained only on the rows that the label is a candidate of.
-
-In: unit rows, their labels, their candidates. Out: sparse weights and a bias for every label, whose margin tells a row
-that has the label from rows that only look as if they had it. Positives are the rows with the label; negatives those
-that trees or neighbours propose it for in error. Each label is a small support vector machine with squared hinge.
-"""
+"""Re-ranking by a weighted mean of four score components: trees, centroids, linear models and neighbours."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-import scipy.sparse as sp
 
 from sparseleaf import _kernels
-from sparseleaf._arrays import csr_parts
-from sparseleaf._vectors import PackedVectors
-from sparseleaf.progress import phase
+from sparseleaf._arrays import row_blocks, sparse_parts
+from sparseleaf.model.registry import register
+from sparseleaf.rerank.evidence import COMPONENTS, NO_LISTS, STEEPNESS, Evidence, EvidenceReranker
+from sparseleaf.rerank.neighbours import NEIGHBOURS, ROW_FEATURES
+from sparseleaf.rerank.weighing import choose_shares, mixed
 
 if TYPE_CHECKING:
-    from sparseleaf._arrays import Array
-
-COST = 3.0
-"""C: what a unit of squared loss costs."""
-
-EPOCHS = 8
-TOLERANCE = 0.1
-
-PRUNE = 0.1
-"""Weights smaller than this are dropped, as Parabel does."""
-
-MOST_WEIGHTS = 1000
-"""Weights that a label keeps, the largest."""
-
-NO_ROWS = -1.0
-"""Bias of a label that no row has: as sure as a margin is that a row has it not."""
+    from sparseleaf._arrays import Array, Features
+    from sparseleaf.model.source import StageSource
+    from sparseleaf.rerank.evidence import Candidates
+    from sparseleaf.rerank.rows import TrainingRows
+    from sparseleaf.rerank.validation import Validation
 
 
+@register("linear")
 @dataclass(frozen=True)
-class LinearModels:
-    """Weights and biases of the labels.
+class LinearReranker(EvidenceReranker):
+    """The stage.
 
     Attributes
     ----------
-    weights : PackedVectors, shape (n_labels, n_features)
-    bias : float32 array, shape (n_labels,)
+    evidence : Evidence
+    shares : float32 array, shape (4,)
+        Of the ``COMPONENTS``, each from 0 to 1.
     """
 
-    weights: PackedVectors
-    bias: Array
+    evidence: Evidence
+    shares: Array
+
+    kind: ClassVar[str] = "linear"
+    cross_validated: ClassVar[bool] = False
 
     def __getstate__(self) -> dict[str, Any]:
         # the compiled part is made again where it is needed
-        return {name: value for name, value in vars(self).items() if name != "kernel"}
+        return {name: value for name, value in vars(self).items() if name != "ranker"}
+
+    @property
+    def weight(self) -> float:
+        """Share of the trees."""
+        return float(self.shares[0])
+
+    # --- fitting
+
+    @classmethod
+    def untuned(cls, kind: str, rows: TrainingRows) -> Self:
+        """See :class:`~sparseleaf.rerank.stage.Reranker`."""
+        return cls(rows.evidence, equal_shares(None))
+
+    def tuned(self, validation: Validation, weight: float | None) -> LinearReranker:
+        """With the shares of highest precision."""
+        if not len(validation):
+            return replace(self, shares=equal_shares(weight))
+        candidates, truth = validation.examples(self.evidence)
+        shares = choose_shares(
+            candidates.components(), candidates.starts, truth, weight, n_jobs=validation.n_jobs
+        )
+        return replace(self, shares=shares)
+
+    def refit(self, rows: TrainingRows) -> LinearReranker:
+        """See :class:`~sparseleaf.rerank.stage.Reranker`."""
+        return replace(self, evidence=rows.evidence)
+
+    # --- prediction
 
     @cached_property
-    def kernel(self) -> _kernels.LabelVectors:
-        """The compiled part; making it checks every index and number."""
-        return _kernels.LabelVectors(self.weights.kernel)
-
-    def margins(self, rows: sp.csr_matrix, starts: Array, labels: Array, n_jobs: int) -> Array:
-        """Margins of candidates; those of row i are ``labels[starts[i]:starts[i + 1]]``."""
-        out = np.empty(len(labels), np.float32)
-        self.kernel.products(*csr_parts(rows), starts, labels, out, n_jobs)
-        return out + self.bias[labels]
-
-
-def fit_linear(
-    rows: sp.csr_matrix, Y: sp.csr_matrix, starts: Array, labels: Array, seed: int, n_jobs: int
-) -> LinearModels:
-    """Train on unit rows whose candidates are ``labels[starts[i]:starts[i + 1]]``."""
-    positive = np.diff(sp.csc_matrix(Y).indptr) > 0
-    proposed = sp.csr_matrix((np.full(len(labels), -1, np.int8), labels, starts), shape=Y.shape)
-    # candidates in error are -1, labels that were found 1, labels that were missed 2
-    examples = sp.csc_matrix(proposed + 2 * sp.csr_matrix(Y, dtype=np.int8))
-    sizes = np.where(positive, np.diff(examples.indptr), 0)  # a label without rows needs no model
-    kept = np.repeat(positive, np.diff(examples.indptr))
-    with phase("linear models", Y.shape[1]) as advance:
-        indptr, features, weights, bias = _kernels.fit_linear(
-            *csr_parts(rows),
-            rows.shape[1],
-            np.concatenate(([0], np.cumsum(sizes, dtype=np.int64))),
-            examples.indices[kept].astype(np.int32),
-            np.where(examples.data[kept] > 0, 1, -1).astype(np.int8),
-            COST,
-            EPOCHS,
-            TOLERANCE,
-            PRUNE,
-            MOST_WEIGHTS,
-            seed,
-            n_jobs,
-            lambda done: advance(done, ""),
+    def ranker(self) -> _kernels.OpinionRanker:
+        """The compiled whole: what :meth:`weigh` makes of candidates, without their table."""
+        evidence = self.evidence
+        assert evidence.linear is not None
+        index, lists = evidence.neighbours, NO_LISTS
+        if index is not None:
+            lists = index.labels
+        return _kernels.OpinionRanker(
+            evidence.centroids.kernel,
+            evidence.linear.kernel,
+            evidence.linear.bias,
+            None if index is None else index.kernel,
+            lists.kernel,
+            evidence.centroids.feature_weights,
+            self.shares,
+            NEIGHBOURS,
+            ROW_FEATURES,
+            STEEPNESS,
         )
-    matrix = sp.csr_matrix((weights, features, indptr), shape=(Y.shape[1], rows.shape[1]))
-    return LinearModels(
-        PackedVectors.of(matrix), np.where(positive, bias, np.float32(NO_ROWS)).astype(np.float32)
-    )
+
+    def weigh(self, candidates: Candidates, n_jobs: int) -> Array:
+        """See :class:`~sparseleaf.rerank.evidence.EvidenceReranker`."""
+        return mixed(candidates.components(), self.shares)
+
+    def topk(self, X: Features, labels: Array, scores: Array, k: int, n_jobs: int) -> tuple[Array, Array]:
+        """See :class:`~sparseleaf.rerank.stage.Reranker`; compiled as a whole."""
+        best, ranked = np.empty((labels.shape[0], k), np.int32), np.empty((labels.shape[0], k), np.float32)
+        labels, scores = np.ascontiguousarray(labels, np.int32), np.ascontiguousarray(scores, np.float32)
+        for block, rows in row_blocks(X):
+            self.ranker.topk(
+                *sparse_parts(rows), labels[block], scores[block], best[block], ranked[block], n_jobs
+            )
+        return best, ranked
+
+    # --- tensors of the model file
+
+    def tensors(self, compact: bool) -> dict[str, Array]:
+        """See :class:`~sparseleaf.rerank.stage.Reranker`."""
+        return {"shares": self.shares, **self.evidence.tensors(compact)}
+
+    @classmethod
+    def from_tensors(cls, source: StageSource) -> Self:
+        """From tensors; ValueError where they are not sound."""
+        shares = source.take("shares", ("F32",), 1)
+        if len(shares) != len(COMPONENTS) or not ((shares >= 0) & (shares <= 1)).all():
+            raise ValueError(f"shares: wanted {len(COMPONENTS)} numbers from 0 to 1")
+        return cls(Evidence.from_tensors(source), shares)
+
+
+def equal_shares(trees: float | None) -> Array:
+    """Shares of the components where there are no rows to choose them on; ``trees`` fixes the first."""
+    first = 1 / len(COMPONENTS) if trees is None else trees
+    return np.array([first] + [(1 - first) / (len(COMPONENTS) - 1)] * (len(COMPONENTS) - 1), np.float32)

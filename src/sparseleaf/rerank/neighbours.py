@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 
 from sparseleaf import _kernels
 from sparseleaf._arrays import csr_parts, largest_entries
-from sparseleaf._vectors import PackedLists, PackedVectors
+from sparseleaf._steps import UNSIGNED, narrow
+from sparseleaf._vectors import PackedLists, PackedVectors, starts_of
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
+    from sparseleaf.model.source import StageSource
 
 NEIGHBOURS = 50
 """Training rows that vote."""
@@ -66,14 +68,33 @@ class Neighbours:
         self.kernel.nearest(*csr_parts(short), itself, found, products, n_jobs)
         return found, products
 
+    @classmethod
+    def fit(cls, rows: sp.csr_matrix, Y: sp.csr_matrix) -> Self | None:
+        """Index of unit rows; None where looking a row up would take too long."""
+        postings = sp.csr_matrix(largest_entries(rows, ROW_FEATURES).T, dtype=np.float32)
+        postings.sort_indices()
+        having = np.diff(postings.indptr).astype(np.float64)
+        if np.square(having).sum() > MOST_POSTINGS * max(1, rows.shape[0]):
+            return None
+        labels = sp.csr_matrix(Y)
+        labels.sort_indices()
+        return cls(PackedVectors.of(postings), PackedLists.of(labels))
 
-def fit_neighbours(rows: sp.csr_matrix, Y: sp.csr_matrix) -> Neighbours | None:
-    """Index of unit rows; None where looking a row up would take too long."""
-    postings = sp.csr_matrix(largest_entries(rows, ROW_FEATURES).T, dtype=np.float32)
-    postings.sort_indices()
-    having = np.diff(postings.indptr).astype(np.float64)
-    if np.square(having).sum() > MOST_POSTINGS * max(1, rows.shape[0]):
-        return None
-    labels = sp.csr_matrix(Y)
-    labels.sort_indices()
-    return Neighbours(PackedVectors.of(postings), PackedLists.of(labels))
+    # --- tensors of the model file
+
+    def tensors(self, compact: bool) -> dict[str, Array]:
+        """Tensors by name; without ``compact`` values are written as float32."""
+        return {
+            "label_sizes": narrow(np.diff(self.labels.indptr)),
+            "label_steps": self.labels.steps,
+            **self.postings.tensors(compact),
+        }
+
+    @classmethod
+    def from_tensors(cls, source: StageSource) -> Self:
+        """From tensors; ValueError where they are not sound."""
+        starts = starts_of(source.take("label_sizes", UNSIGNED, 1))
+        labels = PackedLists(starts, source.take("label_steps", UNSIGNED, 1, in_place=True), source.n_labels)
+        neighbours = cls(PackedVectors.from_tensors(source, source.n_features, labels.n_lists), labels)
+        _ = neighbours.kernel, labels.kernel  # checks that indices exist and numbers are finite
+        return neighbours

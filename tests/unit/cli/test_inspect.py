@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 
 import sparseleaf
-from sparseleaf.cli.inspect import tree_depths
 from sparseleaf.data import make_xc
 from sparseleaf.model import Trees
 
@@ -44,7 +43,7 @@ def test_projection(cli, tmp_path):
     )
     found = json.loads(cli("inspect", tmp_path / "m", "--json").out)
     assert found["projection_shape"] == [50, 7]
-    assert found["bytes_by_part"]["projection"] == 2 * 50 * 7
+    assert found["bytes_by_part"]["projection"] == 2 * 50 * 7 + 1
     assert "50 → 7" in cli("inspect", tmp_path / "m").out
 
 
@@ -67,8 +66,8 @@ def _trees(offsets, feature, child):
 def test_depths():
     # a single leaf; a root with two leaves; a chain of two cuts
     trees = _trees([0, 1, 4, 9], [-1, 0, -1, -1, 0, -1, 0, -1, -1], [0, 1, 1, 2, 1, 3, 3, 4, 5])
-    assert tree_depths(trees).tolist() == [0, 1, 2]
-    assert tree_depths(_trees([0], [], [])).tolist() == []
+    assert trees.depths().tolist() == [0, 1, 2]
+    assert _trees([0], [], []).depths().tolist() == []
 
 
 def test_depth_of_nodes_with_shared_children_takes_no_longer():
@@ -76,7 +75,7 @@ def test_depth_of_nodes_with_shared_children_takes_no_longer():
     n = 200
     feature = [0] * (n - 2) + [-1, -1]
     child = [v + 1 for v in range(n - 2)] + [0, 1]
-    assert tree_depths(_trees([0, n], feature, child)).tolist() == [n - 2]
+    assert _trees([0, n], feature, child).depths().tolist() == [n - 2]
 
 
 def test_a_missing_model_is_one_line(cli, tmp_path):

@@ -17,6 +17,7 @@ from smalldata import saved_bytes
 from sparseleaf import SketchForestClassifier
 from sparseleaf.data import make_xc
 from sparseleaf.metrics import precision_at_k
+from sparseleaf.model import Rows
 from sparseleaf.routed.forest import bag
 
 
@@ -83,7 +84,7 @@ def test_training_rows_reach_the_leaves_they_were_put_in(rows, parameters):
     clf = SketchForestClassifier.from_settings(
         {"n_trees": 2, "leaf_labels": None, "rerank": None, **parameters}
     ).fit(X, Y)
-    trees, reached = clf.model_.trees, clf.model_.leaves(X, 2)
+    trees, reached = clf.model_.trees, clf.model_.scorer.leaves(Rows(X, None, 2))
     sizes = np.asarray(reached.sum(axis=0)).ravel()
     assert sizes.min() >= clf.min_samples_leaf
     assert sizes.sum() == 2 * X.shape[0]
@@ -118,7 +119,9 @@ def test_saved_models_predict_the_same(rows, parameters, compact, dense, tmp_pat
     clf.save(tmp_path / "m.safetensors", compact=compact)
     other = sparseleaf.load(tmp_path / "m.safetensors")
     assert isinstance(other, SketchForestClassifier)
-    assert (clf.model_.leaves(X, 1) != other.model_.leaves(X, 1)).nnz == 0  # routers lose nothing
+    assert (
+        clf.model_.scorer.leaves(Rows(X, None, 1)) != other.model_.scorer.leaves(Rows(X, None, 1))
+    ).nnz == 0  # routers lose nothing
     ids, scores = clf.predict_topk(X, 3)
     found, values = other.predict_topk(X, 3)
     assert np.array_equal(ids, found)

@@ -9,7 +9,7 @@ import sparseleaf
 from multi_models import MODELS, classes_of, make, reg, same_trees
 from smalldata import saved_bytes
 from sparseleaf import MultiGBDTClassifier, SparseGBDTClassifier
-from sparseleaf.model import load_model
+from sparseleaf.model import Rows, load_model
 
 pd = pytest.importorskip("pandas")
 
@@ -75,7 +75,7 @@ def test_going_on_with_sparse_leaves_from_dense_ones():
     assert len(trees.leaf_labels) == len(trees.leaf_values)
     scores, leaves = naive_dense.predict(X, trees, 3, both.model_.base_score)
     np.testing.assert_array_equal(both.predict(X), scores)
-    np.testing.assert_array_equal(both.model_.apply(X, None, 1), leaves)
+    np.testing.assert_array_equal(both.model_.scorer.leaves(Rows(X, None, 1)), leaves)
     again = reg(n_trees=2).fit(X, Y, init_model=both)
     scores, _ = naive_dense.predict(X, again.model_.trees, 3, again.model_.base_score)
     np.testing.assert_array_equal(again.predict(X), scores)

@@ -16,6 +16,7 @@ from multi_models import MODELS, classes_of, clf, make, reg, same_trees
 from smalldata import saved_bytes
 from sparseleaf import MultiGBDTClassifier
 from sparseleaf.estimators import multi_part
+from sparseleaf.model import Rows
 
 pd = pytest.importorskip("pandas")
 
@@ -44,7 +45,7 @@ def test_predictions_leaves_and_training_scores_agree(case, monkeypatch):
     found = est.decision_function(X) if isinstance(est, MultiGBDTClassifier) else est.predict(X)
     np.testing.assert_array_equal(found, scores)
     np.testing.assert_array_equal(found, shards[0].scores)
-    np.testing.assert_array_equal(model.apply(X, None, 2), leaves)
+    np.testing.assert_array_equal(model.scorer.leaves(Rows(X, None, 2)), leaves)
     applied = est.apply(X)
     assert applied.shape == (300, model.n_trees)
     for t in range(model.n_trees):

@@ -146,7 +146,7 @@ def test_empty_training_rows_count_more_than_others():
     labels[:50, 0], labels[50:, 1] = 1, 1
     rows = np.zeros((100, 4), np.float32)
     rows[:80, 0] = 1
-    empty = EmptyRows.of(sp.csr_matrix(rows), sp.csr_matrix(labels))
+    empty = EmptyRows.fit(sp.csr_matrix(rows), sp.csr_matrix(labels))
     assert empty.labels.tolist() == [1, 0]
     assert empty.scores.tolist() == pytest.approx([(20 + 10 * 0.5) / 30, 10 * 0.5 / 30])
     assert empty.known.tolist() == [True, False, False, False]

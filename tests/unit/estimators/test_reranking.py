@@ -42,7 +42,7 @@ def test_the_trees_alone_have_the_say_at_weight_one():
 
 
 @pytest.mark.parametrize(("change", "match"), [
-    ({"rerank": "nearest", "weight": 0.5}, "rerank: found 'nearest'; wanted one of {'centroid'"),
+    ({"rerank": "nearest", "weight": 0.5}, "rerank: found 'nearest'; wanted one of {'bayes', 'boosted', 'centroid'"),
     ({"weight": 2.0}, "weight: found 2.0"), ({"weight": "auto"}, "weight: found 'auto'"),
     ({"weight": 0.5, "scale": -1.0}, "scale: found -1.0"), ({}, "weight, eval_set"),
     ({"weight": 0.5, "eval_set": (X, Y)}, "weight, eval_set"),

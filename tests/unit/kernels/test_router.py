@@ -13,7 +13,8 @@ import naive_ldsm as naive
 from sparseleaf import _kernels
 from sparseleaf._arrays import csr_parts
 from sparseleaf._steps import narrow
-from sparseleaf.model.routed import BEST_ONLY, RoutedModel, RoutedTrees
+from sparseleaf.model.routed import BEST_ONLY, RoutedScorer, RoutedTrees
+from sparseleaf.model.stage import Rows
 
 N_FEATURES, N_LABELS = 30, 9
 
@@ -56,10 +57,11 @@ def steps_of(lists):
 
 
 def model_of(trees, n_features=N_FEATURES, n_labels=N_LABELS):
-    counts = np.zeros(n_labels, np.int64)
-    return RoutedModel(
-        "ldsm", n_features, n_labels, trees, None, None, "multilabel-sparse", counts, 1, {}, {}
-    )
+    return RoutedScorer(trees, n_features, n_labels)
+
+
+def scores_of(scorer, X, n_trees, n_jobs):
+    return scorer.apply(Rows(X, n_trees, n_jobs)).sparse()
 
 
 def random_rows(n=50, seed=1, density=0.3):
@@ -88,13 +90,13 @@ def test_routers_in_8_bits_walk_as_a_plain_walk(arity, weighted, unit_rows):
     weights = np.random.default_rng(6).random(N_FEATURES).astype(np.float32) if weighted else None
     trees = small_trees(arity, weights, unit_rows)
     X = random_rows(150)
-    found = model_of(trees).tree_scores(sp.csr_matrix(X), None, 1)
+    found = scores_of(model_of(trees), sp.csr_matrix(X), None, 1)
     seen = naive_forest.seen_rows(X, trees.feature_weights, unit_rows)
     wanted = np.stack([naive.routed_scores(trees, x, N_LABELS) for x in seen])
     assert found.toarray() == pytest.approx(wanted, abs=1e-6)
     for n_jobs in (2, 3):
-        assert (found != model_of(trees).tree_scores(sp.csr_matrix(X), None, n_jobs)).nnz == 0
-    first = model_of(trees).tree_scores(sp.csr_matrix(X), 1, 1).toarray()
+        assert (found != scores_of(model_of(trees), sp.csr_matrix(X), None, n_jobs)).nnz == 0
+    first = scores_of(model_of(trees), sp.csr_matrix(X), 1, 1).toarray()
     assert not np.array_equal(first, found.toarray())
 
 
@@ -106,7 +108,7 @@ def test_routers_of_few_of_many_features_walk_as_a_plain_walk(arity):
     rng = np.random.default_rng(2)
     X = np.zeros((40, 3000), np.float32)
     X[:, used] = rng.normal(size=(40, len(used))) * (rng.random((40, len(used))) < 0.5)
-    found = model_of(trees, 3000).tree_scores(sp.csr_matrix(X), None, 1).toarray()
+    found = scores_of(model_of(trees, 3000), sp.csr_matrix(X), None, 1).toarray()
     wanted = np.stack([naive.routed_scores(trees, x, N_LABELS) for x in X])
     assert found == pytest.approx(wanted, abs=1e-6)
     assert len(np.unique(found, axis=0)) > 10
@@ -127,8 +129,8 @@ def test_numbers_in_16_bits_count_as_the_same_numbers_in_32(arity, n_rows):
         trees, router_weights=short.whole_weights, leaf_values=short.leaf_values.astype(np.float32)
     )
     X = sp.csr_matrix(random_rows(n_rows))
-    found = model_of(short).tree_scores(X, None, 1)
-    wanted = model_of(whole).tree_scores(X, None, 1)
+    found = scores_of(model_of(short), X, None, 1)
+    wanted = scores_of(model_of(whole), X, None, 1)
     assert found.nnz > 0
     assert np.array_equal(found.toarray(), wanted.toarray())
 
@@ -136,7 +138,7 @@ def test_numbers_in_16_bits_count_as_the_same_numbers_in_32(arity, n_rows):
 def test_routers_in_8_bits_take_all_rows():
     model = model_of(small_trees(unit_rows=True))
     for X in (np.full((3, N_FEATURES), 3e38), np.zeros((2, N_FEATURES)), np.full((1, N_FEATURES), 1e-38)):
-        leaves = model.leaves(X.astype(np.float32), 1)
+        leaves = model.leaves(Rows(X.astype(np.float32), None, 1))
         assert np.diff(leaves.indptr).tolist() == [3] * len(X)
 
 
@@ -167,7 +169,7 @@ def test_only_routers_in_8_bits_have_weighted_features():
 def test_scores_are_those_of_a_plain_walk(arity, threshold):
     trees = random_trees(arity, threshold=threshold)
     X = random_rows()
-    found = model_of(trees).tree_scores(sp.csr_matrix(X), None, 1).toarray()
+    found = scores_of(model_of(trees), sp.csr_matrix(X), None, 1).toarray()
     wanted = np.stack([naive.routed_scores(trees, x, N_LABELS) for x in X])
     assert found == pytest.approx(wanted, abs=1e-6)
 
@@ -175,13 +177,13 @@ def test_scores_are_those_of_a_plain_walk(arity, threshold):
 def test_margins_do_not_depend_on_how_rows_come():
     model = model_of(random_trees(n_inner=20))
     X = sp.csr_matrix(random_rows(3000))
-    together = model.tree_scores(X, None, 1)
+    together = scores_of(model, X, None, 1)
     for n_jobs in (2, 3):
-        other = model.tree_scores(X, None, n_jobs)
+        other = scores_of(model, X, None, n_jobs)
         assert (together != other).nnz == 0
-    single = sp.vstack([model.tree_scores(X[i : i + 1], None, 1) for i in range(40)])
+    single = sp.vstack([scores_of(model, X[i : i + 1], None, 1) for i in range(40)])
     assert (together[:40] != single).nnz == 0
-    dense = model.tree_scores(X.toarray(), None, 2)
+    dense = scores_of(model, X.toarray(), None, 2)
     assert (together != dense).nnz == 0
 
 
@@ -189,8 +191,8 @@ def test_topk_is_the_best_of_the_scores_and_trees_can_be_left_out():
     model = model_of(random_trees())
     X = random_rows()
     for n_trees in (0, 1, 3):
-        ids, scores = model.topk(X, 3, n_trees, 2)
-        table = model.scores(X, n_trees, 1).toarray()
+        ids, scores = model.apply(Rows(X, n_trees, 2)).topk(3)
+        table = scores_of(model, X, n_trees, 1).toarray()
         for row, (labels, values) in enumerate(zip(ids, scores, strict=True)):
             found = labels >= 0
             assert found.sum() == min(3, np.count_nonzero(table[row]))
@@ -200,7 +202,7 @@ def test_topk_is_the_best_of_the_scores_and_trees_can_be_left_out():
 
 def test_leaves_are_those_that_the_walk_reaches():
     trees = random_trees(threshold=-0.5)
-    leaves = model_of(trees).leaves(random_rows(), 2)
+    leaves = model_of(trees).leaves(Rows(random_rows(), None, 2))
     assert leaves.shape == (50, len(trees.leaf_indptr) - 1)
     per_tree = np.add.reduceat(leaves.toarray(), np.arange(3) * 7, axis=1)
     assert (per_tree >= 1).all()
@@ -209,10 +211,13 @@ def test_leaves_are_those_that_the_walk_reaches():
 
 def test_rows_without_features_and_no_rows():
     model = model_of(random_trees())
-    assert model.topk(sp.csr_matrix((0, N_FEATURES), dtype=np.float32), 2, None, 2)[0].shape == (0, 2)
+    assert model.apply(Rows(sp.csr_matrix((0, N_FEATURES), dtype=np.float32), None, 2)).topk(2)[0].shape == (
+        0,
+        2,
+    )
     empty = sp.csr_matrix((4, N_FEATURES), dtype=np.float32)
     wanted = naive.routed_scores(model.trees, np.zeros(N_FEATURES), N_LABELS)
-    assert model.scores(empty, None, 1).toarray() == pytest.approx(np.tile(wanted, (4, 1)), abs=1e-6)
+    assert scores_of(model, empty, None, 1).toarray() == pytest.approx(np.tile(wanted, (4, 1)), abs=1e-6)
 
 
 def test_margins_below_minus_one_go_to_the_largest():
@@ -228,14 +233,14 @@ def test_margins_below_minus_one_go_to_the_largest():
         leaf_labels=np.array([0, 1], np.uint16),
         leaf_values=np.ones(2, np.float32),
     )
-    ids, _ = model_of(trees, 1, 2).topk(np.ones((1, 1), np.float32), 1, None, 1)
+    ids, _ = model_of(trees, 1, 2).apply(Rows(np.ones((1, 1), np.float32))).topk(1)
     assert ids.tolist() == [[1]]
 
 
 def test_huge_values_do_not_stop_a_walk():
     model = model_of(random_trees())
     X = np.full((3, N_FEATURES), 3e38, np.float32)
-    assert (model.topk(X, 1, None, 1)[0] >= -1).all()
+    assert (model.apply(Rows(X)).topk(1)[0] >= -1).all()
 
 
 ARRAYS = [

@@ -11,8 +11,9 @@ from smalldata import make_set
 from sparseleaf import SparseGBDTClassifier, load
 from sparseleaf._steps import narrow
 from sparseleaf.boosting.tree import LeafVectors
-from sparseleaf.model.codec import decode_trees, encode_trees
-from sparseleaf.model.model import with_float_values, with_short_values
+from sparseleaf.model.axis import decode_trees, encode_trees
+from sparseleaf.model.source import StageSource
+from sparseleaf.model.trees import with_float_values, with_short_values
 
 
 def grow(**parameters):
@@ -25,9 +26,12 @@ def grow(**parameters):
 
 
 def decode(tensors, n_labels=12):
-    tensors = dict(tensors)
-    trees = decode_trees(lambda name, dtypes, ndim: tensors.pop(name), lambda name: name in tensors, n_labels)
-    assert not tensors, "every tensor is read"
+    names = {np.dtype(np.float32): "F32", np.dtype(np.float64): "F64", np.dtype(np.int16): "I16"}
+    found = {
+        name: (names.get(tensor.dtype, f"U{8 * tensor.itemsize}"), tensor) for name, tensor in tensors.items()
+    }
+    trees = decode_trees(StageSource(found, "", 5, n_labels, 5))
+    assert not found, "every tensor is read"
     return trees
 
 

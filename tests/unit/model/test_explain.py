@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import naive_shap
 import sparseleaf
-from randommodels import random_model, random_rows
+from randommodels import model_of, random_model, random_rows
 from sparseleaf import MultiGBDTClassifier, MultiGBDTRegressor, SparseGBDTClassifier, _kernels
 from sparseleaf.data import make_xc
-from sparseleaf.model import Model, Trees
+from sparseleaf.model import AxisScorer, Trees
 from sparseleaf.model.explain import shap_values
 
 COMPAT = Path(__file__).parents[2] / "compat"
@@ -69,9 +69,7 @@ def test_hand_computed():
         np.zeros(2),
         np.array([4, 1, 3, 2, 1], np.uint32),
     )
-    model = Model(
-        "gbdt-mo", 2, 1, trees, None, None, "regression", np.ones(1), 4, {}, {}, np.zeros(1, np.float32)
-    )
+    model = model_of(AxisScorer(trees, 1, np.zeros(1, np.float32)), 2)
     values, expected = shap_values(model, np.array([[1, 1], [0, 1], [np.nan, 1]], np.float32), None, 1)
     assert expected == [2.25]
     # v(0) = 8/3, v(1) = 1/4 + 3/4 · 4 = 3.25, v(01) = 4
@@ -106,15 +104,15 @@ def test_chain_of_many_features_keeps_its_digits():
         np.zeros(n),
         cover,
     )
-    model = Model(
-        "gbdt-mo", n, 1, trees, None, None, "regression", np.ones(1), n, {}, {}, np.zeros(1, np.float32)
-    )
+    scorer = AxisScorer(trees, 1, np.zeros(1, np.float32))
+    model = model_of(scorer, n)
     X = rng.normal(size=(20, n)).astype(np.float32)
     values, expected = shap_values(model, X, None, 1)
     scores = model.dense(X, None, 1).astype(np.float64)
     np.testing.assert_allclose(values.sum(axis=1) + expected, scores, atol=1e-12)
     # the last leaf alone counts; where a row is on the wrong side of all cuts, all features are to blame alike
-    last = replace(model, trees=replace(trees, leaf_values=np.eye(1, n + 1, n, dtype=np.float32)[0]))
+    alone = replace(trees, leaf_values=np.eye(1, n + 1, n, dtype=np.float32)[0])
+    last = model_of(replace(scorer, trees=alone), n)
     everywhere = shap_values(last, np.ones((1, n), np.float32), None, 1)[0][0, :, 0]
     np.testing.assert_allclose(everywhere.sum(), 1 - 1 / (n + 1), atol=1e-13)
     nowhere = shap_values(last, -np.ones((1, n), np.float32), None, 1)[0][0, :, 0]
@@ -145,8 +143,8 @@ def test_outputs_that_no_leaf_names_are_moved_by_nothing():
     X = random_rows(0, 5, model)
     for one, outputs in (
         (model, [3, 4, 6]),
-        (replace(model, trees=bare), [2]),
-        (replace(model, trees=bare), None),
+        (model_of(replace(model.scorer, trees=bare), 4), [2]),
+        (model_of(replace(model.scorer, trees=bare), 4), None),
     ):
         values, expected = shap_values(one, X, outputs, 1)
         assert values.shape == (5, 4, len(expected))

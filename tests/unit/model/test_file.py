@@ -11,7 +11,7 @@ from safetensors.numpy import load_file, save_file
 import sparseleaf
 from smalldata import make_set
 from sparseleaf import ModelFileError, SparseGBDTClassifier, load
-from sparseleaf.model import file as file_module
+from sparseleaf.model import header as headers
 from sparseleaf.model import load_model
 
 NAMES = ["ä b", "", "x" * 300, "日本", "a", "None"]
@@ -261,7 +261,7 @@ def test_metadata_that_is_no_header(edited, text, message):
 
 
 @pytest.mark.parametrize(("key", "value", "message"), [
-    ("format_version", 5, "format version 5 is newer than 4; update sparseleaf"),
+    ("format_version", 6, "format version 6 is newer than 5; update sparseleaf"),
     ("format_version", 0, "format version 0 does not exist"),
     ("format_version", "1", "'format_version' is '1'; wanted int"),
     ("format_version", True, "format_version"),
@@ -269,7 +269,7 @@ def test_metadata_that_is_no_header(edited, text, message):
     ("method", "gbdt-dense", "unknown method 'gbdt-dense'; update sparseleaf"),
     ("method", 3, "'method' is 3; wanted str"),
     ("method", None, "method"),
-    ("n_features", 5, "projection.components has shape"),
+    ("n_features", 5, "projection: components has shape"),
     ("n_features", -4, "n_features"),
     ("n_features", 4.0, "n_features"),
     ("n_labels", 7, "label_counts has 6 entries; wanted one for each of 7 labels"),
@@ -287,9 +287,17 @@ def test_metadata_that_is_no_header(edited, text, message):
     ("history", {"m": 3}, "history"),
     ("history", {"m": ["x"]}, "history"),
     ("history", {"m": [None]}, "history"),
-    ("keep_raw", 1, "feature_gain has 3 numbers; wanted 7"),
-    ("keep_raw", True, "keep_raw"),
-    ("keep_raw", -1, "keep_raw"),
+    ("link", "probit", "'link' is 'probit'; wanted one of"),
+    ("link", 3, "'link' is 3; wanted str"),
+    ("stages", {}, "'stages' is {}; wanted list"),
+    ("stages", [], r"stages: found \[\]; wanted one scorer"),
+    ("stages", ["trees"], "'stages' has 'trees'; wanted an object with a 'kind'"),
+    ("stages", [{"kind": 3}], "wanted an object with a 'kind'"),
+    ("stages", [{"kind": "forest"}], "forest: no such kind of stage is known; update sparseleaf"),
+    ("stages", [{"kind": "trees"}], "feature_gain has 3 numbers; wanted 4"),
+    ("stages", [{"kind": "projection"}], r"found \['projection'\]; wanted one scorer"),
+    ("stages", [{"kind": "projection"}] * 2, "'projection.components' is missing"),
+    ("stages", [{"kind": "trees"}, {"kind": "projection"}], "wanted 4"),
     ("parameters", [], "'parameters' is"),
     ("parameters", {"n_tree": 3}, "'n_tree' is unknown to SparseGBDTClassifier; update"),
     ("parameters", {"n_trees": 0}, "must be an int >= 1. Got 0 instead"),
@@ -310,7 +318,7 @@ def test_headers_that_lie(edited, key, value, message):
     assert len(str(error.value)) < 1500, "a sentence, not the file"
 
 
-@pytest.mark.parametrize("key", file_module.HEADER_TYPES)
+@pytest.mark.parametrize("key", [*headers.TYPES, "format_version"])
 def test_every_key_is_needed(edited, key):
     with pytest.raises(ModelFileError, match=key):
         edited(change_header=lambda header: header.pop(key))
@@ -404,6 +412,8 @@ BAD_TENSORS = {
         replace("projection.components", lambda a: a[:, :0]), r"shape \(4, 0\); wanted \(4, at least 1\)"),
     "a projection of one dimension": (replace("projection.components", np.ravel), "1 dimensions"),
     "a projection of other rows": (replace("projection.components", lambda a: a[1:]), r"shape \(3, 3\)"),
+    "a flag that is none": (put("projection.keep_raw", 0, 2), "keep_raw: wanted one number, 0 or 1"),
+    "a flag that lies": (put("projection.keep_raw", 0, 1), "feature_gain has 3 numbers; wanted 7"),
     "a projection of float64": (replace("projection.components", lambda a: a.astype(np.float64)), "F64"),
     "signed features": (replace("trees.feature", lambda a: a.astype(np.int64)), "'trees.feature' is I64"),
     "a table of features": (replace("trees.feature", lambda a: a[None]), "2 dimensions"),
@@ -477,7 +487,8 @@ def test_every_tensor_of_the_format_is_in_a_file(good):
         " feature_gain cover"
     )
     assert set(load_file(good[0])) == {f"trees.{name}" for name in names.split()} | {
-        "label_counts", "label_names.bytes", "label_names.offsets", "projection.components"
+        "label_counts", "label_names.bytes", "label_names.offsets", "projection.components",
+        "projection.keep_raw",
     }  # fmt: skip
     assert sparseleaf.ModelFileError is ModelFileError
     assert issubclass(ModelFileError, ValueError)

@@ -13,7 +13,7 @@ from smalldata import make_set
 from sparseleaf import SparseGBDTClassifier
 from sparseleaf.boosting.tree import FlatTree, LeafVectors
 from sparseleaf.model import concatenate_trees, join_trees
-from sparseleaf.model.model import ONE_THREAD_ROWS
+from sparseleaf.model.stage import ONE_THREAD_ROWS
 
 
 def flat(feature, child, gain, threshold):

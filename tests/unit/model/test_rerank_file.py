@@ -58,40 +58,37 @@ def wide(number):
 
 
 @pytest.mark.parametrize(("name", "tensor", "value", "match"), [
-    ("linear", "rerank.mix", lambda t: np.array([9], np.uint8), "mix: wanted one number below 6"),
-    ("linear", "rerank.mix", lambda t: np.array([1], np.uint8), "unknown tensor"),
-    ("linear", "rerank.mix", lambda t: np.array([4], np.uint8), "rerank.booster.base_score' is missing"),
-    ("linear", "rerank.shares", lambda t: t[:3], "shares: wanted 4 numbers"),
-    ("linear", "rerank.shares", first(np.nan), "shares: wanted 4 numbers"),
-    ("linear", "rerank.shares", first(-1), "shares: wanted 4 numbers"),
-    ("linear", "rerank.label_counts", lambda t: t[:5], "label_counts and linear.bias"),
-    ("linear", "rerank.linear.bias", first(np.inf), "linear.bias: must be finite"),
-    ("linear", "rerank.linear.sizes", lambda t: t[:5], "linear.sizes: found 5; wanted 6"),
-    ("linear", "rerank.linear.steps", wide(2**31), "an index that does not exist"),
-    ("linear", "rerank.linear.values", lambda t: t[1:], "linear.values: found"),
-    ("linear", "rerank.linear.value_scale", first(np.nan), "finite"),
-    ("linear", "rerank.neighbours.sizes", lambda t: t[:4], "neighbours.sizes: found 4; wanted 5"),
-    ("linear", "rerank.neighbours.steps", wide(90), "an index that does not exist"),
-    ("linear", "rerank.neighbours.value_scale", first(np.inf), "finite"),
-    ("linear", "rerank.neighbours.label_sizes", lambda t: t[:-1], "sizes must add up|does not exist|found"),
-    ("linear", "rerank.neighbours.label_steps", wide(6), "an index that does not exist"),
-    ("bayes", "rerank.settings", lambda t: t[:4], "settings: wanted five finite numbers"),
-    ("bayes", "rerank.settings", first(np.nan), "settings: wanted five finite numbers"),
-    ("bayes", "rerank.settings", first(1.5), "settings: wanted a weight from 0 to 1"),
-    ("bayes", "rerank.settings", lambda t: t * [1, 1, 1, -1, 1], "rerank.settings"),
-    ("bayes", "rerank.settings", lambda t: t * np.array([1, 1, 1, -1, 1], np.float32), "and a slope"),
-    ("bayes", "rerank.absent", lambda t: t[:5], "absent and log_shares must have"),
-    ("bayes", "rerank.absent", first(np.inf), "bias must be finite"),
-    ("bayes", "rerank.log_shares", lambda t: t[:5], "absent and log_shares must have"),
-    ("bayes", "rerank.steps", wide(2**31), "an index that does not exist"),
-    ("bayes", "rerank.values", lambda t: -t, "positive and finite"),
-    ("bayes", "rerank.value_scale", first(np.nan), "finite"),
-    ("boosted", "rerank.booster.base_score", lambda t: np.zeros(2, np.float32), "wanted one finite number"),
-    ("boosted", "rerank.booster.base_score", first(np.nan), "wanted one finite number"),
-    ("boosted", "rerank.booster.feature", wide(99), "rerank"),
-    ("boosted", "rerank.booster.feature_gain", first(np.inf), "feature_gain: must be finite"),
-    ("boosted", "rerank.booster.feature_gain", lambda t: t[1:], "feature_gain has 10 numbers; wanted 11"),
-    ("boosted", "rerank.booster.n_nodes", first(4), "n_nodes must be odd"),
+    ("linear", "linear.shares", lambda t: t[:3], "shares: wanted 4 numbers"),
+    ("linear", "linear.shares", first(np.nan), "shares: wanted 4 numbers"),
+    ("linear", "linear.shares", first(-1), "shares: wanted 4 numbers"),
+    ("linear", "linear.label_counts", lambda t: t[:5], "label_counts must have"),
+    ("linear", "linear.models.bias", first(np.inf), "bias holds a number that is not finite"),
+    ("linear", "linear.models.sizes", lambda t: t[:5], "models.sizes: found 5; wanted 6"),
+    ("linear", "linear.models.steps", wide(2**31), "an index that does not exist"),
+    ("linear", "linear.models.values", lambda t: t[1:], "models.values: found"),
+    ("linear", "linear.models.value_scale", first(np.nan), "finite"),
+    ("linear", "linear.neighbours.sizes", lambda t: t[:4], "neighbours.sizes: found 4; wanted 5"),
+    ("linear", "linear.neighbours.steps", wide(90), "an index that does not exist"),
+    ("linear", "linear.neighbours.value_scale", first(np.inf), "finite"),
+    ("linear", "linear.neighbours.label_sizes", lambda t: t[:-1], "sizes must add up|does not exist|found"),
+    ("linear", "linear.neighbours.label_steps", wide(6), "an index that does not exist"),
+    ("bayes", "bayes.settings", lambda t: t[:4], "settings: wanted five finite numbers"),
+    ("bayes", "bayes.settings", first(np.nan), "settings: wanted five finite numbers"),
+    ("bayes", "bayes.settings", first(1.5), "settings: wanted a weight from 0 to 1"),
+    ("bayes", "bayes.settings", lambda t: t * [1, 1, 1, -1, 1], "bayes.settings"),
+    ("bayes", "bayes.settings", lambda t: t * np.array([1, 1, 1, -1, 1], np.float32), "and a slope"),
+    ("bayes", "bayes.absent", lambda t: t[:5], "absent and log_shares must have"),
+    ("bayes", "bayes.absent", first(np.inf), "bias must be finite"),
+    ("bayes", "bayes.log_shares", lambda t: t[:5], "absent and log_shares must have"),
+    ("bayes", "bayes.steps", wide(2**31), "an index that does not exist"),
+    ("bayes", "bayes.values", lambda t: -t, "positive and finite"),
+    ("bayes", "bayes.value_scale", first(np.nan), "finite"),
+    ("boosted", "boosted.booster.base_score", lambda t: np.zeros(2, np.float32), "base_score has 2 entries"),
+    ("boosted", "boosted.booster.base_score", first(np.nan), "base_score holds a number that is not finite"),
+    ("boosted", "boosted.booster.feature", wide(99), "boosted: feature"),
+    ("boosted", "boosted.booster.feature_gain", first(np.inf), "feature_gain holds a number"),
+    ("boosted", "boosted.booster.feature_gain", lambda t: t[1:], "feature_gain has 10 numbers; wanted 11"),
+    ("boosted", "boosted.booster.n_nodes", first(4), "n_nodes must be odd"),
     ("blend", "blend.weights", first(-1), "weights: wanted numbers from 0"),
     ("blend", "blend.weights", first(np.nan), "weights: wanted numbers from 0"),
     ("blend", "blend.weights", lambda t: t[:1], "'members' is not a list of 1"),
@@ -105,7 +102,7 @@ def test_tensors_that_lie(folder, tmp_path, name, tensor, value, match):
 
 @pytest.mark.parametrize("name", ["linear", "boosted", "blend"])
 def test_no_tensor_may_be_missing_or_too_many(folder, tmp_path, name):
-    optional = {"rerank.neighbours.sizes"}
+    optional = {"linear.neighbours.sizes", "boosted.neighbours.sizes"}
     for tensor in load_file(folder / name):
         if tensor.endswith(("cover", "leaf_sizes")) or tensor in optional:
             continue
@@ -116,18 +113,21 @@ def test_no_tensor_may_be_missing_or_too_many(folder, tmp_path, name):
 
 
 @pytest.mark.parametrize(("change", "match"), [
-    (lambda h: h.update(members=3), "'members' is not a list"),
-    (lambda h: h.update(members=[]), "'members' is not a list"),
-    (lambda h: h.update(members=[1, 2]), "member 1: its header is not a JSON object"),
-    (lambda h: h["members"][1].update(n_labels=7), "member 2: n_labels is 7; wanted 6"),
-    (lambda h: h["members"][1].pop("method"), "member 2: metadata 'method'"),
-    (lambda h: h["members"][1].update(method="blend"), "member 2: |unknown method"),
-    (lambda h: h["members"][0].update(method="gbdt-sparse"), "trees of another kind"),
-    (lambda h: h["members"][0].update(method="rank"), "a member of unknown method 'rank'"),
-    (lambda h: h["members"][0]["parameters"].update(n_trees=-1), "must be an int >= 1. Got -1 instead"),
-    (lambda h: h.update(method="ldsm"), "label_counts' is missing"),
+    (lambda h: h["stages"][0].update(members=3), "'members' is not a list"),
+    (lambda h: h["stages"][0].update(members=[]), "'members' is not a list"),
+    (lambda h: h["stages"][0].update(members=[1, 2]), "member 1: its header is not a JSON object"),
+    (lambda h: h["stages"][0]["members"][1].update(n_labels=7), "member 2: n_labels is 7; wanted 6"),
+    (lambda h: h["stages"][0]["members"][1].pop("method"), "member 2: metadata 'method'"),
+    (lambda h: h["stages"][0]["members"][1].update(method="blend"), "member 2: |unknown method"),
+    (lambda h: h["stages"][0]["members"][0].update(method="gbdt-sparse"), "trees of another kind"),
+    (lambda h: h["stages"][0]["members"][0].update(method="rank"), "a member of unknown method 'rank'"),
+    (lambda h: h["stages"][0]["members"][0]["parameters"].update(n_trees=-1), "must be an int >= 1. Got -1 instead"),
+    (lambda h: h.update(method="ldsm"), "trees of another kind"),
+    (lambda h: h["stages"][0]["members"][0].update(stages=[{"kind": "blend"}]), "member 1: it is a blend itself"),
+    (lambda h: h["stages"][0]["members"][0].update(stages=[]), "member 1: stages: found"),
+    (lambda h: h["stages"][0]["members"][1].update(target_kind="regression"), "member 2: target_kind is"),
     (lambda h: h["parameters"].update(weights="odd"), "must be 'auto', a sequence or None. Got 'odd'"),
-    (lambda h: h.pop("members"), "'members' is not a list"),
+    (lambda h: h["stages"][0].pop("members"), "'members' is not a list"),
 ])  # fmt: skip
 def test_blend_headers_that_lie(folder, tmp_path, change, match):
     with pytest.raises(ModelFileError, match=match):
@@ -152,10 +152,10 @@ def test_wide_steps_are_stored_in_16_bits_and_leaps(tmp_path):
     clf = LdSMClassifier(n_trees=2, max_nodes=8, rerank="linear").fit(X, Y)
     clf.save(tmp_path / "m", compact=False)
     tensors = load_file(tmp_path / "m")
-    assert tensors["rerank.linear.steps"].dtype == np.uint16
-    assert len(tensors["rerank.linear.leaps"]) > 0
+    assert tensors["linear.models.steps"].dtype == np.uint16
+    assert len(tensors["linear.models.leaps"]) > 0
     for a, b in zip(load(tmp_path / "m").predict_topk(X, 3), clf.predict_topk(X, 3), strict=True):
         np.testing.assert_array_equal(a, b)
     for value in (wide(2**31), lambda t: t + np.uint32(9), lambda t: t[:, :1].copy()):
         with pytest.raises(ModelFileError, match=r"does not exist|a place and a number"):
-            edit(tmp_path / "m", tmp_path / "other", put("rerank.linear.leaps", value))
+            edit(tmp_path / "m", tmp_path / "other", put("linear.models.leaps", value))

@@ -82,16 +82,13 @@ def wide(name, value):
     "change",
     [
         *(drop(f"routed.{n}") for n in ("n_nodes", "inner", "router_sizes", "router_scale", "threshold")),
-        *(drop(f"rerank.{n}") for n in ("mix", "settings", "sizes", "value_scale")),
+        *(drop(f"log.{n}") for n in ("settings", "sizes", "value_scale")),
         *(cut(f"routed.{n}") for n in ("n_nodes", "inner", "router_sizes", "router_steps", "router_weights")),
         *(
             cut(f"routed.{n}")
             for n in ("router_bias", "router_scale", "leaf_sizes", "leaf_labels", "leaf_values")
         ),
-        *(
-            cut(f"rerank.{n}")
-            for n in ("squared_norms", "sizes", "steps", "values", "value_scale", "settings")
-        ),
+        *(cut(f"log.{n}") for n in ("squared_norms", "sizes", "steps", "values", "value_scale", "settings")),
         put("routed.inner", 0, 0),
         put("routed.inner", 0, 255),
         put("routed.n_nodes", 0, 2),
@@ -100,19 +97,18 @@ def wide(name, value):
         put("routed.router_steps", 1, 0),
         wide("routed.router_steps", 2**32 - 1),
         wide("routed.n_nodes", 2**32 - 1),
-        wide("rerank.sizes", 2**32 - 1),
-        wide("rerank.steps", 2**32 - 1),
+        wide("log.sizes", 2**32 - 1),
+        wide("log.steps", 2**32 - 1),
         put("routed.router_bias", 0, np.nan),
         put("routed.router_scale", 0, np.inf),
         put("routed.threshold", 0, np.nan),
         put("routed.leaf_labels", 0, 8),
         put("routed.leaf_values", 0, np.inf),
-        put("rerank.mix", 0, 3),
-        put("rerank.settings", 0, 1.5),
-        put("rerank.settings", 0, np.nan),
-        put("rerank.settings", 1, np.inf),
-        put("rerank.squared_norms", 0, -1),
-        put("rerank.value_scale", 0, np.nan),
+        put("log.settings", 0, 1.5),
+        put("log.settings", 0, np.nan),
+        put("log.settings", 1, np.inf),
+        put("log.squared_norms", 0, -1),
+        put("log.value_scale", 0, np.nan),
         lambda tensors, header: header.update(method="gbdt-sparse", parameters={}),
         lambda tensors, header: header.update(n_features=3),
         lambda tensors, header: header.update(n_labels=3),

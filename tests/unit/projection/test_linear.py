@@ -1,5 +1,3 @@
-import dataclasses
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,6 +7,7 @@ from sparseleaf import SparseGBDTClassifier
 from sparseleaf._arrays import has_nan
 from sparseleaf.data.rows import RowsInfo
 from sparseleaf.estimators.base import refuse_nan
+from sparseleaf.model import Role
 from sparseleaf.projection import Projection, choose_keep_raw, choose_projection, fit_projection
 
 
@@ -126,5 +125,5 @@ def test_a_projection_that_overflows_goes_the_same_way_in_training_and_in_predic
     assert np.isnan(projected).ravel().tolist() == [False] * 40 + [True] * 20
     clf = SparseGBDTClassifier(n_trees=1, min_samples_leaf=5).fit(projected, Y)
     assert clf.model_.trees.missing_left[0] == 1
-    model = dataclasses.replace(clf.model_, projection=projection, n_features=2)
+    model = clf.model_.with_stage(Role.PROJECTION, projection)
     assert model.topk(X, 1, None, 1)[0].ravel().tolist() == [0] * 20 + [1] * 20 + [0] * 20

@@ -1,7 +1,6 @@
 """Re-ranking by naive Bayes: against its slow twin, and what it finds that trees do not."""
 
 import pickle
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,8 +13,9 @@ import sparseleaf
 from sparseleaf import LdSMClassifier, MultiGBDTClassifier, SketchForestClassifier, SparseGBDTClassifier
 from sparseleaf import _kernels as kernels
 from sparseleaf.metrics import precision_at_k
+from sparseleaf.model import Role
 from sparseleaf.rerank import bayes as module
-from sparseleaf.rerank.bayes import FLOOR, POWERS, fit_sureness, fit_telling
+from sparseleaf.rerank.bayes import FLOOR, POWERS, TellingFeatures, fit_sureness
 
 
 def make_told(n=1200, n_labels=150, seed=0):
@@ -46,7 +46,7 @@ def test_telling_features_are_those_of_the_twin(seed, n, n_labels, most, n_jobs)
     rng = np.random.default_rng(seed)
     there, having = rng.random((n, 7)) < rng.random(7), rng.random((n, n_labels)) < 0.4
     values = there * rng.choice([-2.5, 0.1, 3], (n, 7))
-    found = fit_telling(sp.csr_matrix(values, dtype=np.float32), sp.csr_matrix(having), n_jobs, most)
+    found = TellingFeatures.fit(sp.csr_matrix(values, dtype=np.float32), sp.csr_matrix(having), n_jobs, most)
     for label, wanted in enumerate(naive.telling(there, having, most)):
         held = found.features[label] >= 0
         assert held.sum() == len(wanted)
@@ -66,7 +66,7 @@ def test_telling_features_are_those_of_the_twin(seed, n, n_labels, most, n_jobs)
 
 def test_candidates_and_margins_are_those_of_the_twin(trees):
     dense = X.toarray()
-    stage = fit_telling(X[:800], Y[:800], 2).stage(6, 1.5, 0.25)
+    stage = TellingFeatures.fit(X[:800], Y[:800], 2).stage(6, 1.5, 0.25)
     wanted = naive.telling(dense[:800], Y[:800].toarray(), 6)
     shares = np.log((Y[:800].toarray().sum(axis=0) + 0.5) / 801)
     labels, scores = trees.candidates(X[800:830], 20, None, 1)
@@ -88,7 +88,7 @@ def test_one_label_by_hand():
     # feature 0 is in 2 of 8 rows, both of label 0, which has these two rows alone
     rows = sp.csr_matrix(np.c_[[1, 1, 0, 0, 0, 0, 0, 0], np.ones(8)], dtype=np.float32)
     having = sp.csr_matrix(np.c_[[1, 1, 0, 0, 0, 0, 0, 0]].astype(np.float32))
-    found = fit_telling(rows, having, 1, 4)
+    found = TellingFeatures.fit(rows, having, 1, 4)
     p, q = (2 + 2 * 0.25) / (2 + 2), 0.25
     assert found.features.tolist() == [[0, -1, -1, -1]]  # a feature of all rows tells nothing
     assert found.weights[0, 0] == pytest.approx(np.log(p / q) - np.log((1 - p) / (1 - q)))
@@ -111,7 +111,7 @@ def test_what_is_above_chance_by_rounding_alone_tells_nothing(n, label_rows):
     # 103 · (1 / 103) is below 1: each feature has exactly as many of the label's rows as chance would have
     rows = sp.csr_matrix(np.eye(n // (n // label_rows), dtype=np.float32).repeat(n // label_rows, axis=0))
     having = sp.csr_matrix(np.c_[np.arange(n) % (n // label_rows) == 0].astype(np.float32))
-    found = fit_telling(rows, having, 1)
+    found = TellingFeatures.fit(rows, having, 1)
     assert (found.features == -1).all()
     assert (found.absent == 0).all()
     assert found.stage(8, 1.5, 0.5).kernel is not None
@@ -135,7 +135,7 @@ def test_blocks_threads_pickling_and_the_file_do_not_matter(monkeypatch, tmp_pat
     scores = clf.decision_function(X[800:])
     clf.save(tmp_path / "exact.safetensors", compact=False)
     clf.save(tmp_path / "compact.safetensors")
-    monkeypatch.setattr("sparseleaf.rerank.listed.BLOCK_ROWS", 37)
+    monkeypatch.setattr("sparseleaf.model.candidates.BLOCK_ROWS", 37)
     loaded = [sparseleaf.load(tmp_path / f"{name}.safetensors") for name in ("exact", "compact")]
     for other in (pickle.loads(pickle.dumps(clf)), *loaded):
         cut = other.set_params(n_jobs=3).predict_topk(X[800:], 7)
@@ -173,8 +173,8 @@ def test_it_can_be_added_and_given_a_weight():
 
 
 def test_rows_and_labels_that_say_nothing(trees):
-    stage = fit_telling(X[:800], Y[:800], 1).stage(8, 1.5, 0.5)
-    model = replace(trees, rerank=stage)
+    stage = TellingFeatures.fit(X[:800], Y[:800], 1).stage(8, 1.5, 0.5)
+    model = trees.with_stage(Role.RERANKER, stage)
     for rows in (sp.csr_matrix((2, 300), dtype=np.float32), np.full((2, 300), 3e38, np.float32)):
         labels, scores = model.topk(rows, 3, None, 1)
         assert np.isfinite(scores[labels >= 0]).all()

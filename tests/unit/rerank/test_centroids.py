@@ -10,9 +10,8 @@ import scipy.sparse as sp
 
 from sparseleaf import _kernels
 from sparseleaf._vectors import PackedVectors
-from sparseleaf.rerank import MIXES
 from sparseleaf.rerank import centroids as module
-from sparseleaf.rerank.centroids import fit_centroids
+from sparseleaf.rerank.centroids import MIXES, CentroidReranker
 
 
 def make_set(n=60, d=15, n_labels=6, seed=0):
@@ -35,7 +34,7 @@ def formula(mix, t, x, mu, beta, gamma):
 def test_scores_are_the_formulas(mix):
     X, Y = make_set()
     X[0] = 0
-    rerank = fit_centroids(sp.csr_matrix(X), sp.csr_matrix(Y), mix, 0.3, 2.0)
+    rerank = CentroidReranker.fit(sp.csr_matrix(X), sp.csr_matrix(Y), mix, 0.3, 2.0)
     units = X / np.maximum(1e-30, np.linalg.norm(X, axis=1, keepdims=True))
     rows = X if mix == "centroid" else units
     means = np.stack([rows[Y[:, k] > 0].mean(axis=0) for k in range(Y.shape[1])])
@@ -51,7 +50,7 @@ def test_scores_are_the_formulas(mix):
 @pytest.mark.parametrize("mix", MIXES)
 def test_weight_one_keeps_the_trees_order(mix):
     X, Y = make_set()
-    rerank = fit_centroids(X, sp.csr_matrix(Y), mix, 1.0, None)
+    rerank = CentroidReranker.fit(X, sp.csr_matrix(Y), mix, 1.0, None)
     t = np.random.default_rng(1).random((len(X), 6)).astype(np.float32)
     labels = np.tile(np.arange(6, dtype=np.int32), (len(X), 1))
     ids, scores = rerank.topk(X, labels, t, 3, 1)
@@ -61,7 +60,7 @@ def test_weight_one_keeps_the_trees_order(mix):
 
 def test_topk_keeps_holes_at_the_end_and_ties_go_to_the_lower_label():
     X, Y = make_set()
-    rerank = fit_centroids(X, sp.csr_matrix(Y), "cosine", 1.0, None)
+    rerank = CentroidReranker.fit(X, sp.csr_matrix(Y), "cosine", 1.0, None)
     labels = np.array([[5, 2, 3, -1, -1]], np.int32)
     t = np.array([[0.5, 0.5, 0.9, -np.inf, -np.inf]], np.float32)
     ids, scores = rerank.topk(X[:1], labels, t, 4, 1)
@@ -71,10 +70,10 @@ def test_topk_keeps_holes_at_the_end_and_ties_go_to_the_lower_label():
 
 def test_centroids_are_cut_to_their_largest_entries(monkeypatch):
     X, Y = make_set(d=30)
-    full = fit_centroids(X, sp.csr_matrix(Y), "centroid", 0.5, None)
+    full = CentroidReranker.fit(X, sp.csr_matrix(Y), "centroid", 0.5, None)
     monkeypatch.setattr(module, "CENTROID_FEATURES", 4)
     monkeypatch.setattr(module, "BLOCK_LABELS", 2)
-    cut = fit_centroids(X, sp.csr_matrix(Y), "centroid", 0.5, None)
+    cut = CentroidReranker.fit(X, sp.csr_matrix(Y), "centroid", 0.5, None)
     assert np.diff(cut.centroids.indptr).tolist() == [4] * 6
     for row, whole in zip(
         cut.centroids.unpacked().toarray(), full.centroids.unpacked().toarray(), strict=True
@@ -86,7 +85,7 @@ def test_centroids_are_cut_to_their_largest_entries(monkeypatch):
 def test_labels_without_rows_and_rows_without_features():
     X, Y = make_set()
     Y[:, 2] = 0
-    rerank = fit_centroids(X, sp.csr_matrix(Y), "log", 0.5, None)
+    rerank = CentroidReranker.fit(X, sp.csr_matrix(Y), "log", 0.5, None)
     labels = np.full((2, 1), 2, np.int32)
     zero = np.zeros((2, 15), np.float32)
     assert np.isfinite(rerank.rescored(zero, np.arange(3), labels, np.ones(2), 1)).all()
@@ -95,14 +94,14 @@ def test_labels_without_rows_and_rows_without_features():
 @pytest.mark.parametrize("mix", MIXES)
 def test_huge_rows_give_finite_scores(mix):
     X, Y = make_set()
-    rerank = fit_centroids(X, sp.csr_matrix(Y), mix, 0.5, None)
+    rerank = CentroidReranker.fit(X, sp.csr_matrix(Y), mix, 0.5, None)
     huge = np.full((1, 15), 3e38, np.float32)
     assert np.isfinite(rerank.rescored(huge, np.array([0, 1]), np.array([[1]]), np.ones(1), 1)).all()
 
 
 def test_threads_do_not_matter_and_it_can_be_pickled():
     X, Y = make_set(n=2000)
-    rerank = fit_centroids(X, sp.csr_matrix(Y), "log", 0.5, None)
+    rerank = CentroidReranker.fit(X, sp.csr_matrix(Y), "log", 0.5, None)
     labels = np.tile(np.arange(6, dtype=np.int32), (len(X), 1))
     t = np.random.default_rng(1).random(labels.shape).astype(np.float32)
     one = rerank.topk(X, labels, t, 6, 1)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from sparseleaf import LdSMClassifier, SketchForestClassifier, SparseGBDTClassifier
-from sparseleaf.rerank.centroids import fit_centroids
-from sparseleaf.rerank.fit import all_but, fit_evidence, held_out_rows
-from sparseleaf.rerank.validation import WEIGHTS, Validation
+from sparseleaf.model import Role, Rows
+from sparseleaf.rerank.centroids import WEIGHTS, CentroidReranker
+from sparseleaf.rerank.evidence import Evidence
+from sparseleaf.rerank.fit import all_but, held_out_rows
+from sparseleaf.rerank.validation import Validation
 
 
 def test_held_out_rows_are_a_tenth_and_the_seeds_own():
@@ -36,7 +36,7 @@ class Trees:
 
 
 def chosen_weight(rerank, X, Y, scores):
-    return Validation(X, Y, Trees(scores), 0, 1).tuned(rerank, None).weight
+    return rerank.tuned(Validation(X, Y, Trees(scores), 0, 1), None).weight
 
 
 def test_weight_is_high_for_good_trees_and_low_for_good_centroids():
@@ -44,9 +44,9 @@ def test_weight_is_high_for_good_trees_and_low_for_good_centroids():
     truth = rng.integers(0, 8, 200)
     X, Y = np.eye(8, dtype=np.float32)[truth], sp.csr_matrix(np.eye(8, dtype=np.float32)[truth])
     noise = rng.random((200, 8)).astype(np.float32)
-    rerank = fit_centroids(X, Y, "cosine", 0.5, None)
+    rerank = CentroidReranker.fit(X, Y, "cosine", 0.5, None)
     assert chosen_weight(rerank, X, Y, noise) <= 0.5
-    misleading = fit_centroids(X[rng.permutation(200)], Y, "cosine", 0.5, None)
+    misleading = CentroidReranker.fit(X[rng.permutation(200)], Y, "cosine", 0.5, None)
     assert chosen_weight(misleading, X, Y, Y.toarray() + 0.1 * noise) == 1.0
     assert chosen_weight(rerank, X[:0], Y[:0], noise[:0]) == 0.5
 
@@ -92,8 +92,8 @@ def test_only_candidates_of_the_trees_are_scored():
 def test_linear_models_learn_from_what_the_final_trees_propose(classifier):
     X, Y = make_tail()
     clf = classifier.set_params(rerank="linear").fit(X, Y)
-    trees = replace(clf.model_, rerank=None)
-    expected = fit_evidence(X, Y, trees, 0, 1).linear
+    trees = clf.model_.with_stage(Role.RERANKER, None)
+    expected = Evidence.fit(X, Y, trees, 0, 1).linear
     found = clf.model_.rerank.evidence.linear
     assert np.array_equal(found.weights.indices, expected.weights.indices)
     assert np.array_equal(found.bias, expected.bias)
@@ -108,7 +108,7 @@ def test_a_label_of_held_out_rows_alone_has_negative_examples():
     Y[held[0], :] = 0
     Y[held[0], 149] = 1
     clf = SketchForestClassifier(n_trees=5, rerank="linear").fit(X, sp.csr_matrix(Y))
-    reached = clf.model_.leaves(X, 1)
+    reached = clf.model_.scorer.leaves(Rows(X, None, 1))
     beside = (reached @ reached[[held[0]]].T).toarray().ravel() > 0  # rows that share a leaf with it
     assert beside.sum() > 3
     assert clf.model_.rerank.evidence.linear.bias[149] < 0

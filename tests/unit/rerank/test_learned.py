@@ -10,13 +10,15 @@ import scipy.sparse as sp
 import naive_rerank as naive
 from sparseleaf import LdSMClassifier, SparseGBDTClassifier
 from sparseleaf.metrics import precision_at_k
+from sparseleaf.model import Role
+from sparseleaf.model.candidates import topk_of, true_candidates
 from sparseleaf.rerank import neighbours as index_module
-from sparseleaf.rerank.fit import fit_evidence
-from sparseleaf.rerank.learned import COLUMNS, OPINIONS, Candidates, LearnedRerank
-from sparseleaf.rerank.listed import topk_of
-from sparseleaf.rerank.neighbours import NEIGHBOURS, fit_neighbours
-from sparseleaf.rerank.validation import Validation, equal_shares
-from sparseleaf.rerank.weighing import choose_shares, fit_booster, highest, true_candidates
+from sparseleaf.rerank.boosted import UntunedBoosted, fit_booster, highest
+from sparseleaf.rerank.evidence import COLUMNS, COMPONENTS, Candidates, Evidence
+from sparseleaf.rerank.linear import LinearReranker, equal_shares
+from sparseleaf.rerank.neighbours import NEIGHBOURS, Neighbours
+from sparseleaf.rerank.validation import Validation
+from sparseleaf.rerank.weighing import choose_shares
 
 
 def make_tail(n=900, seed=0):
@@ -38,7 +40,11 @@ def trees():
 
 @pytest.fixture(scope="module")
 def evidence(trees):
-    return fit_evidence(X[:600], Y[:600], trees, 0, 2)
+    return Evidence.fit(X[:600], Y[:600], trees, 0, 2)
+
+
+def untuned(kind, evidence):
+    return {"linear": LinearReranker(evidence, equal_shares(None)), "boosted": UntunedBoosted(evidence)}[kind]
 
 
 def unit(rows, weights):
@@ -83,7 +89,7 @@ def test_linear_models_are_of_candidates_alone(evidence):
 def test_the_compiled_ranking_is_that_of_the_table(trees, evidence):
     for shares in ([0.1, 0.2, 0.3, 0.4], [0, 0, 1, 0], [0.5, 0, 0, 0.5]):
         for some in (evidence, replace(evidence, neighbours=None)):
-            stage = LearnedRerank("linear", some, np.array(shares, np.float32), None)
+            stage = LinearReranker(some, np.array(shares, np.float32))
             found = trees.candidates(X[700:], 100, None, 1)
             table = some.candidates(X[700:], *found, 1)
             wanted = topk_of(table.starts, table.labels, stage.weigh(table, 1), 9)
@@ -95,18 +101,18 @@ def test_the_compiled_ranking_is_that_of_the_table(trees, evidence):
             assert np.array_equal(ids[clear], wanted[0][clear])
 
 
-def test_opinions_are_weighed_by_their_shares(trees, evidence):
+def test_components_are_weighed_by_their_shares(trees, evidence):
     labels, scores = trees.candidates(X[700:], 100, None, 1)
     found = evidence.candidates(X[700:], labels, scores, 1)
-    opinions = found.opinions()
-    assert opinions.shape == (len(found.labels), len(OPINIONS))
-    assert opinions.min() >= 0
-    assert opinions.max() <= 1
-    stage = LearnedRerank("linear", evidence, np.array([0.1, 0.2, 0.3, 0.4], np.float32), None)
-    assert stage.weigh(found, 1) == pytest.approx(opinions @ [0.1, 0.2, 0.3, 0.4], abs=1e-6)
+    components = found.components()
+    assert components.shape == (len(found.labels), len(COMPONENTS))
+    assert components.min() >= 0
+    assert components.max() <= 1
+    stage = LinearReranker(evidence, np.array([0.1, 0.2, 0.3, 0.4], np.float32))
+    assert stage.weigh(found, 1) == pytest.approx(components @ [0.1, 0.2, 0.3, 0.4], abs=1e-6)
     assert stage.weight == pytest.approx(0.1)
     alone = replace(stage, shares=np.array([1, 0, 0, 0], np.float32))
-    ids, _ = replace(trees, rerank=alone).topk(X[700:], 3, None, 1)
+    ids, _ = trees.with_stage(Role.RERANKER, alone).topk(X[700:], 3, None, 1)
     own, own_scores = trees.topk(X[700:], 3, None, 1)
     distinct = (np.diff(own_scores, axis=1) < 0).all(axis=1)
     assert np.array_equal(ids[distinct, :2], own[distinct, :2])
@@ -115,12 +121,12 @@ def test_opinions_are_weighed_by_their_shares(trees, evidence):
 @pytest.mark.parametrize("mix", ["linear", "boosted"])
 def test_blocks_threads_and_pickling_do_not_matter(trees, evidence, mix, monkeypatch):
     rows = Validation(X[600:700], Y[600:700], trees, 0, 1)
-    stage = rows.tuned(LearnedRerank(mix, evidence, equal_shares(None), None), None)
-    assert stage.mix == mix
-    model = replace(trees, rerank=stage)
+    stage = untuned(mix, evidence).tuned(rows, None)
+    assert stage.kind == mix
+    model = trees.with_stage(Role.RERANKER, stage)
     whole = model.topk(X[700:], 7, None, 1)
     scores = model.scores(X[700:], None, 1)
-    monkeypatch.setattr("sparseleaf.rerank.listed.BLOCK_ROWS", 37)
+    monkeypatch.setattr("sparseleaf.model.candidates.BLOCK_ROWS", 37)
     cut = pickle.loads(pickle.dumps(model)).topk(X[700:], 7, None, 3)
     assert all(np.array_equal(a, b) for a, b in zip(whole, cut, strict=True))
     assert (model.scores(X[700:], None, 2) != scores).nnz == 0
@@ -135,8 +141,8 @@ def test_it_finds_labels_that_the_trees_do_not_name(trees, evidence):
     rows = Validation(X[600:700], Y[600:700], trees, 0, 1)
     plain = precision_at_k(Y[700:], trees.topk(X[700:], 1, None, 1)[0], 1)
     for mix in ("linear", "boosted"):
-        stage = rows.tuned(LearnedRerank(mix, evidence, equal_shares(None), None), None)
-        ids, _ = replace(trees, rerank=stage).topk(X[700:], 1, None, 1)
+        stage = untuned(mix, evidence).tuned(rows, None)
+        ids, _ = trees.with_stage(Role.RERANKER, stage).topk(X[700:], 1, None, 1)
         assert precision_at_k(Y[700:], ids, 1) > plain + 0.2
 
 
@@ -148,9 +154,9 @@ def test_it_finds_labels_that_the_trees_do_not_name(trees, evidence):
 def test_every_classifier_can_end_with_it(classifier, kind):
     clf = classifier.set_params(rerank=kind).fit(X[:700], Y[:700])
     stage = clf.model_.rerank
-    assert kind == "auto" or stage.mix == kind
+    assert kind == "auto" or stage.kind == kind
     assert clf.score(X[700:], Y[700:]) > 0.6
-    if stage.mix in ("linear", "boosted"):  # evidence is of all rows
+    if stage.kind in ("linear", "boosted"):  # evidence is of all rows
         assert stage.evidence.neighbours.labels.n_lists == 700
         assert stage.evidence.label_counts.sum() == 700
     again = classifier.set_params(n_jobs=1).fit(X[:700], Y[:700])
@@ -163,9 +169,9 @@ def test_given_weights_and_sets_too_small_to_spare_rows():
     assert clf.rerank_weight_ == pytest.approx(0.4)
     for kind in ("linear", "boosted"):
         clf = LdSMClassifier(n_trees=2, rerank=kind).fit(X[:20], Y[:20])
-        assert clf.model_.rerank.mix == "linear"
+        assert clf.model_.rerank.kind == "linear"
         assert clf.model_.rerank.shares == pytest.approx([0.25] * 4)
-    assert LdSMClassifier(n_trees=2, rerank="auto").fit(X[:20], Y[:20]).model_.rerank.mix == "cosine"
+    assert LdSMClassifier(n_trees=2, rerank="auto").fit(X[:20], Y[:20]).model_.rerank.kind == "cosine"
     for kind in ("boosted", "auto"):
         with pytest.raises(ValueError, match=f"rerank_weight: found 0.5; rerank={kind!r} learns"):
             LdSMClassifier(rerank=kind, advanced={"rerank_weight": 0.5}).fit(X, Y)
@@ -173,26 +179,26 @@ def test_given_weights_and_sets_too_small_to_spare_rows():
 
 def test_precision_is_that_of_what_the_model_returns(trees, evidence):
     rows = Validation(X[600:700], Y[600:700], trees, 0, 1)
-    stages = [LearnedRerank(mix, evidence, equal_shares(None), None) for mix in ("linear", "boosted")]
-    tuned = [rows.tuned(stage, None) for stage in [*stages, evidence.centroids]]
+    stages = [untuned("linear", evidence), untuned("boosted", evidence), evidence.centroids]
+    tuned = [stage.tuned(rows, None) for stage in stages]
     for stage in [*tuned, None]:
-        ids, _ = replace(trees, rerank=stage).topk(X[600:700], 5, None, 1)
+        ids, _ = trees.with_stage(Role.RERANKER, stage).topk(X[600:700], 5, None, 1)
         expected = sum(precision_at_k(Y[600:700], ids, k) for k in (1, 3, 5))
         assert rows.precision(stage).mean() == pytest.approx(expected)
 
 
 def test_the_first_stage_is_taken_unless_another_is_clearly_better(trees, evidence, monkeypatch):
     rows = Validation(X[600:700], Y[600:700], trees, 0, 1)
-    linear, boosted = (LearnedRerank(m, evidence, equal_shares(None), None) for m in ("linear", "boosted"))
-    assert rows.best_of([boosted]).mix == "boosted"  # better than the trees alone
-    assert rows.best_of([evidence.centroids, linear]).mix == "linear"
+    linear, boosted = untuned("linear", evidence), untuned("boosted", evidence)
+    assert rows.best_of([boosted]).kind == "boosted"  # better than the trees alone
+    assert rows.best_of([evidence.centroids, linear]).kind == "linear"
     noise = np.random.default_rng(0).normal(size=100)
     noise -= noise.mean()
     alone = rows.precision(None)
     for lead, chosen in ((0.05, "boosted"), (0.2, "linear")):  # the standard error is about 0.1
         known = {"boosted": alone, "linear": alone + lead + noise}
-        monkeypatch.setattr(Validation, "_unbiased", lambda self, stage, tuned, of=known: of[stage.mix])
-        assert rows.best_of([boosted, linear]).mix == chosen
+        monkeypatch.setattr(Validation, "_unbiased", lambda self, stage, tuned, of=known: of[tuned.kind])
+        assert rows.best_of([boosted, linear]).kind == chosen
     monkeypatch.setattr(Validation, "_unbiased", lambda *stages: alone - 0.2 + noise)
     assert rows.best_of([boosted]) is None
 
@@ -214,8 +220,8 @@ def test_the_booster_is_trained_on_the_best_candidates_of_each_row():
 def test_rows_without_features_or_labels_and_huge_values(trees, evidence):
     validation = Validation(X[600:700], Y[600:700], trees, 0, 1)
     for mix in ("linear", "boosted"):
-        stage = validation.tuned(LearnedRerank(mix, evidence, equal_shares(None), None), None)
-        model = replace(trees, rerank=stage)
+        stage = untuned(mix, evidence).tuned(validation, None)
+        model = trees.with_stage(Role.RERANKER, stage)
         for rows in (sp.csr_matrix((2, 80), dtype=np.float32), np.full((2, 80), 3e38, np.float32)):
             labels, scores = model.topk(rows, 3, None, 1)
             assert np.isfinite(scores[labels >= 0]).all()
@@ -226,24 +232,24 @@ def test_rows_without_features_or_labels_and_huge_values(trees, evidence):
 
 def test_no_neighbours_where_looking_up_would_take_too_long(monkeypatch):
     rows = sp.csr_matrix(np.ones((50, 4), np.float32))
-    assert fit_neighbours(rows, Y[:50]) is not None
+    assert Neighbours.fit(rows, Y[:50]) is not None
     monkeypatch.setattr(index_module, "MOST_POSTINGS", 199)
-    assert fit_neighbours(rows, Y[:50]) is None
+    assert Neighbours.fit(rows, Y[:50]) is None
     clf = LdSMClassifier(n_trees=3, max_nodes=60, rerank="linear").fit(X[:700], Y[:700])
     assert clf.model_.rerank.evidence.neighbours is None
     assert clf.score(X[700:], Y[700:]) > 0.3
 
 
-def test_shares_follow_the_opinion_that_is_right():
+def test_shares_follow_the_component_that_is_right():
     rng = np.random.default_rng(0)
     starts = np.arange(41) * 10
     truth = np.tile(np.arange(10) == 3, 40)
-    opinions = rng.random((400, 4)).astype(np.float32)
-    opinions[:, 2] = truth
-    shares = choose_shares(opinions, starts, truth)
+    components = rng.random((400, 4)).astype(np.float32)
+    components[:, 2] = truth
+    shares = choose_shares(components, starts, truth)
     assert shares.sum() == pytest.approx(1)
     assert shares[2] >= 0.5
-    fixed = choose_shares(opinions, starts, truth, 0.3)
+    fixed = choose_shares(components, starts, truth, 0.3)
     assert fixed[0] == pytest.approx(0.3)
     assert fixed.sum() == pytest.approx(1)
     assert fixed[2] == fixed[1:].max()

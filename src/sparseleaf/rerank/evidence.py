@@ -1,14 +1,14 @@
-"""Re-ranking that learns: what trees, centroids, linear models and neighbours say of a candidate, weighed.
+"""What is known of a candidate label besides the trees: centroids, linear models and nearest training rows.
 
-In: a row's best labels and their scores from the trees. Out: these and the labels of the row's neighbours, with new
-scores from 0 to 1. ``"linear"`` is a weighted mean of four opinions; ``"boosted"`` asks boosted trees.
+In: a row's best labels and their scores from the trees. Out: these and the labels of the row's neighbours, each with a
+row of numbers, from which :mod:`~sparseleaf.rerank.linear` and :mod:`~sparseleaf.rerank.boosted` make new scores.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,21 +16,22 @@ from scipy.special import expit
 from sklearn.preprocessing import normalize
 
 from sparseleaf import _kernels
-from sparseleaf._arrays import row_blocks, sparse_parts
+from sparseleaf._steps import UNSIGNED, narrow
 from sparseleaf._vectors import PackedLists
-from sparseleaf.rerank.centroids import weighted
-from sparseleaf.rerank.listed import ListedRerank
-from sparseleaf.rerank.neighbours import NEIGHBOURS, ROW_FEATURES
-from sparseleaf.rerank.weighing import mixed
+from sparseleaf.model.candidates import BLOCK_ROWS, PLACES
+from sparseleaf.model.source import prefixed
+from sparseleaf.progress import phase
+from sparseleaf.rerank.centroids import CentroidReranker, weighted
+from sparseleaf.rerank.models import LinearModels
+from sparseleaf.rerank.neighbours import Neighbours
+from sparseleaf.rerank.stage import ListedReranker
+from sparseleaf.rerank.weighing import Ranked
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
-    from sparseleaf.model.model import Model
-    from sparseleaf.rerank.centroids import CentroidRerank
-    from sparseleaf.rerank.linear import LinearModels
-    from sparseleaf.rerank.neighbours import Neighbours
-
-LEARNED = ("linear", "boosted")
+    from sparseleaf.model import Model
+    from sparseleaf.model.source import StageSource
+    from sparseleaf.rerank.validation import Validation
 
 COLUMNS = ("score", "relative score", "log place", "votes", "sharp votes", "relative votes", "nearest", "voters",
            "cosine", "margin", "log rows")  # fmt: skip
@@ -38,7 +39,7 @@ COLUMNS = ("score", "relative score", "log place", "votes", "sharp votes", "rela
 place; Σ c and Σ c³ over the neighbours that have the label, the latter also by the row's largest, the largest c, and
 how many they are. Then the cosine with the label's centroid, the margin of its linear model, and its training rows."""
 
-OPINIONS = ("trees", "cosine", "margin", "votes")
+COMPONENTS = ("trees", "cosine", "margin", "votes")
 """What the weighted mean is of, each from 0 to 1."""
 
 STEEPNESS = 3.0
@@ -46,9 +47,6 @@ STEEPNESS = 3.0
 
 NO_LISTS = PackedLists(np.zeros(1, np.int64), np.empty(0, np.uint8), 0)
 """Labels of neighbours where there are none."""
-
-FEW = 1000
-"""Candidates that one thread weighs."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +71,8 @@ class Candidates:
         starts = np.concatenate((self.starts[:1], np.cumsum(sizes[chosen], dtype=np.int64)))
         return Candidates(starts, self.labels[kept], self.table[kept])
 
-    def opinions(self) -> Array:
-        """The four opinions of every candidate: (n_candidates, 4)."""
+    def components(self) -> Array:
+        """The four score components of every candidate: (n_candidates, 4)."""
         columns = dict(zip(COLUMNS, self.table.T, strict=True))
         return np.stack(
             [
@@ -93,7 +91,7 @@ class Evidence:
 
     Attributes
     ----------
-    centroids : CentroidRerank
+    centroids : CentroidReranker
         By angle, with a weight of 0: the cosine alone.
     linear : LinearModels or None
         None while these are being trained.
@@ -102,7 +100,7 @@ class Evidence:
         Rows of every label.
     """
 
-    centroids: CentroidRerank
+    centroids: CentroidReranker
     linear: LinearModels | None
     neighbours: Neighbours | None
     label_counts: Array
@@ -147,85 +145,86 @@ class Evidence:
             )
         return Candidates(starts, joined, table)
 
+    # --- fitting
 
-@dataclass(frozen=True)
-class LearnedRerank(ListedRerank):
-    """The stage: evidence, and how it is weighed.
+    @classmethod
+    def fit(cls, X: Features, Y: sp.csr_matrix, trees: Model, seed: int, n_jobs: int) -> Self:
+        """Centroids, neighbours and linear models of these rows; the latter see what the stage will propose.
+
+        The trees may have seen the rows: which labels they propose in error is all that is taken from them.
+        """
+        centroids = CentroidReranker.fit(X, Y, "cosine", 0.0, None)
+        counts = np.bincount(Y.indices, minlength=Y.shape[1])
+        blind = cls(centroids, None, None, counts)
+        rows = blind.unit_rows(X)
+        blind = replace(blind, neighbours=Neighbours.fit(rows, Y))
+        starts, labels = [np.zeros(1, np.int64)], []
+        with phase("candidates", X.shape[0]) as advance:
+            for begin in range(0, X.shape[0], BLOCK_ROWS):
+                block = slice(begin, begin + BLOCK_ROWS)
+                found = trees.candidates(X[block], PLACES, None, n_jobs)
+                own = np.arange(begin, min(begin + BLOCK_ROWS, X.shape[0]))
+                candidates = blind.candidates(X[block], *found, n_jobs, own)
+                starts.append(candidates.starts[1:] + starts[-1][-1])
+                labels.append(candidates.labels)
+                advance(begin + len(own), "")
+        models = LinearModels.fit(rows, Y, np.concatenate(starts), np.concatenate(labels), seed, n_jobs)
+        return replace(blind, linear=models)
+
+    # --- tensors of the model file
+
+    def tensors(self, compact: bool) -> dict[str, Array]:
+        """Tensors by name; without ``compact`` entries of vectors are written as float32."""
+        assert self.linear is not None
+        tensors = {"label_counts": narrow(self.label_counts)}
+        tensors |= prefixed("centroids", self.centroids.tensors(compact))
+        tensors |= prefixed("models", self.linear.tensors(compact))
+        if self.neighbours is not None:
+            tensors |= prefixed("neighbours", self.neighbours.tensors(compact))
+        return tensors
+
+    @classmethod
+    def from_tensors(cls, source: StageSource) -> Self:
+        """From tensors; ValueError where they are not sound."""
+        counts = source.take("label_counts", (*UNSIGNED, "U64"), 1)
+        if len(counts) != source.n_labels:
+            raise ValueError(f"label_counts must have a number for each of {source.n_labels} labels")
+        centroids = CentroidReranker.from_tensors(source.part("centroids", kind="cosine"))
+        neighbours = None
+        if source.has("neighbours.sizes"):
+            neighbours = Neighbours.from_tensors(source.part("neighbours"))
+        models = LinearModels.from_tensors(source.part("models"))
+        return cls(replace(centroids, weight=0.0), models, neighbours, counts)
+
+
+class EvidenceReranker(ListedReranker):
+    """Base of re-rankers that weigh evidence.
 
     Attributes
     ----------
-    mix : "linear" or "boosted"
     evidence : Evidence
-    shares : float32 array, shape (4,), or empty
-        Of the ``OPINIONS``, where the mix is linear.
-    booster : Model or None
-        Trees over the ``COLUMNS``, where it is boosted.
     """
 
-    mix: str
     evidence: Evidence
-    shares: Array
-    booster: Model | None
 
-    def __getstate__(self) -> dict[str, Any]:
-        # the compiled part is made again where it is needed
-        return {name: value for name, value in vars(self).items() if name != "ranker"}
-
-    @cached_property
-    def ranker(self) -> _kernels.OpinionRanker:
-        """The compiled whole, for a linear mix: what :meth:`weigh` makes of candidates, without their table."""
-        evidence = self.evidence
-        assert evidence.linear is not None
-        index, lists = evidence.neighbours, NO_LISTS
-        if index is not None:
-            lists = index.labels
-        return _kernels.OpinionRanker(
-            evidence.centroids.kernel,
-            evidence.linear.kernel,
-            evidence.linear.bias,
-            None if index is None else index.kernel,
-            lists.kernel,
-            evidence.centroids.feature_weights,
-            self.shares,
-            NEIGHBOURS,
-            ROW_FEATURES,
-            STEEPNESS,
-        )
+    @abstractmethod
+    def weigh(self, candidates: Candidates, n_jobs: int) -> Array:
+        """Scores from 0 to 1."""
 
     @property
     def n_labels(self) -> int:
-        """See :class:`ListedRerank`."""
+        """See :class:`Reranker`."""
         return len(self.evidence.label_counts)
-
-    @property
-    def weight(self) -> float | None:
-        """Share of the trees, where there is such a number."""
-        return float(self.shares[0]) if self.mix == "linear" else None
-
-    def weigh(self, candidates: Candidates, n_jobs: int) -> Array:
-        """Scores from 0 to 1."""
-        if self.booster is None:
-            return mixed(candidates.opinions(), self.shares)
-        threads = n_jobs if len(candidates.labels) > FEW else 1  # waking others costs more than it saves
-        # never quite 0, which is the score of all other labels
-        scores: Array = np.maximum(expit(self.booster.dense(candidates.table, None, threads)[:, 0]), 1e-30)
-        return scores
 
     def ranked_candidates(
         self, X: Features, labels: Array, scores: Array, n_jobs: int
     ) -> tuple[Array, Array, Array]:
-        """See :class:`ListedRerank`; they are scores already."""
+        """See :class:`ListedReranker`; they are scores already."""
         candidates = self.evidence.candidates(X, labels, scores, n_jobs)
         return candidates.starts, candidates.labels, self.weigh(candidates, n_jobs).astype(np.float32)
 
-    def topk(self, X: Features, labels: Array, scores: Array, k: int, n_jobs: int) -> tuple[Array, Array]:
-        """See :class:`ListedRerank`; a linear mix is compiled as a whole."""
-        if self.booster is not None:
-            return super().topk(X, labels, scores, k, n_jobs)
-        best, ranked = np.empty((labels.shape[0], k), np.int32), np.empty((labels.shape[0], k), np.float32)
-        labels, scores = np.ascontiguousarray(labels, np.int32), np.ascontiguousarray(scores, np.float32)
-        for block, rows in row_blocks(X):
-            self.ranker.topk(
-                *sparse_parts(rows), labels[block], scores[block], best[block], ranked[block], n_jobs
-            )
-        return best, ranked
+    def hits(self, validation: Validation) -> Array:
+        """See :class:`Reranker`; by the table of candidates, which is made once for all such re-rankers."""
+        candidates, truth = validation.examples(self.evidence)
+        ranked = Ranked(candidates.starts, truth, validation.n_jobs)
+        return ranked.hits(self.weigh(candidates, validation.n_jobs))

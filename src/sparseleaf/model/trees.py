@@ -1,0 +1,241 @@
+"""Trees whose nodes split on one column each, as flat arrays: those of a model are concatenated, with their leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sparseleaf._arrays import require_countable
+
+if TYPE_CHECKING:
+    from sparseleaf._arrays import Array
+    from sparseleaf.boosting.tree import FlatTree, LeafVectors
+
+SET_BYTES = 32
+"""A set of up to 256 bins, one bit each."""
+
+LARGEST_SHORT = 2**15 - 1
+"""Of a leaf value in 16 bits."""
+
+LARGEST_SET = 2**24
+"""Sets of categories are numbered by thresholds, which are exact up to here."""
+
+
+@dataclass(frozen=True)
+class Trees:
+    """All trees of a model.
+
+    Attributes
+    ----------
+    tree_offsets : int64 array, shape (n_trees + 1,)
+        First node of every tree; its nodes are in level order.
+    feature : int32 array, shape (n_nodes,)
+        -1 in a leaf.
+    threshold : float32 array, shape (n_nodes,)
+        ``x <= threshold`` goes left.
+    missing_left : uint8 array, shape (n_nodes,)
+        Whether NaN goes left.
+    child : int32 array, shape (n_nodes,)
+        The left child, counted from the tree's first node; the right one follows it. A leaf's number, over all trees.
+    leaf_indptr : int64 array, shape (n_leaves + 1,)
+    leaf_labels : uint16 array, or uint32 for more than 65,536 labels
+        Increasing within a leaf. Empty where every leaf has a value for each label.
+    leaf_values : float32 or int16 array
+    value_scale : float32 array, shape (n_trees,), or empty for float32 values
+        What the 16-bit values of a tree are to be multiplied by.
+    feature_gain : float64 array, shape (n_tree_features,)
+        Σ gain of the cuts on every feature.
+    cover : uint32 array, shape (n_nodes,), or empty
+        Training rows that came to every node.
+    categorical : uint8 array, shape (n_tree_features,), or empty
+        Whether a feature has categories; its cuts' thresholds are rows of ``sets``.
+    sets : uint8 array, shape (n_sets, 32)
+        Categories that go left, one bit each.
+    """
+
+    tree_offsets: Array
+    feature: Array
+    threshold: Array
+    missing_left: Array
+    child: Array
+    leaf_indptr: Array
+    leaf_labels: Array
+    leaf_values: Array
+    value_scale: Array
+    feature_gain: Array
+    cover: Array = field(default_factory=lambda: np.empty(0, np.uint32))
+    categorical: Array = field(default_factory=lambda: np.empty(0, np.uint8))
+    sets: Array = field(default_factory=lambda: np.empty((0, SET_BYTES), np.uint8))
+
+    @property
+    def n_trees(self) -> int:
+        """Number of trees."""
+        return len(self.tree_offsets) - 1
+
+    def depths(self) -> Array:
+        """Levels of every tree below its root.
+
+        Children come after their parents, so one pass in order of node is enough; it takes node v of all trees at once.
+        (Walking level by level could take for ever on a file from a stranger, where nodes may share children.)
+        """
+        starts, sizes = self.tree_offsets[:-1], np.diff(self.tree_offsets)
+        depth = np.zeros(len(self.feature), np.int64)
+        deepest = np.zeros(len(starts), np.int64)
+        for v in range(int(sizes.max(initial=0))):
+            tree = np.flatnonzero(sizes > v)
+            node = starts[tree] + v
+            deepest[tree] = np.maximum(deepest[tree], depth[node])
+            inner = self.feature[node] >= 0
+            left = starts[tree[inner]] + self.child[node[inner]]
+            for child in (left, left + 1):
+                depth[child] = np.maximum(depth[child], depth[node[inner]] + 1)
+        return deepest
+
+
+def concatenate_trees(
+    grown: list[tuple[FlatTree, LeafVectors]],
+    label_ids: Array,
+    n_features: int,
+    n_labels: int,
+    *,
+    categorical: Array | None = None,
+    all_labels: bool = False,
+    gain: Array | None = None,
+) -> Trees:
+    """Freeze grown trees; ``label_ids[rank]`` is the label that training kept under ``rank``.
+
+    ``all_labels``: every leaf has a value for each label, and the labels are left out. ``gain``: that of the trees
+    before these, from which ``feature_gain`` counts on.
+    """
+    require_countable("n_trees", sum(len(tree.feature) for tree, _ in grown), "nodes of all trees")
+    label_type = np.uint16 if n_labels <= 2**16 else np.uint32
+    features, thresholds, missing, children, indptrs, labels, values = ([] for _ in range(7))
+    covers, sets = [], []
+    tree_offsets, n_leaves, n_entries, n_sets = [0], 0, 0, 0
+    gain = np.zeros(n_features, np.float64) if gain is None else gain.copy()
+    for tree, vectors in grown:
+        inner = tree.feature >= 0
+        features.append(tree.feature)
+        thresholds.append(np.where(tree.set_of >= 0, tree.threshold + np.float32(n_sets), tree.threshold))
+        covers.append(tree.count)
+        sets.append(tree.sets)
+        n_sets += len(tree.sets)
+        missing.append(tree.missing_left)
+        children.append(np.where(inner, tree.child, tree.child + np.int32(n_leaves)).astype(np.int32))
+        tree_offsets.append(tree_offsets[-1] + len(tree.feature))
+        np.add.at(gain, tree.feature[inner], tree.gain[inner])
+        ids = label_ids[vectors.labels.astype(np.int64)]
+        leaf = np.repeat(np.arange(len(vectors.indptr) - 1), np.diff(vectors.indptr))
+        order = np.lexsort((ids, leaf))
+        labels.append(ids[order].astype(label_type))
+        values.append(vectors.values[order])
+        indptrs.append(vectors.indptr[1:] + n_entries)
+        n_leaves += len(vectors.indptr) - 1
+        n_entries += len(ids)
+    if n_sets > LARGEST_SET:
+        raise ValueError(f"max_leaves, n_trees: {n_sets} cuts of categories; a model holds {LARGEST_SET}.")
+    return Trees(
+        np.array(tree_offsets, np.int64),
+        _joined(features, np.int32),
+        _joined(thresholds, np.float32),
+        _joined(missing, np.uint8),
+        _joined(children, np.int32),
+        _joined([np.zeros(1, np.int64), *indptrs], np.int64),
+        _joined([] if all_labels else labels, label_type),
+        _joined(values, np.float32),
+        np.empty(0, np.float32),
+        gain,
+        _joined(covers, np.uint32),
+        np.empty(0, np.uint8) if categorical is None else categorical,
+        np.concatenate([np.empty((0, SET_BYTES), np.uint8), *sets]),
+    )
+
+
+def join_trees(first: Trees, more: Trees) -> Trees:
+    """The trees of one model followed by others of the same features and labels, whose gain counts on from its."""
+    first, more = with_float_values(first), with_float_values(more)
+    first, more = _with_labels(first, more), _with_labels(more, first)
+    n_leaves = len(first.leaf_indptr) - 1
+    require_countable("n_trees", len(first.feature) + len(more.feature), "nodes of all trees")
+    categorical = first.categorical if len(first.categorical) else more.categorical
+    unordered = np.zeros(len(more.feature), bool)
+    if len(categorical):
+        unordered = (more.feature >= 0) & (categorical[more.feature] > 0)
+    return Trees(
+        np.concatenate((first.tree_offsets, more.tree_offsets[1:] + first.tree_offsets[-1])),
+        np.concatenate((first.feature, more.feature)),
+        np.concatenate(
+            (
+                first.threshold,
+                np.where(unordered, more.threshold + np.float32(len(first.sets)), more.threshold),
+            )
+        ),
+        np.concatenate((first.missing_left, more.missing_left)),
+        np.concatenate(
+            (first.child, np.where(more.feature >= 0, more.child, more.child + np.int32(n_leaves)))
+        ),
+        np.concatenate((first.leaf_indptr, more.leaf_indptr[1:] + first.leaf_indptr[-1])),
+        np.concatenate((first.leaf_labels, more.leaf_labels)),
+        np.concatenate((first.leaf_values, more.leaf_values)),
+        first.value_scale,
+        more.feature_gain,
+        np.concatenate((first.cover, more.cover)),
+        categorical,
+        np.concatenate((first.sets, more.sets)),
+    )
+
+
+def with_float_values(trees: Trees) -> Trees:
+    """The same trees with leaf values as float32, where they are in 16 bits."""
+    if not len(trees.value_scale):
+        return trees
+    first = np.concatenate(([0], np.cumsum(trees.feature < 0)))[trees.tree_offsets]
+    scale = np.repeat(trees.value_scale, np.diff(trees.leaf_indptr[first]))
+    return replace(
+        trees, leaf_values=scale * trees.leaf_values.astype(np.float32), value_scale=np.empty(0, np.float32)
+    )
+
+
+def with_short_values(trees: Trees) -> Trees:
+    """The same trees with leaf values rounded to 16-bit integers and a scale for every tree, as a file holds them."""
+    n_leaves = (
+        np.add.reduceat(trees.feature < 0, trees.tree_offsets[:-1]) if trees.n_trees else np.empty(0, int)
+    )
+    first = trees.leaf_indptr[np.concatenate(([0], np.cumsum(n_leaves)))].astype(np.int64)
+    tree = np.repeat(np.arange(trees.n_trees), np.diff(first))
+    largest = np.zeros(trees.n_trees, np.float32)
+    np.maximum.at(largest, tree, np.abs(trees.leaf_values))
+    scale = short_scale(largest)
+    return replace(trees, leaf_values=short_values(trees.leaf_values, scale[tree]), value_scale=scale)
+
+
+def _with_labels(trees: Trees, other: Trees) -> Trees:
+    """Trees whose leaves name their labels, where those of the other do."""
+    if len(trees.leaf_labels) or not len(trees.leaf_values) or not len(other.leaf_labels):
+        return trees
+    n_leaves = len(trees.leaf_indptr) - 1
+    labels = np.tile(np.arange(len(trees.leaf_values) // n_leaves), n_leaves)
+    return replace(trees, leaf_labels=labels.astype(other.leaf_labels.dtype))
+
+
+def _joined(parts: list[Array], dtype: type[np.generic]) -> Array:
+    return np.concatenate([np.empty(0, dtype), *parts]).astype(dtype, copy=False)
+
+
+def short_scale(largest: Array) -> Array:
+    """What 16-bit leaf values of a tree are multiplied by: the least power of two that holds the largest.
+
+    Products with a power of two are exact, so that rounding values twice changes nothing.
+    """
+    fraction, exponent = np.frexp(np.asarray(largest, np.float64) / LARGEST_SHORT)
+    exponent = np.maximum(exponent - (fraction == 0.5), -149)  # no float32 is smaller
+    scale: Array = np.where(largest > 0, np.ldexp(1.0, exponent), 1.0).astype(np.float32)
+    return scale
+
+
+def short_values(values: Array, scale: Array) -> Array:
+    """Leaf values as 16-bit integers; one that is too small keeps its sign, so that its label stays a candidate."""
+    integers = np.rint(values / scale).clip(-LARGEST_SHORT, LARGEST_SHORT)
+    return np.where(integers == 0, np.sign(values), integers).astype(np.int16)
