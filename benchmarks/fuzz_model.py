@@ -6,7 +6,7 @@ tensors replaced by ones at the edges. Each file must load or be refused with Mo
 loads must predict without an error: anything else stops the run, and a crash leaves a traceback. The address
 space is limited, so that a giant allocation is an error too.
 
-    python benchmarks/fuzz_model.py --count 20000
+    python -m benchmarks.fuzz_model --count 20000
 """
 
 from __future__ import annotations
@@ -26,8 +26,16 @@ import numpy as np
 import scipy.sparse as sp
 
 import sparseleaf
-from sparseleaf import BlendClassifier, LdSMClassifier, ModelFileError, SparseGBDTClassifier
+from sparseleaf import (
+    BlendClassifier,
+    LdSMClassifier,
+    ModelFileError,
+    MultiGBDTClassifier,
+    SketchForestClassifier,
+    SparseGBDTClassifier,
+)
 
+OLD = Path(__file__).parents[1] / "tests" / "compat"
 ROWS, FEATURES, LABELS = 80, 6, 9
 NUMBER = re.compile(rb"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 AWKWARD = (
@@ -97,8 +105,17 @@ def valid_files(folder):
         files += saved(folder, clf.fit(X, targets, eval_set=(X, targets)))
     clf = SparseGBDTClassifier(n_trees=2, max_depth=2, min_samples_leaf=4, rerank="cosine")
     files += saved(folder, clf.fit(X, Y))
+    sparse = sp.csr_matrix(np.maximum(X - 1, 0))  # rows without a feature get the prior
+    files += saved(folder, SketchForestClassifier(n_trees=2, rerank="bayes").fit(sparse, names))
+    files += saved(folder, MultiGBDTClassifier(n_trees=2, max_depth=2).fit(sparse, Y))
     blend = BlendClassifier([clf, LdSMClassifier(n_trees=2, max_nodes=8)], weights=None)
-    return X, files + saved(folder, blend.fit(X, names))
+    return X, files + saved(folder, blend.fit(X, names)) + old_files()
+
+
+def old_files():
+    """Bytes of the classifiers of all versions that the tests keep."""
+    paths = sorted(OLD.glob("*.safetensors"))
+    return [path.read_bytes() for path in paths if hasattr(sparseleaf.load(path), "predict_topk")]
 
 
 def saved(folder, clf):

@@ -166,7 +166,7 @@ def _held(estimator: Any) -> Model:
         raise ValueError(
             f"estimator: a model of {model.method!r} cannot be exported; wanted trees that cut one feature at a time."
         )
-    if model.rerank is not None:
+    if model.rescored:
         raise ValueError(
             "estimator: it ends with re-ranking, which the format does not hold; wanted rerank=None."
         )

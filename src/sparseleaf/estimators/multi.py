@@ -14,6 +14,7 @@ from sklearn.utils import check_array
 from sparseleaf import memory
 from sparseleaf._arrays import effective_n_jobs
 from sparseleaf.boosting.dense_losses import TargetForm
+from sparseleaf.boosting.freeze import concatenate_trees
 from sparseleaf.callbacks import Callback, EarlyStopping
 from sparseleaf.checkpoint import EVERY, Checkpoint
 from sparseleaf.data.categories import encode_categories, find_categories, join_categories
@@ -34,7 +35,6 @@ from sparseleaf.model import (
     Model,
     Role,
     Rows,
-    concatenate_trees,
     in_order,
     join_trees,
     with_float_values,

@@ -159,7 +159,7 @@ class MultiGBDTClassifier(RerankMixin, ClassifierMixin, MultiGBDT):  # type: ign
 
     def _adopt(self, model: Model) -> None:
         super()._adopt(model)
-        default = 0.0 if model.rerank is None else 0.5
+        default = 0.5 if model.rescored else 0.0
         self.threshold_ = default if model.threshold is None else model.threshold
         self.classes_ = np.arange(model.n_labels) if model.label_names is None else model.label_names
 
@@ -168,7 +168,7 @@ class MultiGBDTClassifier(RerankMixin, ClassifierMixin, MultiGBDT):  # type: ign
         return self.model_.target_kind in ONE_CLASS_A_ROW
 
     def _probabilities(self, scores: Array) -> Array:
-        if self.model_.rerank is not None:  # its scores are from 0 to 1
+        if self.model_.rescored:
             return normalised(scores) if self._one_class else scores
         return LINKS[self.model_.link].apply(scores)
 

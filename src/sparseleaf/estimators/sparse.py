@@ -13,6 +13,7 @@ from sparseleaf import memory
 from sparseleaf._arrays import effective_n_jobs
 from sparseleaf.binning import EXACT_BINS, bin_features
 from sparseleaf.boosting.builder import ExactTrees, Growth, HistogramTrees, Trees
+from sparseleaf.boosting.freeze import concatenate_trees
 from sparseleaf.boosting.leaves import LeafRule
 from sparseleaf.boosting.loop import Booster, Recipe
 from sparseleaf.boosting.reducers import make_reducer
@@ -33,7 +34,7 @@ from sparseleaf.estimators.resuming import describe_names_of, describe_watched, 
 from sparseleaf.estimators.training import TrainingRun, no_metric
 from sparseleaf.estimators.validation import EvalSet, eval_names, eval_sets
 from sparseleaf.metrics import ndcg_at_k, precision_at_k
-from sparseleaf.model import AxisScorer, Model, Role, concatenate_trees, in_order, with_short_values
+from sparseleaf.model import AxisScorer, Model, Role, in_order, with_short_values
 from sparseleaf.objectives import SparseObjective, sparse_objective
 from sparseleaf.progress import phase, reporting, say, training_progress
 from sparseleaf.projection import choose_keep_raw, choose_projection

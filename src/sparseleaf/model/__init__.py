@@ -7,13 +7,7 @@ from sparseleaf.model.model import Model, in_order
 from sparseleaf.model.routed import RoutedScorer, RoutedTrees
 from sparseleaf.model.source import ModelFileError
 from sparseleaf.model.stage import Role, Rows
-from sparseleaf.model.trees import (
-    Trees,
-    concatenate_trees,
-    join_trees,
-    with_float_values,
-    with_short_values,
-)
+from sparseleaf.model.trees import Trees, join_trees, with_float_values, with_short_values
 
 __all__ = [
     "AxisScorer",
@@ -26,7 +20,6 @@ __all__ = [
     "Rows",
     "Trees",
     "blend_models",
-    "concatenate_trees",
     "in_order",
     "join_trees",
     "load_model",

@@ -100,7 +100,7 @@ class AxisScorer:
     def leaves(self, rows: Rows) -> Array:
         """The leaf that every row comes to in every tree, counted over all trees: int32 (n_rows, n_trees)."""
         used, threads = rows.used(self.n_trees), rows.threads
-        leaves = np.empty((rows.X.shape[0], used), np.int32)
+        leaves = np.empty((rows.n_rows, used), np.int32)
         for block, columns, missing in rows.columns():
             if sp.issparse(columns):
                 self.predictor.apply_csr(*csr_parts(columns), used, missing, leaves[block], threads)
@@ -145,15 +145,14 @@ class TreeScores(Scores):
     """Scores by the trees."""
 
     def __init__(self, rows: Rows, scorer: AxisScorer) -> None:
-        super().__init__(rows)
-        self._scorer, self.base = scorer, scorer.base_score
+        self.rows, self.base, self._scorer = rows, scorer.base_score, scorer
 
     def topk(self, k: int) -> tuple[Array, Array]:
         """See :class:`~sparseleaf.model.stage.Scores`."""
         if self.base is not None:
             return self._dense_topk(k)
         rows, predictor = self.rows, self._scorer.predictor
-        labels, scores = np.empty((rows.X.shape[0], k), np.int32), np.empty((rows.X.shape[0], k), np.float32)
+        labels, scores = np.empty((rows.n_rows, k), np.int32), np.empty((rows.n_rows, k), np.float32)
         used, threads = rows.used(self._scorer.n_trees), rows.threads
         for block, columns, missing in rows.columns():
             if sp.issparse(columns):
@@ -180,13 +179,13 @@ class TreeScores(Scores):
 
     def dense(self) -> Array:
         """See :class:`~sparseleaf.model.stage.Scores`."""
-        out = np.empty((self.rows.X.shape[0], self._scorer.n_labels), np.float32)
+        out = np.empty((self.rows.n_rows, self._scorer.n_labels), np.float32)
         for block, columns, missing in self.rows.columns():
             self._sum(columns, missing, out[block])
         return out
 
     def _dense_topk(self, k: int) -> tuple[Array, Array]:
-        n_rows, end = self.rows.X.shape[0], 0
+        n_rows, end = self.rows.n_rows, 0
         labels, scores = np.full((n_rows, k), -1, np.int32), np.full((n_rows, k), -np.inf, np.float32)
         for _, columns, missing in self.rows.columns():
             for _, part in row_blocks(columns, BLOCK_ROWS):

@@ -158,12 +158,11 @@ class BlendScores(Scores):
     """The weighted mean of the components."""
 
     def __init__(self, rows: Rows, scorer: BlendScorer) -> None:
-        super().__init__(rows)
-        self._scorer = scorer
+        self.rows, self._scorer = rows, scorer
 
     def topk(self, k: int) -> tuple[Array, Array]:
         """See :class:`~sparseleaf.model.stage.Scores`."""
-        n_rows = self.rows.X.shape[0]
+        n_rows = self.rows.n_rows
         labels, scores = np.empty((n_rows, k), np.int32), np.empty((n_rows, k), np.float32)
         for block, starts, joined, components in self._scorer.components(self.rows):
             labels[block], scores[block] = topk_of(starts, joined, components @ self._scorer.weights, k)

@@ -127,8 +127,8 @@ class FilledScores(Scores):
     """Scores with the prior in place of what rows without a known feature have: the base score, where there is one."""
 
     def __init__(self, before: Scores, stage: EmptyRows) -> None:
-        super().__init__(before.rows)
-        self._before, self._stage, self.base = before, stage, before.base
+        self.rows, self.base = before.rows, before.base
+        self._before, self._stage = before, stage
 
     def topk(self, k: int) -> tuple[Array, Array]:
         """See :class:`~sparseleaf.model.stage.Scores`."""
@@ -194,6 +194,8 @@ def find_empty(X: sp.csr_matrix) -> Array:
 
 def _rows_without(X: sp.csr_matrix, useful: Array) -> Array:
     """Rows none of whose entries is useful."""
+    if len(X.indptr) == 2:  # a single row, for which all of this would take as long as the trees
+        return np.array([not useful.any()])
     before = np.concatenate(([0], np.cumsum(useful)))
     without: Array = before[X.indptr[1:]] == before[X.indptr[:-1]]
     return without

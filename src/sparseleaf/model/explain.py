@@ -57,7 +57,7 @@ def shap_values(
     trees: Trees | None = model.scorer.axis_trees
     if trees is None:
         raise ValueError("trees with linear routers have no Shapley values here; wanted boosted trees.")
-    if model.rerank is not None:
+    if model.rescored:
         raise ValueError(
             "the model re-ranks its trees' candidates, which Shapley values do not see; wanted one without rerank."
         )

@@ -137,6 +137,11 @@ class Model:
         """The stage for rows without a known feature, or None where training rows were dense."""
         return self.stage(Role.EMPTY_ROWS)
 
+    @property
+    def rescored(self) -> bool:
+        """Whether a stage after the scorer makes scores from 0 to 1 of its scores, so that the link does not apply."""
+        return any(Role.SCORER < stage.role < Role.EMPTY_ROWS for stage in self.stages)
+
     @cached_property
     def takes_nan(self) -> bool:
         """Whether NaN is a missing value to all stages; else rows must hold numbers."""

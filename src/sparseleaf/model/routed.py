@@ -266,13 +266,12 @@ class RoutedScores(Scores):
     """Scores by the trees."""
 
     def __init__(self, rows: Rows, scorer: RoutedScorer) -> None:
-        super().__init__(rows)
-        self._scorer = scorer
+        self.rows, self._scorer = rows, scorer
 
     def topk(self, k: int) -> tuple[Array, Array]:
         """See :class:`~sparseleaf.model.stage.Scores`."""
         rows, used = self.rows, self.rows.used(self._scorer.n_trees)
-        labels, scores = np.empty((rows.X.shape[0], k), np.int32), np.empty((rows.X.shape[0], k), np.float32)
+        labels, scores = np.empty((rows.n_rows, k), np.int32), np.empty((rows.n_rows, k), np.float32)
         for block, part in row_blocks(rows.X):
             self._scorer.predictor.topk(*sparse_parts(part), used, labels[block], scores[block], rows.threads)
         return labels, scores

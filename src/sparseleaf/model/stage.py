@@ -55,11 +55,12 @@ class Rows:
     X : features of the rows, float32, dense or CSR
     n_trees : int or None
         Use only the first trees.
-    n_jobs : int
+    n_jobs, n_rows : int
     """
 
     def __init__(self, X: Features, n_trees: int | None = None, n_jobs: int = 1) -> None:
         self.X, self.n_trees, self.n_jobs = X, n_trees, n_jobs
+        self.n_rows: int = X.shape[0]
 
     def columns(self) -> Iterator[tuple[slice, Features, bool]]:
         """What trees see, block by block of rows, and whether it may hold NaN."""
@@ -76,7 +77,7 @@ class Rows:
     @property
     def threads(self) -> int:
         """Threads that are worth waking."""
-        return 1 if self.X.shape[0] <= ONE_THREAD_ROWS else self.n_jobs
+        return 1 if self.n_rows <= ONE_THREAD_ROWS else self.n_jobs
 
 
 class Scores(ABC):
@@ -89,10 +90,8 @@ class Scores(ABC):
         Where scores start, if every label has one; None where a label that is not named has the score 0.
     """
 
+    rows: Rows
     base: Array | None = None
-
-    def __init__(self, rows: Rows) -> None:
-        self.rows = rows
 
     @abstractmethod
     def topk(self, k: int) -> tuple[Array, Array]:

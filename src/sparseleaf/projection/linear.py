@@ -92,9 +92,9 @@ class ProjectedRows(Rows):
 
     def columns(self) -> Iterator[tuple[slice, Features, bool]]:
         """See :class:`~sparseleaf.model.stage.Rows`."""
-        for begin in range(0, max(1, self.X.shape[0]), BLOCK_ROWS):
+        for begin in range(0, max(1, self.n_rows), BLOCK_ROWS):
             block = slice(begin, begin + BLOCK_ROWS)
-            rows = self.X if self.X.shape[0] <= BLOCK_ROWS else self.X[block]
+            rows = self.X if self.n_rows <= BLOCK_ROWS else self.X[block]
             columns = self._projection.transform(rows, self.n_jobs)
             # a product of huge values may be inf - inf, which training took for missing as well
             yield block, columns, has_nan(columns)

@@ -57,6 +57,10 @@ class Reranker(ABC):
             """One of the names under which the class is registered."""
 
         @property
+        def n_labels(self) -> int:
+            """Labels that there are."""
+
+        @property
         def weight(self) -> float | None:
             """Share of the trees, where there is such a number."""
 
@@ -82,11 +86,6 @@ class Reranker(ABC):
     def apply(self, before: Scores) -> RerankedScores:
         """New scores for the best labels."""
         return RerankedScores(before, self)
-
-    @property
-    @abstractmethod
-    def n_labels(self) -> int:
-        """Labels that there are."""
 
     @abstractmethod
     def topk(self, X: Features, labels: Array, scores: Array, k: int, n_jobs: int) -> tuple[Array, Array]:
@@ -171,8 +170,7 @@ class RerankedScores(Scores):
     """Scores of the trees' best labels, and of others that the re-ranker adds."""
 
     def __init__(self, before: Scores, stage: Reranker) -> None:
-        super().__init__(before.rows)
-        self._before, self._stage = before, stage
+        self.rows, self._before, self._stage = before.rows, before, stage
 
     def topk(self, k: int) -> tuple[Array, Array]:
         """See :class:`~sparseleaf.model.stage.Scores`.

@@ -11,8 +11,9 @@ import naive
 import sparseleaf
 from smalldata import make_set
 from sparseleaf import SparseGBDTClassifier
+from sparseleaf.boosting.freeze import concatenate_trees
 from sparseleaf.boosting.tree import FlatTree, LeafVectors
-from sparseleaf.model import concatenate_trees, join_trees
+from sparseleaf.model import join_trees
 from sparseleaf.model.stage import ONE_THREAD_ROWS
 
 
