@@ -6,6 +6,10 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("sparseleaf", deadline=None)  # no test depends on how busy the machine is
+settings.load_profile("sparseleaf")
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -437,3 +437,11 @@ def _single_outputs(model: Model, indptr: Array, labels: Array) -> list[int] | N
     np.maximum.at(most, tree, labels)
     empty = most < 0
     return None if (least < most).any() else np.where(empty, 0, most).tolist()
+
+
+EXPORTERS: dict[str, Callable[[Any, Any], Any]] = {
+    ".onnx": to_onnx,
+    ".treelite": to_treelite,
+    ".tl": to_treelite,
+}
+"""Functions that write a model, by the suffix of the file."""

@@ -130,6 +130,7 @@ def test_an_interrupt_of_the_reranking_keeps_the_trees(kind, data, monkeypatch, 
     assert caught[0].filename == __file__
     assert clf.model_.n_trees == 3
     assert clf.model_.rerank is None
+    assert clf.interrupted_ is True
     clf.save(tmp_path / "model", compact=False)
     np.testing.assert_array_equal(load(tmp_path / "model").predict_topk(X)[0], clf.predict_topk(X)[0])
 
@@ -139,6 +140,7 @@ def test_an_interrupt_of_the_refit_keeps_the_stage(data, monkeypatch):
     with pytest.warns(UserWarning, match="interrupted: the re-ranking stage is fitted without"):
         clf = SketchForestClassifier(n_trees=3, rerank="linear", random_state=0).fit(*data)
     assert clf.model_.rerank is not None
+    assert clf.interrupted_ is True
 
 
 def test_an_interrupt_of_the_out_of_bag_score_keeps_the_model(data, monkeypatch):
@@ -151,6 +153,7 @@ def test_an_interrupt_of_the_out_of_bag_score_keeps_the_model(data, monkeypatch)
     assert caught[0].filename == __file__
     assert clf.model_.n_trees == 2
     assert np.isnan(clf.oob_score_)
+    assert clf.interrupted_ is True
 
 
 def test_phases_of_a_blend_are_logged(data, caplog):

@@ -74,6 +74,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """
     given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)  # shown, and no errors, whatever the environment says
         warnings.showwarning = _show_warning
         try:
             code = typer.main.get_command(app).main(args=given, prog_name="sparseleaf", standalone_mode=False)

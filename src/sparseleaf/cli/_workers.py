@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparseleaf._files import as_path
-from sparseleaf.cli._common import STDIN, Columns, Reading, Rows, read_rows
+from sparseleaf.cli._common import Reading, read_rows
+from sparseleaf.data.reading import STDIN, Columns, Rows
 from sparseleaf.engine.agreement import describe_training
 from sparseleaf.engine.shard import even_ranges
 
@@ -75,15 +76,15 @@ def mpi(
         if valid is not None and group.rank == 0:
             columns = Columns.of_rows(rows.X)
             watched = read_rows(probe, [valid], how, columns)
-        estimator = group.together(partial(fitting, candidates, rows.Y))
+        estimator = group.together(partial(fitting, candidates, rows.y))
     return Workers(estimator, rows, watched, {"engine": engine, "layout": layout}, group.rank == 0)
 
 
 def _form_of(rows: Rows, paths: Sequence[Path]) -> tuple[Any, ...]:
-    n_labels = rows.Y.shape[1] if len(getattr(rows.Y, "shape", ())) == 2 else None
+    n_labels = rows.y.shape[1] if len(getattr(rows.y, "shape", ())) == 2 else None
     names = list(rows.X.columns) if hasattr(rows.X, "columns") else None
     # only XC text says in its first line how many there are
-    return str(paths[0]), rows.X.shape[1], n_labels, names, hasattr(rows.Y, "indptr")
+    return str(paths[0]), rows.X.shape[1], n_labels, names, hasattr(rows.y, "indptr")
 
 
 def _agreed_width(rows: Rows, paths: Sequence[Path], forms: list[tuple[Any, ...]]) -> int:
@@ -115,11 +116,12 @@ def _share(rows: Rows, group: MPIGroup) -> Rows:
             f"found {n_rows} rows for {group.size} ranks; wanted more rows (or queries) than ranks."
         )
     own = slice(*borders[group.rank : group.rank + 2])
-    X, Y, qid = (
-        value if value is None else value.iloc[own] if hasattr(value, "iloc") else value[own]
-        for value in (rows.X, rows.Y, rows.qid)
+    return Rows(
+        *(
+            value if value is None else value.iloc[own] if hasattr(value, "iloc") else value[own]
+            for value in (rows.X, rows.y, rows.qid, rows.sample_weight)
+        )
     )
-    return Rows(X, Y, qid)
 
 
 def dask(
@@ -154,11 +156,11 @@ def dask(
     )
     rows = sample if whole else Rows(files, None, None)
     return Workers(
-        fitting(candidates, sample.Y), rows, watched, {"engine": DaskEngine(scheduler), "layout": layout}
+        fitting(candidates, sample.y), rows, watched, {"engine": DaskEngine(scheduler), "layout": layout}
     )
 
 
 def _read_part(estimator: Any, how: Reading, path: str) -> dict[str, Any]:
     found = read_rows(estimator, [as_path(path)], how)
-    rows = {"X": found.X, "y": found.Y}
-    return rows if found.qid is None else {**rows, "qid": found.qid}
+    rows = {"X": found.X, "y": found.y, "qid": found.qid, "sample_weight": found.sample_weight}
+    return {name: value for name, value in rows.items() if value is not None}

@@ -8,9 +8,8 @@ import typer
 
 from sparseleaf._files import as_path
 from sparseleaf.cli._common import (
-    Columns,
+    AUTO,
     DataFormat,
-    Format,
     Jobs,
     PathOrURL,
     Reading,
@@ -43,7 +42,7 @@ def blend(
         str | None, typer.Option(metavar="W,W,…", help="A weight for each model, instead of --data.")
     ] = None,
     target: Target = None,
-    format_: DataFormat = Format.AUTO,
+    format_: DataFormat = AUTO,
     jobs: Jobs = None,
 ) -> None:
     """Join classifiers into one model, whose scores are the weighted mean of theirs."""
@@ -54,6 +53,7 @@ def blend(
 
     import sparseleaf
     from sparseleaf import BlendClassifier
+    from sparseleaf.data import Columns
     from sparseleaf.estimators.blend import blend_fitted
 
     members: list[Any] = [sparseleaf.load(path) for path in models]
@@ -62,7 +62,7 @@ def blend(
         blend_fitted(blended)
     else:
         rows = read_rows(members[0], data, Reading.of(format_, target, jobs), Columns.of_model(members[0]))
-        blended.fit(rows.X, rows.Y)
+        blended.fit(rows.X, rows.y)
     save_model(blended, model)
     mix = ", ".join(f"{path.name} {w:.3g}" for path, w in zip(models, blended.weights_, strict=True))
     typer.echo(f"wrote {model}: {mix}; {readable_bytes(model.stat().st_size)}")

@@ -10,25 +10,25 @@ import typer
 
 from sparseleaf._printable import printable
 from sparseleaf.cli._common import (
+    AUTO,
     AsJson,
-    Columns,
     Data,
     DataFormat,
-    Format,
     Jobs,
     Model,
     Qid,
     Reading,
-    Rows,
     Target,
     read_rows,
-    topk_ids,
+    topk,
 )
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from scipy import sparse
+
+    from sparseleaf.data import Rows
 
 KS = (1, 3, 5)
 NUMBERS = ("rmse", "mae", "r2")
@@ -39,7 +39,7 @@ def evaluate(
     model: Model,
     data: Data,
     target: Target = None,
-    format_: DataFormat = Format.AUTO,
+    format_: DataFormat = AUTO,
     qid: Qid = None,
     as_json: AsJson = False,
     a: Annotated[float, typer.Option("-A", help="Constant A of the propensities.")] = 0.55,
@@ -92,11 +92,14 @@ def _speed(result: dict[str, Any]) -> str:
 def measure(model: Path, data: list[Path], how: Reading, a: float, b: float) -> dict[str, Any]:
     """All that ``--json`` prints."""
     import numpy as np
+    from sklearn.base import is_classifier
+    from sklearn.utils.validation import has_fit_parameter
 
     import sparseleaf
     from sparseleaf import metrics
+    from sparseleaf.data import Columns
 
-    estimator = sparseleaf.load(model)
+    estimator = sparseleaf.load(model, n_jobs=how.n_jobs)
     metrics.propensities_from_counts(
         np.empty(0, np.int64), 1, a, b
     )  # refuses bad A and B before rows are read
@@ -104,16 +107,13 @@ def measure(model: Path, data: list[Path], how: Reading, a: float, b: float) -> 
     if rows.X.shape[0] == 0:
         raise ValueError(f"{', '.join(map(str, data))}: found no rows to measure on.")
     began = time.perf_counter()
-    if hasattr(estimator, "predict_topk"):
-        found = topk_ids(estimator, rows.X, max(KS), how.n_jobs)[0]
-    else:
-        estimator.n_jobs = how.n_jobs
-        found = estimator.predict(rows.X)
+    labels = is_classifier(estimator)
+    found = topk(estimator, rows.X, max(KS))[0] if labels else estimator.predict(rows.X)
     seconds = time.perf_counter() - began
     try:
-        if hasattr(estimator, "predict_topk"):
+        if labels:
             result = _labels(estimator, rows, found, a, b)
-        elif hasattr(estimator, "rank"):
+        elif has_fit_parameter(estimator, "qid"):
             result = _ranks(rows, found)
         else:
             result = _numbers(estimator, rows, found)
@@ -123,12 +123,14 @@ def measure(model: Path, data: list[Path], how: Reading, a: float, b: float) -> 
     return result | {"rows": n_rows, "seconds": seconds, "ms_per_row": 1000 * seconds / n_rows}
 
 
-def _labels(estimator: Any, rows: Rows, ids: Any, a: float, b: float) -> dict[str, Any]:
+def _labels(estimator: Any, rows: Rows, labels: Any, a: float, b: float) -> dict[str, Any]:
     import numpy as np
 
     from sparseleaf import metrics
+    from sparseleaf.data.targets import encode_labels
 
-    truth = _truth(estimator, rows.X.shape[0], rows.Y)
+    ids = encode_labels(labels, estimator.model_.label_names)
+    truth = _truth(estimator, rows.X.shape[0], rows.y)
     counts = np.asarray(estimator.model_.label_counts, np.int64)
     # a label that training never saw cannot be found, but it is a true label: its count is 0
     counts = np.concatenate([counts, np.zeros(truth.shape[1] - len(counts), np.int64)])
@@ -161,7 +163,7 @@ def _numbers(estimator: Any, rows: Rows, predicted: Any) -> dict[str, Any]:
     from sparseleaf.estimators.multi_targets import in_order
 
     values = (
-        rows.Y.toarray() if hasattr(rows.Y, "toarray") else in_order(rows.Y, estimator.model_.label_names)
+        rows.y.toarray() if hasattr(rows.y, "toarray") else in_order(rows.y, estimator.model_.label_names)
     )
     truth = np.asarray(values, np.float64).reshape(len(predicted), -1)
     predicted = np.asarray(predicted, np.float64).reshape(len(predicted), -1)
@@ -187,4 +189,4 @@ def _ranks(rows: Rows, scores: Any) -> dict[str, Any]:
 
     if rows.qid is None:
         raise ValueError("found no queries; wanted svmlight with qid:, or --qid COLUMN.")
-    return dict(ranking.evaluate(rows.Y, scores, rows.qid))
+    return dict(ranking.evaluate(rows.y, scores, rows.qid))

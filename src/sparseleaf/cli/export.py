@@ -9,8 +9,6 @@ import typer
 from sparseleaf._files import as_path
 from sparseleaf.cli._common import Model, PathOrURL, check_output, readable_bytes
 
-FORMATS = {".onnx": "to_onnx", ".treelite": "to_treelite", ".tl": "to_treelite"}
-
 
 def export(
     model: Model,
@@ -25,17 +23,16 @@ def export(
     ],
 ) -> None:
     """Write a model for ONNX or treelite, whichever the name of the file says."""
-    function = FORMATS.get(output.suffix.lower())
-    if function is None:
-        raise ValueError(f"--output {output}: wanted a name that ends in {', '.join(FORMATS)}.")
-    check_output(output, "--output", [model])
-
     import sparseleaf
-    from sparseleaf import export as formats
+    from sparseleaf.export import EXPORTERS
 
+    write = EXPORTERS.get(output.suffix.lower())
+    if write is None:
+        raise ValueError(f"--output {output}: wanted a name that ends in {', '.join(EXPORTERS)}.")
+    check_output(output, "--output", [model])
     estimator = sparseleaf.load(model)
     try:
-        getattr(formats, function)(estimator, output)
+        write(estimator, output)
     except ImportError as error:  # what is missing is the user's to install
         raise ValueError(str(error)) from None
     typer.echo(f"wrote {output} ({readable_bytes(output.stat().st_size)})")

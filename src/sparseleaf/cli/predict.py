@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,10 +16,9 @@ import typer
 from sparseleaf._files import AnyPath, as_path, replacing
 from sparseleaf._printable import printable
 from sparseleaf.cli._common import (
-    Columns,
+    AUTO,
     Data,
     DataFormat,
-    Format,
     Jobs,
     Model,
     PathOrURL,
@@ -27,7 +27,7 @@ from sparseleaf.cli._common import (
     Target,
     check_output,
     read_rows,
-    topk_ids,
+    topk,
 )
 
 LINES = 10_000
@@ -45,7 +45,7 @@ def predict(
         ),
     ] = None,
     target: Target = None,
-    format_: DataFormat = Format.AUTO,
+    format_: DataFormat = AUTO,
     qid: Qid = None,
     as_json: Annotated[bool, typer.Option("--json", help="A JSON object a row.")] = False,
     jobs: Jobs = None,
@@ -60,14 +60,17 @@ def predict(
     if to_file and output is not None and (not output.exists() or output.is_file()):
         check_output(output, "--output", [model, *data])
 
-    import sparseleaf
+    from sklearn.base import is_classifier
 
-    estimator = sparseleaf.load(model)
+    import sparseleaf
+    from sparseleaf.data import Columns
+
+    estimator = sparseleaf.load(model, n_jobs=jobs)
     how = Reading.of(format_, target, jobs, qid)
     rows = read_rows(estimator, data, how, Columns.of_model(estimator), labelled=False)
     lines = (
-        topk_lines(estimator, rows.X, k, as_json, jobs)
-        if hasattr(estimator, "predict_topk")
+        topk_lines(estimator, rows.X, k, as_json)
+        if is_classifier(estimator)
         else output_lines(estimator, rows.X, as_json)
     )
     shown = not to_file and sys.stdout.isatty()
@@ -76,15 +79,12 @@ def predict(
             file.write((printable(some) if shown else some).encode())
 
 
-def topk_lines(estimator: Any, X: Any, k: int, as_json: bool, n_jobs: int | None) -> Iterator[str]:
+def topk_lines(estimator: Any, X: Any, k: int, as_json: bool) -> Iterator[str]:
     """The k best labels of every row, as text in blocks of lines."""
-    from sparseleaf.data.targets import decode
-
-    ids, scores = topk_ids(estimator, X, k, n_jobs)
-    for begin in range(0, len(ids), LINES):
+    labels, scores = topk(estimator, X, k)
+    for begin in range(0, len(labels), LINES):
         some = slice(begin, begin + LINES)
-        labels = decode(ids[some], estimator.model_.label_names).tolist()
-        rows = zip(labels, scores[some].tolist(), ids[some].tolist(), strict=True)
+        rows = zip(labels[some].tolist(), scores[some].tolist(), strict=True)
         yield "".join(_line(*row, as_json) for row in rows)
 
 
@@ -120,8 +120,8 @@ def _csv(rows: list[list[str]]) -> str:
     return text.getvalue()
 
 
-def _line(labels: list[Any], scores: list[float], ids: list[int], as_json: bool) -> str:
-    found = sum(i >= 0 for i in ids)  # what is missing is at the end
+def _line(labels: list[Any], scores: list[float], as_json: bool) -> str:
+    found = sum(score > -math.inf for score in scores)  # what is missing is at the end
     if as_json:
         short = [float(f"{score:.6g}") for score in scores[:found]]
         plain = all(str(label).isprintable() for label in labels[:found])

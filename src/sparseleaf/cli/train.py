@@ -5,26 +5,24 @@ from __future__ import annotations
 import difflib
 import json
 import time
-import warnings
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sparseleaf._files import AnyPath, as_path
 from sparseleaf._printable import printable
 from sparseleaf.cli._common import (
-    Columns,
+    AUTO,
     Data,
     DataFormat,
-    Format,
     Jobs,
     PathOrURL,
     Qid,
     Reading,
-    Rows,
     Target,
+    Weight,
     check_output,
     read_rows,
     readable_bytes,
@@ -32,6 +30,7 @@ from sparseleaf.cli._common import (
 )
 
 if TYPE_CHECKING:
+    from sparseleaf.data import Rows
     from sparseleaf.estimators.base import ModelEstimator
 
 INTERRUPTED = 130
@@ -60,6 +59,19 @@ class Task(StrEnum):
     REGRESSION = "regression"
 
 
+def _show_parameters(method: str | None) -> None:
+    """List the parameters of a method, as they are declared, and end."""
+    if method is None:
+        return
+    from sparseleaf.estimators import ESTIMATORS
+    from sparseleaf.estimators.parameters import listed
+
+    _check_method(method)
+    for kind in ESTIMATORS[method].values():
+        typer.echo(f"{kind.__name__}\n\n{listed(kind.parameter_table)}\n")
+    raise typer.Exit
+
+
 def train(
     data: Data,
     model: Annotated[PathOrURL, typer.Option("--model", "-m", help="Model file to write.", parser=as_path)],
@@ -75,9 +87,19 @@ def train(
             "--set", "-s", metavar="NAME=VALUE", help="Set a parameter, e.g. n_trees=200; may be repeated."
         ),
     ] = None,
+    parameters: Annotated[
+        str | None,
+        typer.Option(
+            metavar="METHOD",
+            help="List the parameters of a method, which --set takes, and end.",
+            callback=_show_parameters,
+            is_eager=True,
+        ),
+    ] = None,
     target: Target = None,
-    format_: DataFormat = Format.AUTO,
+    format_: DataFormat = AUTO,
     qid: Qid = None,
+    weight: Weight = None,
     valid: Annotated[
         PathOrURL | None, typer.Option(help="Rows to measure on after every tree.", parser=as_path)
     ] = None,
@@ -146,11 +168,13 @@ def train(
         if engine is EngineName.LOCAL:
             raise ValueError(f"--profile {profile}: is of several workers; wanted --engine mpi or dask.")
         check_output(profile, "--profile", data)
-    how = Reading.of(format_, target, jobs, qid)
+    how = Reading.of(format_, target, jobs, qid, weight)
     if engine is EngineName.LOCAL:
+        from sparseleaf.data import Columns
+
         rows = read_rows(any_estimator, data, how)
         watched = read_rows(any_estimator, [valid], how, Columns.of_rows(rows.X)) if valid else None
-        estimator = fitting(candidates, rows.Y)
+        estimator = fitting(candidates, rows.y)
         where: dict[str, Any] = {}
     else:
         from sparseleaf.cli import _workers
@@ -160,18 +184,16 @@ def train(
         estimator, rows, watched, where = found.estimator, found.rows, found.watched, found.where
         quiet = quiet or not found.leads
     began = time.perf_counter()
-    if method in ("ldsm", "forest"):  # whole trees are shared out, on all rows
-        where.pop("layout", None)
-    interrupted = _fit(estimator, rows, watched, keeping | where)
+    _fit(estimator, rows, watched, keeping | where)
     seconds = time.perf_counter() - began
     if engine is not EngineName.LOCAL and not found.leads:
         return
     save_model(estimator, model)
     if profile is not None:
         profile.write_text(json.dumps(where["engine"].profile, indent=1))
-    if interrupted or not quiet:
+    if estimator.interrupted_ or not quiet:
         typer.echo(printable(summary(estimator, seconds, model)))
-    if interrupted:
+    if estimator.interrupted_:
         raise typer.Exit(INTERRUPTED)
 
 
@@ -184,15 +206,12 @@ def make_estimators(
     """
     from sparseleaf.estimators import ESTIMATORS
 
-    if method not in ESTIMATORS:
-        near = difflib.get_close_matches(method, ESTIMATORS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(ESTIMATORS)}."
-        raise ValueError(f"--method {method!r}: there is no such method; {hint}")
-    if method == "blend":
-        raise ValueError(
-            "--method 'blend': train its members one by one, then join them with sparseleaf blend."
-        )
+    _check_method(method)
     kinds = ESTIMATORS[method]
+    if any(kind.composite for kind in kinds.values()):
+        raise ValueError(
+            f"--method {method!r}: train its members one by one, then join them with sparseleaf {method}."
+        )
     if task is not Task.AUTO:
         if task.value not in kinds:
             raise ValueError(f"--task {task.value}: {method} is for {' and '.join(kinds)}.")
@@ -206,6 +225,15 @@ def make_estimators(
     if not found:
         raise errors[0]
     return found
+
+
+def _check_method(method: str) -> None:
+    from sparseleaf.estimators import ESTIMATORS
+
+    if method not in ESTIMATORS:
+        near = difflib.get_close_matches(method, ESTIMATORS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(ESTIMATORS)}."
+        raise ValueError(f"--method {method!r}: there is no such method; {hint}")
 
 
 def _make(kind: type[ModelEstimator], settings: list[str], given: dict[str, Any]) -> ModelEstimator:
@@ -252,43 +280,32 @@ def _refuse_numbers(classifier: ModelEstimator, Y: Any) -> None:
 
 def summary(estimator: Any, seconds: float, path: AnyPath) -> str:
     """What came out, in one line."""
+    from sparseleaf.estimators.evaluation import higher_is_better
+
     text = (
         f"wrote {path}: {estimator.model_.n_trees} trees in {seconds:.1f} s,"
         f" {readable_bytes(path.stat().st_size)}"
     )
     for name, values in estimator.history_.items():
-        lower = name.split()[-1] in ("loss", "rmse", "mae")
-        best = min(values) if lower else max(values)
+        best = max(values) if higher_is_better(name.split()[-1]) else min(values)
         text += f"; best {name} {best:.4g} with {values.index(best) + 1} trees"
     return text
 
 
-def _fit(estimator: Any, rows: Rows, watched: Rows | None, more: dict[str, Any]) -> bool:
-    """Train; whether Ctrl-C ended it early. ``fit`` then keeps its trees and warns."""
-    interrupted = False
-    show = warnings.showwarning
+def _fit(estimator: Any, rows: Rows, watched: Rows | None, more: dict[str, Any]) -> None:
+    """Train; ``more`` are further arguments of ``fit``, of which an estimator may not know all."""
+    from sklearn.utils.validation import has_fit_parameter
 
-    def watch(
-        message: Warning | str,
-        category: type[Warning],
-        filename: str,
-        lineno: int,
-        file: TextIO | None = None,
-        line: str | None = None,
-    ) -> None:
-        nonlocal interrupted
-        interrupted |= str(message).startswith("interrupted")
-        show(message, category, filename, lineno, file, line)
-
-    eval_set: tuple[Any, ...] | None = None if watched is None else (watched.X, watched.Y)
-    if hasattr(estimator, "rank"):
+    eval_set: tuple[Any, ...] | None = None if watched is None else (watched.X, watched.y)
+    arguments = {name: value for name, value in more.items() if has_fit_parameter(estimator, name)}
+    if has_fit_parameter(estimator, "qid"):
         files = not hasattr(rows.X, "shape")  # that workers read, queries and all
         if (rows.qid is None and not files) or (watched is not None and watched.qid is None):
             raise ValueError("rank: found rows without queries; wanted svmlight with qid:, or --qid COLUMN.")
-        more = {**more, "qid": rows.qid}
-        eval_set = None if watched is None else (watched.X, watched.Y, watched.qid)
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", UserWarning)  # whatever the environment says: a model may hang on it
-        warnings.showwarning = watch
-        estimator.fit(rows.X, rows.Y, eval_set=eval_set, **more)
-    return interrupted
+        arguments["qid"] = rows.qid
+        eval_set = None if watched is None else (watched.X, watched.y, watched.qid)
+    if rows.sample_weight is not None:
+        if not has_fit_parameter(estimator, "sample_weight"):
+            raise ValueError(f"--weight: {estimator.method} takes no weights of rows.")
+        arguments["sample_weight"] = rows.sample_weight
+    estimator.fit(rows.X, rows.y, eval_set=eval_set, **arguments)

@@ -202,6 +202,14 @@ def decode(ids: ArrayLike, names: NDArray[Any] | None) -> NDArray[Any]:
     return decoded
 
 
+def encode_labels(labels: NDArray[Any], names: NDArray[Any] | None) -> NDArray[Any]:
+    """Column numbers of labels, given their names: the reverse of :func:`decode`."""
+    if names is None:
+        return labels
+    columns: dict[Any, int] = {name: column for column, name in enumerate(names.tolist())} | {None: -1}
+    return np.array([columns[label] for label in labels.ravel().tolist()], np.int32).reshape(labels.shape)
+
+
 def _check_binary(values: NDArray[Any]) -> None:
     """Refuse stored values other than 0 and 1; nan and infinities are refused with them."""
     if values.dtype.kind not in "biuf":

@@ -41,7 +41,7 @@ def make_source(client: Any, rows: Rows, n_workers: int) -> Source:
             raise ValueError(
                 "X: found part files, whose rows have their labels; wanted y=None and no weights."
             )
-        return _Files(PartFiles([os.fspath(path) for path in X], read_xc_part), n_workers)
+        return _Files(PartFiles([os.fspath(path) for path in X], read_part), n_workers)
     if hasattr(X, "to_delayed"):
         return _Collections(client, rows, n_workers)
     return _Arrays(client, rows, n_workers)
@@ -74,12 +74,13 @@ class PartFiles:
     read: Callable[[Any], Rows]
 
 
-def read_xc_part(path: Any) -> Rows:
-    """Rows of a file of XC text."""
-    from sparseleaf.data import load_xc
+def read_part(path: Any) -> Rows:
+    """Rows of a file, by its suffix."""
+    from sparseleaf.data import read
 
-    X, Y = load_xc(path, n_jobs=1)
-    return {"X": X, "y": Y}
+    found = read(path, n_jobs=1)
+    rows = {"X": found.X, "y": found.y, "qid": found.qid}
+    return {name: value for name, value in rows.items() if value is not None}
 
 
 class _Files:

@@ -49,6 +49,8 @@ class ModelEstimator(DeclaredEstimator):
     method: ClassVar[str]
     scorer_kind: ClassVar[str] = "trees"
     """What scores labels in ``model_``: the kind of that stage."""
+    composite: ClassVar[bool] = False
+    """Whether it is made of other estimators, which are trained first."""
     dense_scores: ClassVar[bool] = False
     """Whether rows have a score for every output, on from a base score."""
 
@@ -67,6 +69,11 @@ class ModelEstimator(DeclaredEstimator):
         importances = np.zeros(model.n_columns)
         importances[columns] = shares
         return importances
+
+    def nonzero_importances(self) -> tuple[Array, Array]:
+        """The columns whose importance is not 0, and their importances: there may be very many others."""
+        columns, shares = self._model().scorer.importances()
+        return columns, shares
 
     # --- files
 

@@ -57,6 +57,7 @@ class BlendClassifier(ModelClassifier):
     method: ClassVar[str] = "blend"
     parameter_table: ClassVar[Table] = BLEND
     scorer_kind: ClassVar[str] = "blend"
+    composite: ClassVar[bool] = True
 
     def __init__(
         self,

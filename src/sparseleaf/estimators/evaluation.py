@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from sparseleaf._arrays import Array
     from sparseleaf.boosting.dense_losses import DenseTargets, Loss
 
+LOWER_IS_BETTER = frozenset(("loss", "rmse", "mae"))
+"""Metrics that measure an error."""
+
 MetricFunction = Callable[[Any, Any], tuple[str, float, bool]]
 """``f(targets, predictions)`` answers (name, value, whether higher is better)."""
 
@@ -29,14 +32,19 @@ class Metric:
     measure: Callable[[DenseTargets, Array], float]
 
 
+def higher_is_better(metric: str) -> bool:
+    """Whether a metric of that name is a measure of quality, not of error."""
+    return metric not in LOWER_IS_BETTER
+
+
 def make_metric(metric: str | MetricFunction, loss: Loss, targets: DenseTargets) -> Metric:
     """The metric of that name, or around that function; ``targets`` are those of the validation rows."""
     if callable(metric):
         return _custom(metric, loss, targets)
     if metric == "loss":
-        return Metric("loss", False, loss.value)
+        return Metric(metric, higher_is_better(metric), loss.value)
     if metric == "accuracy":
-        return Metric("accuracy", True, _accuracy)
+        return Metric(metric, higher_is_better(metric), _accuracy)
     if "@" in metric:
         if int(metric.partition("@")[2]) > targets.n_outputs:
             raise ValueError(
@@ -57,7 +65,7 @@ def make_metric(metric: str | MetricFunction, loss: Loss, targets: DenseTargets)
         share = (weights * error**2).sum(axis=0) / np.where(around > 0, around, 1)
         return float(np.mean(1 - share[around > 0])) if (around > 0).any() else 0.0
 
-    return Metric(metric, metric == "r2", regression)
+    return Metric(metric, higher_is_better(metric), regression)
 
 
 def _accuracy(targets: DenseTargets, scores: Array) -> float:

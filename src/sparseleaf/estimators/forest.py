@@ -68,6 +68,8 @@ class SketchForestClassifier(RoutedClassifier):
         precision@1, @3 and @5 in the same way.
     rerank_weight_ : float or None
         The weight in use.
+    interrupted_ : bool
+        Whether Ctrl-C ended ``fit`` early, which keeps the trees grown so far.
     n_features_in_ : int
     """
 
@@ -175,6 +177,7 @@ class SketchForestClassifier(RoutedClassifier):
             with phase("out-of-bag score"):
                 self._score_out_of_bag(X, Y, seen)
         except KeyboardInterrupt:
+            self.interrupted_ = True
             warnings.warn("interrupted: the model has no out-of-bag score", stacklevel=4)
 
     def _score_out_of_bag(self, X: Features, Y: sp.csr_matrix, seen: Array) -> None:

@@ -50,6 +50,8 @@ class LdSMClassifier(RoutedClassifier):
         How well each node was split, tree by tree; see :mod:`sparseleaf.routed.diagnostics`. Not in the model file.
     rerank_weight_ : float or None
         The weight in use.
+    interrupted_ : bool
+        Whether Ctrl-C ended ``fit`` early, which keeps the trees grown so far.
     n_features_in_ : int
     """
 

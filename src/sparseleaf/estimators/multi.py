@@ -302,6 +302,7 @@ class MultiGBDT(ModelEstimator):
                 link=self._link(loss, known.kind).name,
             )
         )
+        self.interrupted_ = run.interrupted
         return self
 
     def _loss_of_rows(self, loss: Loss) -> Callable[[Queries | None], Loss]:

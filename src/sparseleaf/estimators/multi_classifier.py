@@ -55,6 +55,8 @@ class MultiGBDTClassifier(RerankMixin, ClassifierMixin, MultiGBDT):  # type: ign
         Trees in the model (rounds with ``tree_per_output``).
     threshold_ : float
         Score from which :meth:`predict` returns a label.
+    interrupted_ : bool
+        Whether Ctrl-C ended ``fit`` early, which keeps the trees grown so far.
     n_features_in_, n_outputs_ : int
     """
 

@@ -45,6 +45,8 @@ class MultiGBDTRegressor(RegressorMixin, MultiGBDT):  # type: ignore[misc]
         ``"valid_1 rmse"``, … where there were several.
     best_iteration_ : int
         Trees in the model (rounds with ``tree_per_output``).
+    interrupted_ : bool
+        Whether Ctrl-C ended ``fit`` early, which keeps the trees grown so far.
     n_features_in_, n_outputs_ : int
     """
 

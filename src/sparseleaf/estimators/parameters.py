@@ -155,6 +155,13 @@ def parse_settings(settings: Iterable[str], table: Table) -> dict[str, Any]:
     return values
 
 
+def listed(table: Table) -> str:
+    """All parameters as text: those that are tuned most often first, the advanced ones last."""
+    lines = [_entry(parameter) for parameter in table.values() if not parameter.advanced]
+    others = [_entry(parameter) for parameter in table.values() if parameter.advanced]
+    return "\n".join(lines + (["", "Advanced:", *others] if others else []))
+
+
 def documented(estimator: Estimator) -> Estimator:
     """Write the parameters of a class's ``parameter_table`` where its docstring says ``{parameters}``."""
     if estimator.__doc__ is None:  # python -OO

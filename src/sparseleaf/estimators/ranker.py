@@ -72,6 +72,8 @@ class GBDTRanker(MultiGBDT):
         ``"valid_1 ndcg@5"``, … where there were several.
     best_iteration_ : int
         Trees in the model.
+    interrupted_ : bool
+        Whether Ctrl-C ended ``fit`` early, which keeps the trees grown so far.
     n_features_in_ : int
     """
 

@@ -55,6 +55,7 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
     arity: int
     leaf_labels: int | None
     verbose: int
+    interrupted_: bool
 
     def fit(
         self,
@@ -134,6 +135,7 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
         watch = None if not watched else _Watch(watched, self._joined_model, X.shape[1], targets, n_jobs)
         seen = all_but(X.shape[0], held).astype(np.int32)
         self._prepare(X)
+        self.interrupted_ = False
         with training_progress(self.n_trees, told) as shown:
             grown = self._grow(workers, X, targets.matrix, seen, keeper, n_jobs, watch, [*shown, *callbacks])
 
@@ -159,6 +161,7 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
                 threshold=threshold,
             )
         )
+        self.interrupted_ |= reranking.interrupted
         self._adopt_trees(grown)
         self._finish(X, targets.matrix, seen)
         return self
@@ -269,6 +272,7 @@ class RoutedClassifier(RerankMixin, ModelClassifier):
         except KeyboardInterrupt:
             if not trees:
                 raise
+            self.interrupted_ = True
             if watch is not None:
                 for values in watch.history.values():
                     del values[len(trees) :]

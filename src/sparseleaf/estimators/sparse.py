@@ -75,6 +75,8 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
         Trees in the model.
     projection_kind_ : str or None
         What ``projection="auto"`` chose.
+    interrupted_ : bool
+        Whether Ctrl-C ended ``fit`` early, which keeps the trees grown so far.
     n_features_in_ : int
     """
 
@@ -288,6 +290,7 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
             reranker = reranking.refit(stage, model, n_jobs)
             model = replace(model.with_stage(Role.RERANKER, reranker), threshold=threshold)
         self._adopt(model)
+        self.interrupted_ = run.interrupted or (reranking is not None and reranking.interrupted)
         return self
 
     def _all_rows(self, shards: Shards) -> tuple[Features, sp.csr_matrix]:

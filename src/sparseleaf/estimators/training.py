@@ -49,6 +49,8 @@ class TrainingRun:
     grown : list of (FlatTree, LeafVectors)
     history : dict of str to list of float
         One number a round.
+    interrupted : bool
+        Whether Ctrl-C ended it.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class TrainingRun:
         self._largest_score = 0.0
         self.grown: list[tuple[FlatTree, LeafVectors]] = []
         self.history: dict[str, list[float]] = {}
+        self.interrupted = False
 
     @property
     def n_rounds(self) -> int:
@@ -141,6 +144,7 @@ class TrainingRun:
             complete = self.n_rounds
             if not complete:
                 raise
+            self.interrupted = True
             for values in self.history.values():
                 del values[complete:]
             warnings.warn(

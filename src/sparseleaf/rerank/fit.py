@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,7 +63,7 @@ def refuse_fixed_weight(kind: str | None, weight: Any, name: str) -> None:
         raise ValueError(f"{name}: found {weight!r}; rerank={kind!r} learns how to weigh, wanted none.")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Reranking:
     """The stage of a classifier that is being fitted: which rows the trees see, and what is fitted after them.
 
@@ -81,6 +81,8 @@ class Reranking:
     validation : (X, Y) or None
         Other rows to choose the weight on.
     seed : int
+    interrupted : bool
+        Whether Ctrl-C ended any of it early.
     """
 
     kind: str | None
@@ -91,6 +93,7 @@ class Reranking:
     held: Array
     validation: tuple[Features, sp.csr_matrix] | None
     seed: int
+    interrupted: bool = field(default=False, init=False)
 
     @classmethod
     def plan(
@@ -129,6 +132,7 @@ class Reranking:
                     self.kind, self._rows(*self.tree_rows(), trees, n_jobs), validation, self.weight
                 )
         except KeyboardInterrupt:
+            self.interrupted = True
             warnings.warn(
                 "interrupted: the model has all trees, but no re-ranking stage; fit_rerank adds one",
                 stacklevel=4,
@@ -147,6 +151,7 @@ class Reranking:
             with phase("choosing the threshold"):
                 return best_threshold(model.scores(X, None, n_jobs), Y)
         except KeyboardInterrupt:
+            self.interrupted = True
             warnings.warn("interrupted: predict has the default threshold", stacklevel=4)
             return None
 
@@ -166,6 +171,7 @@ class Reranking:
             with phase("re-ranking on all rows"):
                 return stage.refit(self._rows(self.X, self.Y, trees, n_jobs))
         except KeyboardInterrupt:
+            self.interrupted = True
             warnings.warn(
                 "interrupted: the re-ranking stage is fitted without its validation rows", stacklevel=4
             )

@@ -134,7 +134,7 @@ def test_mistakes_are_one_line(cli, data, tmp_path):
         ((svm, "--valid", tmp_path / "bare.svm"), "wanted svmlight with qid:, or --qid COLUMN"),
         ((csv_file, *target, "--qid", "quary"), "found no column 'quary' (qid); did you mean 'query'?"),
         ((csv_file, *target, "--qid", "grade"), "qid: found 'grade', which is a target"),
-        ((svm, "--qid", "query"), "--qid query"),
+        ((svm, "--qid", "query"), "qid: found 'query', but"),
         ((tmp_path / "hole.csv", *target, "--qid", "query"), "row 1: found no value of 'query'"),
         ((tmp_path / "negative.csv", *target, "--qid", "query"), "y: found a grade outside 0 to 30"),
         (

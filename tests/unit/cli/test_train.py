@@ -7,10 +7,12 @@ import signal
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import scipy.sparse as sp
 
 import sparseleaf
+import sparseleaf.data
 from full_disk import run_with_small_disk
 
 
@@ -108,6 +110,33 @@ def test_folder_without_permission(cli, files, tmp_path):
     done = cli("train", files.train, "-m", tmp_path / "m")
     assert done.code == 2
     assert "cannot write" in done.err
+
+
+@pytest.mark.parametrize(("method", "estimators"), [
+    ("gbdt-sparse", [sparseleaf.SparseGBDTClassifier]),
+    ("gbdt-mo", [sparseleaf.MultiGBDTClassifier, sparseleaf.MultiGBDTRegressor]),
+    ("forest", [sparseleaf.SketchForestClassifier]),
+])  # fmt: skip
+def test_parameters_are_listed_as_they_are_declared(cli, method, estimators):
+    done = cli("train", "--parameters", method)
+    assert (done.code, done.err) == (0, "")
+    for estimator in estimators:
+        assert f"{estimator.__name__}\n" in done.out
+        for name, one in estimator.parameter_table.items():
+            assert f"\n{name} : {one.values.text}, default={one.default!r}\n" in done.out
+    assert "did you mean 'forest'?" in cli("train", "--parameters", "forrest").err
+
+
+def test_weights_of_rows(cli, tmp_path):
+    rows = tmp_path / "t.csv"
+    rows.write_text("a,y,w\n" + "".join(f"{i},{i % 7},{i % 3 + 1}\n" for i in range(80)))
+    how = ("-t", "y", "--method", "gbdt-mo", "-s", "n_trees=3", "-q")
+    assert cli("train", rows, "-m", tmp_path / "m", "--weight", "w", *how).code == 0
+    found = sparseleaf.data.read(rows, target=("y",), weight="w")
+    wanted = sparseleaf.MultiGBDTRegressor(n_trees=3).fit(found.X, found.y, sample_weight=found.sample_weight)
+    np.testing.assert_array_equal(sparseleaf.load(tmp_path / "m").predict(found.X), wanted.predict(found.X))
+    done = cli("train", rows, "-m", tmp_path / "n", "-t", "y", "--weight", "w")
+    assert "--weight: gbdt-sparse takes no weights of rows" in done.err
 
 
 def test_bad_data_names_file_and_line(cli, tmp_path):

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.datasets import dump_svmlight_file
 
-from sparseleaf.data.svmlight import load_svmlight
+from sparseleaf.data.readers.svmlight import load_svmlight
 
 
 @pytest.fixture

@@ -218,6 +218,7 @@ def test_validation_rows_callbacks_and_interruption(rows):
     with pytest.warns(UserWarning, match="interrupted: the model has the 2 trees"):
         clf.fit(X, Y, callbacks=[interrupt])
     assert clf.model_.n_trees == 2
+    assert clf.interrupted_ is True
 
 
 def test_clone_pickle_and_search(rows):

@@ -150,6 +150,8 @@ def test_interruption_keeps_the_trees(rows):
     with pytest.warns(UserWarning, match="interrupted: the model has the 2 trees"):
         clf = LdSMClassifier(n_trees=9, max_nodes=30).fit(X, Y, callbacks=[interrupt])
     assert clf.model_.n_trees == 2
+    assert clf.interrupted_ is True
+    assert clf.fit(X, Y, callbacks=[lambda state: True]).interrupted_ is False
 
 
 def test_split_records_tell_about_every_split(rows):

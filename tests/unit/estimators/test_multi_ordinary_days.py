@@ -131,6 +131,7 @@ def test_callbacks_and_interrupts():
     est = reg(n_trees=50).fit(X, Y, callbacks=[lambda state: seen.append(state.tree) or state.tree == 4])
     assert seen == [1, 2, 3, 4]
     assert est.best_iteration_ == 4
+    assert est.interrupted_ is False
 
     def interrupt(state):
         if state.tree == 3:
@@ -139,6 +140,7 @@ def test_callbacks_and_interrupts():
     with pytest.warns(UserWarning, match="interrupted: the model has the 3 rounds"):
         est = reg(n_trees=50, tree_per_output=True).fit(X, Y, callbacks=[interrupt])
     assert est.model_.n_trees == 9
+    assert est.interrupted_ is True
 
 
 def test_memory_is_estimated_and_refused_before_it_is_taken(monkeypatch):

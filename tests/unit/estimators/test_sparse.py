@@ -479,6 +479,7 @@ def test_an_interrupt_keeps_the_trees_that_are_complete(data, early):
     with pytest.warns(UserWarning, match="interrupted: the model has the 4 trees grown so far") as caught:
         clf.fit(X, Y, eval_set=(X, Y), callbacks=[interrupt_after(4)])
     assert caught[0].filename == __file__
+    assert clf.interrupted_ is True
     assert len(clf.history_["valid precision@1"]) == 4
     assert clf.model_.n_trees == (
         4 if early is None else 1 + int(np.argmax(clf.history_["valid precision@1"]))

@@ -1,4 +1,4 @@
-"""Reading svmlight text, which is libsvm's too: ``label feature:value feature:value …``, a row a line.
+"""Reader of svmlight text, which is libsvm's too: ``label feature:value feature:value …``, a row a line.
 
 A row may have several labels (``3,7``) or none, and a query (``qid:12``) behind them. In: one or more files, plain
 or gzipped. Out: a CSR matrix, the labels and the queries.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,8 +18,7 @@ from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
 from sparseleaf._files import AnyPath, read_bytes
-
-__all__ = ["load_svmlight"]
+from sparseleaf.data.reading import Reader, Rows, Source, register
 
 _QUERY = re.compile(rb"^[^\S\n]*(?:[^\s#:]+[^\S\n]+)?qid:([^\s#]*)", re.MULTILINE)
 _REASONS = {
@@ -30,6 +30,29 @@ _REASONS = {
     "too large to convert": "a feature that is too large",
 }
 """What the reader's errors mean, by what is in them."""
+
+
+@register
+class SvmlightReader(Reader):
+    """svmlight text to a CSR matrix, labels and queries."""
+
+    name = "svmlight"
+    suffixes = (".svm", ".svmlight", ".libsvm")
+
+    def read(self, source: Source) -> Rows:
+        """X as wide as ``source.features``, or as its largest feature."""
+        X, y, qid = load_svmlight(source.paths)
+        if source.features is None:
+            return Rows(X, y, qid)
+        # there is no header: a feature that training never saw is an ordinary day, and cannot matter to the model
+        width = source.features.count
+        if X.shape[1] > width:
+            warnings.warn(
+                f"{source.files}: features above {width - 1} are left out; training had none", stacklevel=4
+            )
+            return Rows(X[:, :width], y, qid)
+        X.resize(X.shape[0], width)
+        return Rows(X, y, qid)
 
 
 def load_svmlight(paths: Sequence[AnyPath]) -> tuple[sparse.csr_matrix, Any, NDArray[np.int64] | None]:

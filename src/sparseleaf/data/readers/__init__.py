@@ -1,0 +1,10 @@
+"""Readers of data files: one file per format, registered by name and suffix.
+
+Every module of this package is imported here, so a new format is a new file.
+"""
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")
