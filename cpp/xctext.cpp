@@ -18,6 +18,7 @@
 #include <system_error>
 
 #include "common.hpp"
+#include "parse_float.hpp"
 
 namespace sparseleaf {
 namespace {
@@ -133,7 +134,7 @@ bool is_tiny(const char* p, const char* end) {
 // One float32: decimal digits, or nan for "missing". Too small rounds to zero as everywhere; infinite or
 // too large is refused. Returns the first character after it, or nullptr.
 const char* parse_value(const char* p, const char* end, float& value) {
-    const auto [ptr, error] = std::from_chars(p, end, value);
+    const auto [ptr, error] = parse_float(p, end, value);
     if (error == std::errc{}) {
         if (std::isfinite(value)) return ptr;
         // Of what from_chars reads as "not a number", nan(chars) is C's own and means nothing here.
@@ -143,7 +144,7 @@ const char* parse_value(const char* p, const char* end, float& value) {
     }
     if (error != std::errc::result_out_of_range) return nullptr;
     double wide = 0;
-    const auto again = std::from_chars(p, end, wide);
+    const auto again = parse_float(p, end, wide);
     if (again.ec == std::errc{}) {
         value = static_cast<float>(wide);
     } else {

@@ -247,11 +247,15 @@ def _histograms(n_features: int, max_bins: int, columns: int, max_leaves: int, b
 
 
 def available_memory() -> int | None:
-    """Bytes that the system could still give, where it tells."""
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") + _cached()
-    except (ValueError, OSError, AttributeError):
-        return None
+    """Bytes the system could still provide: free memory and page cache; all memory where only that is known (macOS)."""
+    for pages in ("SC_AVPHYS_PAGES", "SC_PHYS_PAGES"):
+        try:
+            return os.sysconf(pages) * os.sysconf("SC_PAGE_SIZE") + (
+                _cached() if pages == "SC_AVPHYS_PAGES" else 0
+            )
+        except (ValueError, OSError, AttributeError):
+            continue
+    return None
 
 
 def _cached() -> int:

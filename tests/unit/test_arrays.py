@@ -10,6 +10,15 @@ def test_number_of_threads(monkeypatch):
     assert counts == [8, 8, 8, 7, 1, 1, 1, 3, 16]
 
 
+def test_number_of_threads_without_affinity(monkeypatch):
+    """As on macOS, and where not even the number of cores is known."""
+    monkeypatch.delattr(_arrays.os, "sched_getaffinity", raising=False)
+    monkeypatch.setattr(_arrays.os, "cpu_count", lambda: 6)
+    assert [_arrays.effective_n_jobs(n) for n in (None, -2, 3)] == [6, 5, 3]
+    monkeypatch.setattr(_arrays.os, "cpu_count", lambda: None)
+    assert _arrays.effective_n_jobs(None) == 1
+
+
 def test_absurd_numbers_of_threads_are_bounded():
     # a thread takes a stack and a slot of the system's; results never depend on their number
     assert 64 <= _arrays.effective_n_jobs(2**31) <= 4096

@@ -140,6 +140,35 @@ def test_available_memory_is_plausible():
     assert found is None or 2**20 < found < 2**50
 
 
+@pytest.mark.parametrize(("known", "wanted"), [
+    ({"SC_AVPHYS_PAGES": 5, "SC_PHYS_PAGES": 9, "SC_PAGE_SIZE": 4096}, 5 * 4096 + 7),  # Linux
+    ({"SC_PHYS_PAGES": 9, "SC_PAGE_SIZE": 4096}, 9 * 4096),  # macOS
+    ({}, None),
+])  # fmt: skip
+def test_available_memory_of_other_systems(known, wanted, monkeypatch):
+    def sysconf(name):
+        if name not in known:
+            raise ValueError("unrecognized configuration name")
+        return known[name]
+
+    monkeypatch.setattr(memory.os, "sysconf", sysconf)
+    monkeypatch.setattr(memory, "_cached", lambda: 7)
+    assert memory.available_memory() == wanted
+
+
+def test_without_proc_there_is_no_page_cache(monkeypatch):
+    def refuse(*_):
+        raise FileNotFoundError
+
+    monkeypatch.setattr("builtins.open", refuse)
+    assert memory._cached() == 0
+
+
+def test_without_sysconf_memory_is_unknown(monkeypatch):
+    monkeypatch.delattr(memory.os, "sysconf")
+    assert memory.available_memory() is None
+
+
 @pytest.mark.parametrize(("size", "text"), [
     (0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (3 << 20, "3.0 MiB"), (5 << 40, "5120.0 GiB"),
 ])  # fmt: skip

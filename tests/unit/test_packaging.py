@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT = SETTINGS["project"]
 REQUIRED = PROJECT["dependencies"]
-EXTRAS = {name: needs for name, needs in PROJECT["optional-dependencies"].items() if name != "bench"}
+EXTRAS = {
+    name: needs for name, needs in PROJECT["optional-dependencies"].items() if name not in ("bench", "docs")
+}
 TOOLS = {"clang-format", "hypothesis", "mypy", "pytest", "pytest-xdist", "ruff"}
 
 
@@ -28,11 +31,15 @@ def parsed(requirements):
 def imported():
     """Top-level names of all modules that the package imports."""
     for path in (ROOT / "src").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Import):
-                yield from (alias.name.partition(".")[0] for alias in node.names)
-            elif isinstance(node, ast.ImportFrom) and node.level == 0:
-                yield node.module.partition(".")[0]
+        yield from imports(ast.walk(ast.parse(path.read_text())))
+
+
+def imports(nodes):
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            yield node.module.partition(".")[0]
 
 
 def test_everything_imported_is_declared():
@@ -40,6 +47,21 @@ def test_everything_imported_is_declared():
     distributions = packages_distributions()
     for name in set(imported()) - set(sys.stdlib_module_names) - {"sparseleaf"}:
         assert declared & {found.lower().replace("_", "-") for found in distributions[name]}, name
+
+
+def test_what_is_imported_without_asking_is_required():
+    """A name that only an extra brings must be imported in a function, or under ``try`` or ``if TYPE_CHECKING``."""
+    required, distributions = set(parsed(REQUIRED)), packages_distributions()
+    for path in (ROOT / "src").rglob("*.py"):
+        names = set(imports(ast.parse(path.read_text()).body)) - set(sys.stdlib_module_names) - {"sparseleaf"}
+        for name in names:
+            assert required & {found.lower().replace("_", "-") for found in distributions[name]}, (path, name)
+
+
+def test_what_is_required_is_imported():
+    used, distributions = set(imported()), packages_distributions()
+    provided = {found.lower().replace("_", "-") for name in used for found in distributions.get(name, ())}
+    assert set(parsed(REQUIRED)) <= provided
 
 
 @pytest.mark.parametrize("extra", [None, *EXTRAS])
@@ -54,5 +76,29 @@ def test_the_oldest_versions_declared_are_those_tested(extra):
 
 def test_builds_do_not_write_into_the_source_tree():
     """Two installs from one checkout would share what they write there."""
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["scikit-build"]
+    settings = SETTINGS["tool"]["scikit-build"]
     assert "build-dir" not in settings  # without it, scikit-build-core takes a temporary folder
+
+
+def test_the_oldest_build_tools_declared_are_those_tested():
+    lines = (ROOT / "tests" / "oldest.txt").read_text().splitlines()
+    tested = parsed(line for line in lines if not line.startswith("#"))
+    for name, version in parsed(SETTINGS["build-system"]["requires"]).items():
+        assert tested[name] == version
+
+
+def test_python_versions_declared_are_those_tested():
+    """The oldest by .ci/run, the others by a job each; there are wheels up to where the stable ABI begins."""
+    classifiers = [text.rpartition(" :: ")[2] for text in PROJECT["classifiers"] if ":: Python :: 3." in text]
+    workflow = (ROOT / ".github" / "workflows" / "test.yml").read_text()
+    full = re.search(r'python-version: "(3\.\d+)"', workflow).group(1)
+    others = re.findall(r'"(3\.\d+)"', re.search(r"python: \[(.*)\]", workflow).group(1))
+    assert [full, *others] == classifiers
+    assert PROJECT["requires-python"] == f">={full}"
+    tags = [f"cp{version.replace('.', '')}" for version in classifiers]
+    stable = tags.index(SETTINGS["tool"]["scikit-build"]["wheel"]["py-api"])
+    assert SETTINGS["tool"]["cibuildwheel"]["build"] == [f"{tag}-*" for tag in tags[: stable + 1]]
+
+
+def test_the_citation_names_this_version():
+    assert f"\nversion: {PROJECT['version']}\n" in (ROOT / "CITATION.cff").read_text()
