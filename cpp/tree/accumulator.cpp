@@ -111,9 +111,8 @@ void Accumulator::add_histogram(const LiveFeatures& live, const Part& part, cons
                                 const Histogram& into) const {
     const int64_t m = gradients_.columns;
     each_run(features_of(live, part), [&](int64_t first, int64_t last) {
-        add_sums(into.sums + first * m, from.sums + first * m, (last - first) * m);
-        if (!into.counts) return;
-        for (int64_t b = first; b < last; ++b) into.counts[b] += from.counts[b];
+        add_numbers(into.sums + first * m, from.sums + first * m, (last - first) * m);
+        if (into.counts) add_numbers(into.counts + first, from.counts + first, last - first);
     });
 }
 
@@ -128,9 +127,8 @@ void Accumulator::fill_common_bins(const LiveFeatures& live, const Part& part, c
 void Accumulator::subtract(const FeatureRange& features, const Histogram& from, const Histogram& less) const {
     const int64_t m = gradients_.columns;
     each_run(features, [&](int64_t first, int64_t last) {
-        subtract_sums(from.sums + first * m, less.sums + first * m, (last - first) * m);
-        if (!from.counts) return;
-        for (int64_t b = first; b < last; ++b) from.counts[b] -= less.counts[b];
+        subtract_numbers(from.sums + first * m, less.sums + first * m, (last - first) * m);
+        if (from.counts) subtract_numbers(from.counts + first, less.counts + first, last - first);
     });
 }
 

@@ -6,6 +6,7 @@ namespace {
 
 constexpr int64_t kMostAtOnce = 16;    // nodes that best-first growth looks at, if there are threads for them
 constexpr int64_t kMostExchanged = 8;  // and of several workers, for whom a message costs more than a node
+constexpr int64_t kRowsAtOnce = 8192;  // in those nodes: larger ones are worth a call of their own
 constexpr int64_t kScratchBytes = 1 << 26;
 constexpr int64_t kFewDrawn = 5, kOfFeatures = 2;  // features drawn that are worth building from rows alone
 
@@ -15,14 +16,18 @@ Limits limits_of(const GrowthRules& growth) {
 
 Frontier frontier_of(const GrowthRules& growth, int64_t n_rows, const Workers& workers, int n_threads) {
     const int64_t most = growth.max_leaves < 0 ? n_rows : std::min(growth.max_leaves - 1, n_rows);
-    return Frontier(most, growth.best_first,
-                    workers.alone() ? std::min<int64_t>(n_threads, kMostAtOnce) : kMostExchanged);
+    // of several workers all must take the same nodes, however many threads each has
+    if (!workers.alone()) return Frontier(most, growth.best_first, kMostExchanged, kRowsAtOnce);
+    return Frontier(most, growth.best_first, std::min<int64_t>(n_threads, kMostAtOnce),
+                    kRowsAtOnce * std::max(1, n_threads / 2));
 }
 
 void require_sample(const TreeSample& sample, const FeatureTable& table, int64_t n_rows) {
-    for (const auto& rows : {sample.rows, sample.aside})
-        for (size_t i = 0; i < rows.size(); ++i)
-            require(rows.data()[i] >= 0 && rows.data()[i] < n_rows, "rows: no such row");
+    for (const auto& rows : {sample.rows, sample.aside}) {
+        int64_t n_wrong = 0;
+        for (size_t i = 0; i < rows.size(); ++i) n_wrong += rows.data()[i] < 0 || rows.data()[i] >= n_rows;
+        require(n_wrong == 0, "rows: no such row");
+    }
     require(sample.features.size() > 0, "features: at least one");
     for (size_t i = 0; i < sample.features.size(); ++i)
         require(sample.features.data()[i] >= 0 && sample.features.data()[i] < table.n() &&

@@ -31,10 +31,13 @@ struct Candidate {
 
 class Frontier {
   public:
-    // Best-first growth looks at the next most_at_once nodes, and splits those at once that are not split
-    // yet.
-    Frontier(int64_t max_splits, bool best_first, int64_t most_at_once)
-        : left_(max_splits), best_first_(best_first), most_at_once_(most_at_once) {}
+    // Best-first growth looks at the next most_at_once nodes, and splits those at once that are not split yet
+    // and have at most so many rows together.
+    Frontier(int64_t max_splits, bool best_first, int64_t most_at_once, int64_t rows_at_once)
+        : left_(max_splits),
+          best_first_(best_first),
+          most_at_once_(most_at_once),
+          rows_at_once_(rows_at_once) {}
 
     // parent: -1 for the root.
     void push(int32_t node, double gain, int64_t rows, int32_t parent) {
@@ -62,7 +65,6 @@ class Frontier {
     }
 
   private:
-    static constexpr int64_t kRowsAtOnce = 8192;  // larger nodes are worth a call of their own
     // Whose children have histograms that growth one at a time would not have made.
     static constexpr size_t kMostEarly = 16;
 
@@ -97,7 +99,7 @@ class Frontier {
             if (looked_at++ == std::min(left_, most_at_once_)) break;
             if (behind_.count(candidate.node)) continue;
             rows += candidate.rows;
-            if (!batch.empty() && (rows > kRowsAtOnce || behind_.size() >= kMostEarly)) break;
+            if (!batch.empty() && (rows > rows_at_once_ || behind_.size() >= kMostEarly)) break;
             batch.push_back(candidate.node);
             behind_[candidate.node];
         }
@@ -106,7 +108,7 @@ class Frontier {
 
     int64_t left_;
     bool best_first_;
-    int64_t most_at_once_;
+    int64_t most_at_once_, rows_at_once_;
     int64_t turn_ = 0;
     std::set<Candidate> waiting_;
     std::map<int32_t, std::vector<Candidate>> behind_;  // children of the nodes split ahead of their turn

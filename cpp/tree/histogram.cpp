@@ -73,4 +73,14 @@ void add_up(const int16_t* residuals, int64_t columns, const int32_t* rows, int6
         for (int64_t c = 0; c < columns; ++c) total[c] += residuals[rows[i] * columns + c];
 }
 
+SPARSELEAF_WIDE
+void add_numbers(int32_t* to, const int32_t* more, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) to[i] += more[i];
+}
+
+SPARSELEAF_WIDE
+void subtract_numbers(int32_t* from, const int32_t* less, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) from[i] -= less[i];
+}
+
 }  // namespace sparseleaf

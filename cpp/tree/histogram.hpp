@@ -21,6 +21,10 @@ AddRows add_rows_of(int64_t columns);
 // Σ residuals of rows, added to `total`.
 void add_up(const int16_t* residuals, int64_t columns, const int32_t* rows, int64_t n, int32_t* total);
 
+// n numbers added to others, or taken away from them.
+void add_numbers(int32_t* to, const int32_t* more, int64_t n);
+void subtract_numbers(int32_t* from, const int32_t* less, int64_t n);
+
 // Features that have the same bin in most rows, as words do: the other bins, a CSR by rows of places (a bin
 // of a feature has one place). Neighbouring features are a group, and every row's entries are parted by
 // groups, so that threads can share a row.

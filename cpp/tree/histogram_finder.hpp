@@ -97,6 +97,8 @@ class HistogramFinder final : public SplitFinder {
     void scan(Search& search, const Part& part, Found& found, Desk& desk) const;
     void finish(Search& search, Desk& desk);
     void drop_dead(Node& node, const std::vector<Found>& found, int which) const;
+    // Vectors of a histogram's row: what one number of effort takes.
+    int64_t width() const { return std::clamp<int64_t>(data_.own.columns() / 8, 1, 8); }
     void run_tasks(std::vector<Task>& tasks, const std::function<void(const Task&, Desk&)>& work);
 
     // several workers

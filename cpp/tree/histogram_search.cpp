@@ -13,7 +13,7 @@ void HistogramFinder::run_tasks(std::vector<Task>& tasks,
     int64_t effort = 0;
     for (const Task& task : tasks) effort += task.effort;
     std::sort(tasks.begin(), tasks.end(), [](const Task& a, const Task& b) { return a.effort > b.effort; });
-    parallel_tasks(static_cast<int64_t>(tasks.size()), worth_threads(effort, n_threads_),
+    parallel_tasks(static_cast<int64_t>(tasks.size()), worth_threads(effort * width(), n_threads_),
                    [&](int64_t t, int thread) { work(tasks[t], desks_[thread]); });
 }
 
@@ -47,12 +47,14 @@ void HistogramFinder::run(std::vector<Search>& searches, Partition* partition, s
     }
 }
 
-// Two tasks for every thread in all, unless they would be too small to wake a thread for.
+// Several tasks for every thread in all, unless they would be too small to wake a thread for. Few threads
+// share the work evenly with fewer tasks.
 void HistogramFinder::plan(std::vector<Search>& searches, bool one_by_one) {
     int64_t effort = 0, scratch_used = 0;
     for (const Search& search : searches) effort += search.effort;
+    const int64_t n_tasks = n_threads_ * (n_threads_ <= 4 ? 2 : 4);
     const int64_t enough =
-        n_threads_ == 1 ? std::max<int64_t>(effort, 1) : std::max(effort / (2 * n_threads_), kWorthAThread);
+        n_threads_ == 1 ? std::max<int64_t>(effort, 1) : std::max(effort / n_tasks, kWorthAThread / width());
     for (size_t i = 0; i < searches.size(); ++i) {
         Search& search = searches[i];
         // both children of a family may be built from their rows, one after the other by the same task

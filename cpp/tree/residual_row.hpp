@@ -45,11 +45,6 @@ struct ResidualRow<0> {
     int64_t columns;
 };
 
-inline void add_sums(int32_t* sums, const int32_t* other, int64_t columns) {
-    for (int64_t c = 0; c < columns; c += kLanes)
-        *reinterpret_cast<Int4*>(sums + c) += *reinterpret_cast<const Int4*>(other + c);
-}
-
 inline void subtract_sums(int32_t* sums, const int32_t* other, int64_t columns) {
     for (int64_t c = 0; c < columns; c += kLanes)
         *reinterpret_cast<Int4*>(sums + c) -= *reinterpret_cast<const Int4*>(other + c);
