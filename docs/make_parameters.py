@@ -12,6 +12,7 @@ from sparseleaf import (
     SketchForestClassifier,
     SparseGBDTClassifier,
 )
+from sparseleaf.estimators.parameters import former_arguments, moved_to
 
 PAGE = Path(__file__).with_name("parameters.md")
 
@@ -126,9 +127,45 @@ PARTS = (
 )
 
 
+FORMER = """
+## Names of version 0.1
+
+They work, with a `FutureWarning`, until the release after next.
+
+| estimator | name | now |
+|---|---|---|
+"""
+
+FORMER_VALUES = """
+| parameter | value | now |
+|---|---|---|
+"""
+
+
 def page() -> str:
     """The whole text."""
-    return HEAD + "".join(part(*arguments) for arguments in PARTS)
+    return HEAD + "".join(part(*arguments) for arguments in PARTS) + former()
+
+
+def former() -> str:
+    """Where the arguments and values of the last release are now."""
+    names, values = [], {}
+    for estimators, _, _ in PARTS:
+        table = estimators[0].parameter_table
+        shown = ", ".join(f"`{estimator.__name__}`" for estimator in estimators)
+        moved = former_arguments(table)
+        same = [f"`{name}`" for name, one in moved.items() if one.advanced and name == one.name]
+        names.append(f"| {shown} | {', '.join(same)} | `advanced={{name: value}}` |\n")
+        names += [
+            f"| {shown} | `{name}` | `{moved_to(one).strip("'")}` |\n".replace("…", "value")
+            for name, one in moved.items()
+            if name != one.name
+        ]
+        for estimator in estimators:
+            for one in estimator.parameter_table.values():
+                values |= {(one.name, old): new for old, new in one.former_values.items()}
+    rows = [f"| `{name}` | `{old!r}` | `{new!r}` |\n" for (name, old), new in values.items()]
+    return FORMER + "".join(names) + FORMER_VALUES + "".join(rows)
 
 
 def part(estimators: tuple[type, ...], about: str, tail: str) -> str:

@@ -108,7 +108,7 @@ def load(path: str | os.PathLike[str], *, n_jobs: int | None = None) -> Any:
     return loaded
 
 
-def estimate_memory(X: Any, y: Any, **parameters: Any) -> MemoryEstimate:
+def estimate_memory(X: Any, y: Any = None, *, Y: Any = None, **parameters: Any) -> MemoryEstimate:
     """Bytes that training :class:`SparseGBDTClassifier` with these parameters would take beyond X and y.
 
     Parameters are those of the constructor, and the advanced ones by their own names. Every estimator has a method of
@@ -116,4 +116,4 @@ def estimate_memory(X: Any, y: Any, **parameters: Any) -> MemoryEstimate:
     """
     from sparseleaf.estimators import SparseGBDTClassifier
 
-    return SparseGBDTClassifier.from_settings(parameters).estimate_memory(X, y)
+    return SparseGBDTClassifier.from_settings(parameters).estimate_memory(X, y, Y=Y)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from sparseleaf._spelling import current_name, warn_of_name
+
 
 @dataclass(frozen=True)
 class TrainingState:
@@ -51,7 +53,9 @@ class EarlyStopping:
     """
 
     def __init__(self, metric: str, rounds: int, *, higher_is_better: bool = True) -> None:
-        self.metric = metric
+        if current_name(metric) != metric:
+            warn_of_name(metric, 2)
+        self.metric = current_name(metric)
         self.rounds = rounds
         self.higher_is_better = higher_is_better
 

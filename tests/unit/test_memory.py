@@ -29,6 +29,16 @@ def test_estimate_of_a_known_shape():
     assert "memory at most" in str(found)
 
 
+def test_the_former_name_of_the_targets_warns():
+    X, Y = np.zeros((100, 3)), sp.csr_matrix(np.eye(100, 5))
+    wanted = SparseGBDTClassifier().estimate_memory(X, Y)
+    for estimate in (SparseGBDTClassifier().estimate_memory, sparseleaf.estimate_memory):
+        with pytest.warns(FutureWarning, match="The 'Y' argument was renamed to 'y'"):
+            assert estimate(X, Y=Y) == wanted
+        with pytest.raises(TypeError, match="got 'Y' and 'y'"):
+            estimate(X, Y, Y=Y)
+
+
 def test_estimates_follow_the_parameters():
     X, Y = np.zeros((1000, 7)), sp.csr_matrix(np.eye(1000, 50))
     exact = sparseleaf.estimate_memory(X, Y, split="exact")

@@ -113,6 +113,20 @@ def moved_to(parameter: Parameter) -> str:
     return f"{ADVANCED}={{{parameter.name!r}: …}}" if parameter.advanced else repr(parameter.name)
 
 
+def renamed_argument(name: str, value: Any, former_name: str, former: Any) -> Any:
+    """The value of a method's argument, which may be given under its former name, with a warning."""
+    if former is None:
+        return value
+    if value is not None:
+        raise TypeError(f"got {former_name!r} and {name!r}, its new name.")
+    warnings.warn(
+        f"The {former_name!r} argument was renamed to {name!r}; the former name {REMOVAL}.",
+        FutureWarning,
+        stacklevel=3,
+    )
+    return former
+
+
 def check_parameters(owner: str, values: Mapping[str, Any], table: Table) -> None:
     """Raise ValueError for the first parameter whose value may not be given."""
     for name, parameter in table.items():

@@ -28,7 +28,7 @@ from sparseleaf.engine.sparse import SparseShard
 from sparseleaf.estimators.base import ModelClassifier, refuse_nan
 from sparseleaf.estimators.declarations import SPARSE
 from sparseleaf.estimators.naming import named
-from sparseleaf.estimators.parameters import Table, documented, most_leaves
+from sparseleaf.estimators.parameters import Table, documented, most_leaves, renamed_argument
 from sparseleaf.estimators.reranking import RerankMixin
 from sparseleaf.estimators.resuming import describe_names_of, describe_watched, kept_projection
 from sparseleaf.estimators.training import TrainingRun, no_metric
@@ -303,8 +303,9 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
         found: tuple[Features, sp.csr_matrix] = shards.gather("rows")[0]
         return found
 
-    def estimate_memory(self, X: Any, y: Any) -> memory.MemoryEstimate:
-        """Bytes that :meth:`fit` would take beyond X and y; nothing is trained."""
+    def estimate_memory(self, X: Any, y: Any = None, *, Y: Any = None) -> memory.MemoryEstimate:
+        """Bytes that :meth:`fit` would take beyond X and y; nothing is trained. ``Y`` is the former name of ``y``."""
+        y = renamed_argument("y", y, "Y", Y)
         self._check()
         X = type(self)()._validate_features(X, reset=True)
         rows, targets = RowsInfo.of(X), encode_targets(y, X.shape[0])
