@@ -51,10 +51,21 @@ float dense_select(In2<float> g, In1<int32_t> outputs, In1<float> weights, Out2<
     });
 }
 
-// Rows of `in` are `width` numbers apart, those of `out` m.
+// A block of rows that become integers: `count` columns of `in`, whose rows are `width` numbers apart, to
+// those of `out`, m apart.
+struct Quantised {
+    const float* in;
+    int64_t width;
+    const float* scale;
+    int64_t count, n;
+    int16_t* out;
+    int64_t m;
+    int32_t* sizes;  // Σ|out| of every column
+};
+
 SPARSELEAF_WIDE
-void quantise_rows(const float* in, int64_t width, const float* scale, int64_t count, int64_t n, int16_t* out,
-                   int64_t m, int32_t* sizes) {
+void round_to_nearest(const Quantised& block) {
+    const auto [in, width, scale, count, n, out, m, sizes] = block;
     for (int64_t i = 0; i < n; ++i)
         for (int64_t c = 0; c < count; ++c) {
             const float scaled = std::min(std::max(in[i * width + c] * scale[c], -32767.0f), 32767.0f);
@@ -64,16 +75,38 @@ void quantise_rows(const float* in, int64_t width, const float* scale, int64_t c
         }
 }
 
+// A magnitude is rounded up where a draw of 24 bits is below its fraction, so that the mean is the number
+// itself. Draws are hashes of the column's key and the row's number.
+SPARSELEAF_WIDE
+void round_at_random(const Quantised& block, const uint64_t* keys, int64_t first_row) {
+    const auto [in, width, scale, count, n, out, m, sizes] = block;
+    for (int64_t i = 0; i < n; ++i)
+        for (int64_t c = 0; c < count; ++c) {
+            const float scaled = std::min(std::max(in[i * width + c] * scale[c], -32767.0f), 32767.0f);
+            const float size = std::fabs(scaled), whole = std::floor(size);
+            const uint64_t hash = mix64(keys[c] + static_cast<uint64_t>(first_row + i));
+            const auto draw = static_cast<float>(static_cast<int32_t>(hash >> 40));
+            const float up = draw < (size - whole) * 16777216.0f ? 1.0f : 0.0f;
+            const auto rounded = static_cast<int32_t>(whole + up);
+            out[i * m + c] = static_cast<int16_t>(scaled < 0.0f ? -rounded : rounded);
+            sizes[c] += rounded;
+        }
+}
+
 // out[:, to + c] = round(values[:, from + c] · scale[c]) for every c: a power-of-two scale for each column.
+// Rounded to nearest; or at random, by `key`, the column of out and the row, counted from first_row.
 // magnitude: Σ|out| of every such column, with which the caller makes sure that no histogram can overflow.
 void quantise_columns(In2<float> values, int64_t from, In1<float> scale, Out2<int16_t> out, int64_t to,
-                      Out1<int64_t> magnitude, int n_threads) {
+                      bool at_random, uint64_t key, int64_t first_row, Out1<int64_t> magnitude,
+                      int n_threads) {
     const int64_t n = static_cast<int64_t>(values.shape(0)), width = static_cast<int64_t>(values.shape(1));
     const int64_t m = static_cast<int64_t>(out.shape(1)), count = static_cast<int64_t>(scale.size());
     require(static_cast<int64_t>(out.shape(0)) == n, "out: the rows of values");
     require(from >= 0 && to >= 0 && from + count <= width && to + count <= m,
             "from, to: beyond values or out");
     require(magnitude.size() == scale.size(), "magnitude: one number a column");
+    std::vector<uint64_t> keys(static_cast<size_t>(count));
+    for (int64_t c = 0; c < count; ++c) keys[c] = mix64(key + static_cast<uint64_t>(to + c));
     GilRelease release;
     n_threads = worth_threads(n * count, n_threads);
     std::vector<std::vector<int64_t>> partial(static_cast<size_t>(n_threads));
@@ -82,8 +115,13 @@ void quantise_columns(In2<float> values, int64_t from, In1<float> scale, Out2<in
         if (sums.empty()) sums.assign(static_cast<size_t>(count), 0);
         std::vector<int32_t> sizes(static_cast<size_t>(count), 0);  // 256 · 32767 fits
         const int64_t first = chunk * kRowChunk;
-        quantise_rows(values.data() + first * width + from, width, scale.data(), count,
-                      std::min(n - first, kRowChunk), out.data() + first * m + to, m, sizes.data());
+        const Quantised block{
+            values.data() + first * width + from, width, scale.data(), count, std::min(n - first, kRowChunk),
+            out.data() + first * m + to,          m,     sizes.data()};
+        if (at_random)
+            round_at_random(block, keys.data(), first_row + first);
+        else
+            round_to_nearest(block);
         for (int64_t c = 0; c < count; ++c) sums[c] += sizes[c];
     });
     std::fill(magnitude.data(), magnitude.data() + count, int64_t{0});
@@ -228,8 +266,8 @@ void bind_dense(nb::module_& m) {
     m.def("dense_select", &dense_select, nb::arg("g"), nb::arg("outputs"), nb::arg("weights"),
           nb::arg("out").noconvert(), nb::arg("n_threads"));
     m.def("quantise_columns", &quantise_columns, nb::arg("values"), nb::arg("from_column"), nb::arg("scale"),
-          nb::arg("out").noconvert(), nb::arg("to_column"), nb::arg("magnitude").noconvert(),
-          nb::arg("n_threads"));
+          nb::arg("out").noconvert(), nb::arg("to_column"), nb::arg("at_random"), nb::arg("key"),
+          nb::arg("first_row"), nb::arg("magnitude").noconvert(), nb::arg("n_threads"));
     m.def("leaf_sums", &leaf_sums, nb::arg("values"), nb::arg("scale"), nb::arg("rows"), nb::arg("starts"),
           nb::arg("ends"), nb::arg("out").noconvert(), nb::arg("n_threads"));
     m.def("leaf_quantiles", &leaf_quantiles, nb::arg("targets"), nb::arg("scores"), nb::arg("weights"),

@@ -124,37 +124,6 @@ void column_norms(const std::vector<Block>& blocks, int loss, Out1<int64_t> out,
         for (size_t l = 0; l < sums.size(); ++l) out.data()[l] += sums[l];
 }
 
-// out = round(values · scale) as int16; columns beyond those of values stay as they are. magnitude is Σ|out|
-// of every column, with which the caller makes sure that no 32-bit histogram can overflow.
-void quantise(In2<float> values, double scale, Out2<int16_t> out, Out1<int64_t> magnitude, int n_threads) {
-    const int64_t n = static_cast<int64_t>(values.shape(0)), m = static_cast<int64_t>(values.shape(1));
-    const int64_t padded = static_cast<int64_t>(out.shape(1));
-    require(static_cast<int64_t>(out.shape(0)) == n && padded >= m,
-            "out: (rows, at least the columns of values)");
-    require(static_cast<int64_t>(magnitude.size()) == m, "magnitude: one number a column");
-    GilRelease release;
-    std::vector<std::vector<int64_t>> partial(static_cast<size_t>(n_threads));
-    const auto factor = static_cast<float>(scale);  // a power of two: the product is exact
-    parallel_tasks((n + kRowChunk - 1) / kRowChunk, n_threads, [&](int64_t chunk, int thread) {
-        auto& sums = partial[thread];
-        if (sums.empty()) sums.assign(static_cast<size_t>(m), 0);
-        const int64_t end = std::min(n, (chunk + 1) * kRowChunk);
-        for (int64_t i = chunk * kRowChunk; i < end; ++i) {
-            const float* in = values.data() + i * m;
-            int16_t* q = out.data() + i * padded;
-            for (int64_t c = 0; c < m; ++c) {
-                const auto rounded =
-                    static_cast<int32_t>(std::lrint(std::clamp(in[c] * factor, -32767.0f, 32767.0f)));
-                q[c] = static_cast<int16_t>(rounded);
-                sums[c] += std::abs(rounded);
-            }
-        }
-    });
-    std::fill(magnitude.data(), magnitude.data() + m, int64_t{0});
-    for (const auto& sums : partial)
-        for (size_t c = 0; c < sums.size(); ++c) magnitude.data()[c] += sums[c];
-}
-
 }  // namespace
 }  // namespace sparseleaf
 
@@ -168,6 +137,4 @@ void bind_sketch(nb::module_& m) {
           nb::arg("loss"), nb::arg("out").noconvert(), nb::arg("n_threads"));
     m.def("column_norms", &column_norms, nb::arg("blocks"), nb::arg("loss"), nb::arg("out").noconvert(),
           nb::arg("n_threads"));
-    m.def("quantise", &quantise, nb::arg("values"), nb::arg("scale"), nb::arg("out").noconvert(),
-          nb::arg("magnitude").noconvert(), nb::arg("n_threads"));
 }

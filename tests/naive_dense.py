@@ -130,6 +130,26 @@ def quantise_columns(values, scale):
     return rounded, np.abs(rounded).sum(axis=0)
 
 
+def round_at_random(values, scale, key, first_row):
+    """A magnitude is rounded up where 24 bits of a hash of key, column and row are below its fraction."""
+    word = 2**64 - 1
+
+    def mix64(number):
+        number = (number + 0x9E3779B97F4A7C15) & word
+        number = ((number ^ (number >> 30)) * 0xBF58476D1CE4E5B9) & word
+        number = ((number ^ (number >> 27)) * 0x94D049BB133111EB) & word
+        return number ^ (number >> 31)
+
+    rounded = np.zeros(values.shape, np.int64)
+    for i, j in np.ndindex(values.shape):
+        size = abs(float(values[i, j])) * scale
+        draw = mix64((mix64((key + j) & word) + first_row + i) & word) >> 40
+        rounded[i, j] = math.copysign(
+            math.floor(size) + (draw < (size - math.floor(size)) * 2**24), values[i, j]
+        )
+    return rounded
+
+
 # --- cuts ---------------------------------------------------------------------------------------------------
 # columns: integers (n, d + …), gradients first and curvatures behind them.
 

@@ -39,6 +39,9 @@ def quantise_columns(
     scale: _F32,
     out: _I16,
     to_column: int,
+    at_random: bool,
+    key: int,
+    first_row: int,
     magnitude: _I64,
     n_threads: int,
 ) -> None: ...
@@ -461,7 +464,6 @@ def select_columns(
     blocks: list[_Block], column_of: _I32, weights: _F32, loss: int, out: _F32, n_threads: int
 ) -> float: ...
 def column_norms(blocks: list[_Block], loss: int, out: _I64, n_threads: int) -> None: ...
-def quantise(values: _F32, scale: float, out: _I16, magnitude: _I64, n_threads: int) -> None: ...
 
 # sparse.cpp
 def csr_times_dense(

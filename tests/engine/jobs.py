@@ -68,6 +68,7 @@ def make_jobs():
         "absolute": (
             MultiGBDTRegressor(loss="absolute", **few), {"X": X, "y": numbers, "sample_weight": weights},
         ),
+        "log-cosh": (MultiGBDTRegressor(loss="log-cosh", **few), {"X": X, "y": partly}),
         "monotone": (MultiGBDTRegressor(monotone_constraints=[1, -1, 0, 1, 0, 1, 0], **few), {"X": X, "y": numbers}),
         "per output": (MultiGBDTRegressor(advanced={"tree_per_output": True}, **few), {"X": X, "y": numbers}),
         "sketch": (
@@ -85,8 +86,8 @@ def make_jobs():
     }  # fmt: skip
 
 
-ALL = ("sparse", "sampled", "names", "leml", "exact", "ldsm", "forest", "multi", "unknown", "absolute", "monotone",
-       "per output", "sketch", "classes", "categories", "rank")  # fmt: skip
+ALL = ("sparse", "sampled", "names", "leml", "exact", "ldsm", "forest", "multi", "unknown", "absolute", "log-cosh",
+       "monotone", "per output", "sketch", "classes", "categories", "rank")  # fmt: skip
 BY_RANKS = {
     1: ("sparse", "multi"),
     2: ALL,

@@ -15,7 +15,6 @@ COUNT, SHARED, DIAGONAL, MATRIX = range(4)
 """Curvature behind the gradients: the number of rows, one column for all outputs, one for each, their matrix."""
 
 LARGEST_INT16 = 2**15 - 1
-LARGEST_SUM = 2**31 - 1
 LARGEST_EXPONENT = 127
 """Of a power of two that float32 holds."""
 

@@ -6,7 +6,6 @@ GBDT-MO.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -15,13 +14,13 @@ from sparseleaf._arrays import derive_key
 from sparseleaf.boosting.columns import (
     COUNT,
     DIAGONAL,
-    LARGEST_SUM,
     MATRIX,
     SHARED,
     fixed_point_scales,
     int16_scales,
     make_columns,
 )
+from sparseleaf.boosting.scales import ScaleFitter
 from sparseleaf.boosting.tree import LeafVectors
 
 if TYPE_CHECKING:
@@ -46,35 +45,46 @@ class Statistics(Protocol):
         """How many trees just before this one were fitted to the same gradients, which the shards still hold."""
 
 
-@dataclass(frozen=True)
 class SparseResiduals:
-    """Sparse residuals; the reducer is None where the split search reads them in full itself."""
+    """Sparse residuals; the reducer is None where the split search reads them in full itself.
 
-    reducer: Reducer | None
-    rule: LeafRule
-    l2: float
-    seed: int
+    Parameters
+    ----------
+    reducer : Reducer or None
+    rule : LeafRule
+    l2 : float
+    n_rows : int
+        Over all shards.
+    seed : int
+    """
+
+    def __init__(self, reducer: Reducer | None, rule: LeafRule, l2: float, *, n_rows: int, seed: int) -> None:
+        self._reducer = reducer
+        self._rule = rule
+        self._l2 = l2
+        self._seed = seed
+        self._scales = ScaleFitter(n_rows, seed)
 
     def fill(self, shards: GrowingShards, tree: int) -> Columns | None:
-        """Reduced residuals as 16-bit integers.
-
-        The scale is the largest power of two for which no number passes 16 bits and no column's sum of
-        magnitudes passes 31, so that any histogram of any subset of rows is exact in 32-bit integers.
-        """
-        if self.reducer is None:
+        """Reduced residuals as 16-bit integers, in one scale."""
+        if self._reducer is None:
             return None
-        norms = shards.sum("label_norms") if self.reducer.needs_norms else None
-        plan = self.reducer.plan(derive_key(self.seed), tree, norms)
-        largest = max(shards.gather("reduce", plan, self.reducer.width))
-        scale = float(int16_scales(np.array([largest]))[0])
-        while int(shards.sum("quantise", scale).max()) > LARGEST_SUM:
-            scale /= 2.0
-        return make_columns(COUNT, np.full(self.reducer.width, scale), np.ones(1), self.l2)
+        norms = shards.sum("label_norms") if self._reducer.needs_norms else None
+        plan = self._reducer.plan(derive_key(self._seed), tree, norms)
+        width = self._reducer.width
+        largest = max(shards.gather("reduce", plan, width))
+        scales = self._scales.fit(
+            lambda scales, key: shards.sum("quantise", scales, key),
+            np.full(width, int16_scales(np.array([largest]))[0]),
+            [slice(None)],
+            tree,
+        )
+        return make_columns(COUNT, scales, np.ones(1), self._l2)
 
     def leaves(self, shards: GrowingShards, tree: FlatTree, number: int) -> LeafVectors:
         """See :class:`Statistics`."""
         counts = tree.count[tree.feature < 0]
-        found = shards.exchange("leaf_vectors", tree.leaf_nodes.tolist(), counts, self.rule)
+        found = shards.exchange("leaf_vectors", tree.leaf_nodes.tolist(), counts, self._rule)
         return LeafVectors.join(found).rounded()
 
     def into_round(self, tree: int) -> int:
@@ -118,7 +128,8 @@ class DenseGradients:
         self._alone = tree_per_output
         self._n_rows = n_rows
         self._seed = seed
-        self._largest_g = self._largest_h = self._halvings = np.empty(0)
+        self._scales = ScaleFitter(n_rows, seed)
+        self._largest_g = self._largest_h = np.empty(0)
 
     def fill(self, shards: GrowingShards, tree: int) -> Columns:
         """See :class:`Statistics`."""
@@ -139,7 +150,7 @@ class DenseGradients:
             largest_g, largest_h = (np.full_like(a, a.max(initial=0)) for a in (largest_g, largest_h))
         first = outputs.start or 0
         g_scale, h_scale = self._fit_scales(
-            shards, "quantise", int16_scales(largest_g), int16_scales(largest_h), first
+            shards, "quantise", tree, int16_scales(largest_g), int16_scales(largest_h), first
         )
         own_h = h_scale[: len(g_scale)] if len(h_scale) else np.ones(1)
         return make_columns(self._curvature, g_scale, own_h, self._rule.l2, first)
@@ -159,6 +170,7 @@ class DenseGradients:
         g_scale, h_scale = self._fit_scales(
             shards,
             "quantise_reduced",
+            tree,
             np.full(reducer.width, int16_scales(found[:1])[0]),
             int16_scales(found[1:]),
         )
@@ -166,33 +178,18 @@ class DenseGradients:
         return make_columns(curvature, g_scale, h_scale if len(h_scale) else np.ones(1), self._rule.l2)
 
     def _fit_scales(
-        self, shards: GrowingShards, verb: str, g_scale: Array, h_scale: Array, *args: int
+        self, shards: GrowingShards, verb: str, tree: int, g_scale: Array, h_scale: Array, *args: int
     ) -> tuple[Array, Array]:
-        """Halve scales until no column's sum of magnitudes passes 31 bits.
-
-        As many times as for the last tree at once, if it then is certain that fewer would not have done.
-        """
+        """Scales of gradients and hessians for which all sums fit, from the largest ones."""
         n, largest = len(g_scale), np.concatenate((g_scale, h_scale))
-        groups = (
-            [slice(0, n), slice(n, None)] if self._curvature == MATRIX or self._reducer is not None else []
+        one_scale = self._curvature == MATRIX or self._reducer is not None
+        scales = self._scales.fit(
+            lambda scales, key: shards.sum(verb, scales[:n], scales[n:], key, *args),
+            largest,
+            [slice(0, n), slice(n, None)] if one_scale else [],
+            tree,
         )
-        halvings = self._halvings if len(self._halvings) == len(largest) else np.zeros(len(largest))
-        guessed = bool(halvings.any())
-        while True:
-            scales = largest / 2.0**halvings
-            sums = shards.sum(verb, scales[:n], scales[n:], *args)
-            # numbers are rounded: twice the scale gives at least this
-            too_much = 2 * sums - 3 * self._n_rows // 2 > LARGEST_SUM
-            over = sums > LARGEST_SUM
-            for group in groups:  # one scale for all of it
-                too_much[group], over[group] = too_much[group].any(), over[group].any()
-            if guessed and not (too_much | (halvings == 0)).all():
-                halvings, guessed = np.zeros(len(largest)), False
-                continue
-            if not over.any():
-                self._halvings = halvings
-                return scales[:n], scales[n:]
-            halvings = halvings + over
+        return scales[:n], scales[n:]
 
     def _fixed_scales(self) -> tuple[Array, Array]:
         return fixed_point_scales(self._largest_g, self._n_rows), fixed_point_scales(

@@ -76,16 +76,10 @@ class DenseShard(Shard):
         total: Array = sums[0]
         return total
 
-    def quantise(self, g_scale: Array, h_scale: Array, first: int) -> Array:
-        """Gradients of some outputs, and their curvatures, to integers; Σ of absolute values of every column."""
-        self.make_columns(len(g_scale) + len(h_scale))
-        g, h = np.empty(len(g_scale), np.int64), np.empty(len(h_scale), np.int64)
-        scales = g_scale.astype(np.float32), h_scale.astype(np.float32)
-        _kernels.quantise_columns(self._g, first, scales[0], self._residuals, 0, g, self._n_jobs)
-        if len(h_scale):
-            own = first if self._h.shape[1] > 1 else 0
-            _kernels.quantise_columns(self._h, own, scales[1], self._residuals, len(g), h, self._n_jobs)
-        return np.concatenate((g, h))
+    def quantise(self, g_scale: Array, h_scale: Array, key: int | None, first: int) -> Array:
+        """Gradients of some outputs, and their hessians, to integers; Σ of absolute values of every column."""
+        own = first if self._h.shape[1] > 1 else 0
+        return self._quantise_both(self._g, first, g_scale, self._h, own, h_scale, key)
 
     def reduce(self, plan: Plan, width: int) -> Array:
         """Fill the columns of reduced gradients; their largest absolute value, and that of the weights if any."""
@@ -95,19 +89,26 @@ class DenseShard(Shard):
         weights = self.targets.weights
         return np.array(largest + ([float(weights.mean(axis=1).max())] if len(weights) else []))
 
-    def quantise_reduced(self, g_scale: Array, h_scale: Array) -> Array:
-        """As :meth:`quantise`, of the reduced gradients; the curvature is the row's weight."""
+    def quantise_reduced(self, g_scale: Array, h_scale: Array, key: int | None) -> Array:
+        """As :meth:`quantise`, of the reduced gradients; the hessian is the row's weight."""
+        weights = self.targets.weights.mean(axis=1, keepdims=True) if len(h_scale) else self.targets.weights
+        return self._quantise_both(self._columns, 0, g_scale, weights, 0, h_scale, key)
+
+    def _quantise_both(
+        self,
+        g: Array,
+        first_g: int,
+        g_scale: Array,
+        h: Array,
+        first_h: int,
+        h_scale: Array,
+        key: int | None,
+    ) -> Array:
         self.make_columns(len(g_scale) + len(h_scale))
-        g, h = np.empty(len(g_scale), np.int64), np.empty(len(h_scale), np.int64)
-        _kernels.quantise_columns(
-            self._columns, 0, g_scale.astype(np.float32), self._residuals, 0, g, self._n_jobs
-        )
-        if len(h_scale):
-            weights = self.targets.weights.mean(axis=1, keepdims=True)
-            _kernels.quantise_columns(
-                weights, 0, h_scale.astype(np.float32), self._residuals, len(g), h, self._n_jobs
-            )
-        return np.concatenate((g, h))
+        sums = self._quantise(g, first_g, g_scale, 0, key)
+        if not len(h_scale):
+            return sums
+        return np.concatenate((sums, self._quantise(h, first_h, h_scale, len(g_scale), key)))
 
     def leaf_sums(self, leaves: list[int], g_scale: Array, h_scale: Array) -> Array:
         """Σ gradients and Σ curvatures of every leaf in fixed point, and its rows: int64, side by side."""

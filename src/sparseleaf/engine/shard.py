@@ -62,6 +62,7 @@ class Shard:
     ) -> None:
         self.missing_bins = missing_bins
         self._n_jobs = n_jobs
+        self._first_row = first_row
         self._draws = np.arange(first_row, first_row + len(bins)) if draws is None else draws
         self._place, self._n_shards = 0, 1
         self._dealt = 1  # shards to which features are dealt out in turn, where all have all rows
@@ -94,6 +95,26 @@ class Shard:
         if width < padded:  # padding leaves a column: rows are counted in it
             self._count_column = padded - 1
             self._residuals[:, -1] = 1
+
+    def _quantise(self, values: Array, first: int, scales: Array, to: int, key: int | None) -> Array:
+        """Columns of ``values`` from ``first`` on to integer columns from ``to`` on; Σ of absolute values of each.
+
+        Rounded to nearest or, with a key, at random: see :mod:`sparseleaf.boosting.scales`.
+        """
+        magnitude = np.empty(len(scales), np.int64)
+        _kernels.quantise_columns(
+            values,
+            first,
+            scales.astype(np.float32),
+            self._residuals,
+            to,
+            key is not None,
+            key or 0,
+            self._first_row,
+            magnitude,
+            self._n_jobs,
+        )
+        return magnitude
 
     def missing_features(self) -> Array:
         """Rows without a value, of every feature, int64."""
@@ -187,6 +208,7 @@ class Shard:
         """Become a shard of all rows with some of the features."""
         self._dealt = self._n_shards
         self._draws = np.concatenate([state[0] for _, state in pieces])
+        self._first_row = 0
         self._adopt_state([state for _, state in pieces])
         self._adopt_bins(np.concatenate([bins for bins, _ in pieces]))
 

@@ -95,11 +95,9 @@ class SparseShard(Shard):
             self.make_columns(width)
         return plan.fill(self._blocks, self._n_labels, self._loss, self._columns, self._n_jobs)
 
-    def quantise(self, scale: float) -> Array:
+    def quantise(self, scales: Array, key: int | None) -> Array:
         """Columns to 16-bit integers; Σ of their absolute values, int64, shape (width,)."""
-        magnitude = np.empty(self._columns.shape[1], np.int64)
-        _kernels.quantise(self._columns, scale, self._residuals, magnitude, self._n_jobs)
-        return magnitude
+        return self._quantise(self._columns, 0, scales, 0, key)
 
     def _fitted(self, columns: Columns | None) -> Any:
         if columns is None:

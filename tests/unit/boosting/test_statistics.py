@@ -31,18 +31,17 @@ class FakeShards:
         assert verb == "reduce"
         return [float(np.abs(self.columns).max())]
 
-    def sum(self, verb, scale):
+    def sum(self, verb, scales, key):
         assert verb == "quantise"
-        self.scale = scale
-        return np.abs(np.rint(self.columns * scale)).sum(axis=0).astype(np.int64)
-
-    def call(self, verb, scale):
-        self.sum(verb, scale)
+        assert len(set(scales)) == 1
+        self.scale = scales[0]
+        sums = np.abs(np.rint(self.columns * self.scale)).sum(axis=0).astype(np.int64)
+        return np.broadcast_to(sums, 2).copy()
 
 
 def scale_of(columns):
     shards = FakeShards(np.asarray(columns, np.float64))
-    columns = SparseResiduals(CountSketch(2), None, 0.5, 0).fill(shards, 0)
+    columns = SparseResiduals(CountSketch(2), None, 0.5, n_rows=len(columns), seed=0).fill(shards, 0)
     assert columns.curvature == COUNT
     # the score of a column is weight · G²/(n + l2) in units of the residuals
     assert columns.weight.tolist() == [shards.scale**-2] * 2
@@ -113,7 +112,7 @@ class FakeGradients:
         assert verb == "gradients"
         return [(np.abs(self.g).max(keepdims=True), np.abs(self.h).max(keepdims=True))]
 
-    def sum(self, verb, g_scale, h_scale, first):
+    def sum(self, verb, g_scale, h_scale, key, first):
         assert (verb, first) == ("quantise", 0)
         self.looks += 1
         return np.array(

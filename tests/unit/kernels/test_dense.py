@@ -69,7 +69,7 @@ def test_columns_become_16_bit_integers(count, n_threads):
     scale = (2.0 ** np.arange(count) * 37).astype(np.float32)
     out = np.full((len(values), 16), -7, np.int16)
     magnitude = np.full(count, -1, np.int64)
-    _kernels.quantise_columns(values, 2, scale, out, 5, magnitude, n_threads)
+    _kernels.quantise_columns(values, 2, scale, out, 5, False, 0, 0, magnitude, n_threads)
     wanted, sizes = naive_dense.quantise_columns(values[:, 2 : 2 + count], scale)
     np.testing.assert_array_equal(out[:, 5 : 5 + count], wanted)
     assert magnitude.tolist() == sizes.tolist()
@@ -80,8 +80,67 @@ def test_columns_become_16_bit_integers(count, n_threads):
 def test_halves_are_rounded_to_even():
     out, magnitude = np.empty((6, 1), np.int16), np.empty(1, np.int64)
     values = np.array([[0.5], [1.5], [2.5], [-0.5], [-1.5], [-2.5]], np.float32)
-    _kernels.quantise_columns(values, 0, np.ones(1, np.float32), out, 0, magnitude, 1)
+    _kernels.quantise_columns(values, 0, np.ones(1, np.float32), out, 0, False, 0, 0, magnitude, 1)
     assert out[:, 0].tolist() == [0, 2, 2, 0, -2, -2]
+
+
+# --- rounding at random
+
+
+def round_at_random(values, scale, key, first_row=0, n_threads=1):
+    out = np.empty(values.shape, np.int16)
+    magnitude = np.empty(values.shape[1], np.int64)
+    scales = np.full(values.shape[1], scale, np.float32)
+    _kernels.quantise_columns(values, 0, scales, out, 0, True, key, first_row, magnitude, n_threads)
+    np.testing.assert_array_equal(magnitude, np.abs(out.astype(np.int64)).sum(axis=0))
+    return out
+
+
+def test_random_rounding_is_the_twin():
+    values = gradients(300, 5)
+    for key in (0, 1, 2**64 - 1):
+        wanted = naive_dense.round_at_random(values, 4.0, key, 1000)
+        np.testing.assert_array_equal(round_at_random(values, 4.0, key, 1000), wanted)
+
+
+def test_random_rounding_is_unbiased():
+    """The mean over many keys is the number; a number in between takes only the two integers next to it."""
+    values = np.array([[0.0, 0.25, -0.25, 1e-3, -1e-3, 2.5, -2.75, 3.0, -127.9, 1e-9]], np.float32)
+    n = 200_000
+    many = round_at_random(np.repeat(values, n, axis=0), 1.0, 7).astype(np.int64)  # a draw for every row
+    assert (many >= np.floor(values)).all()
+    assert (many <= np.ceil(values)).all()
+    fraction = np.abs(values[0]) % 1
+    error = np.sqrt(fraction * (1 - fraction) / n)
+    assert (np.abs(many.mean(axis=0) - values[0]) <= 5 * error + 1e-7).all()
+    share = round_at_random(np.full((n, 4), 0.5, np.float32), 1.0, 7)
+    together = np.corrcoef(share.T) - np.eye(
+        4
+    )  # draws of columns, and of rows, have nothing to do with each other
+    assert np.abs(together).max() < 5 / np.sqrt(n)
+    assert abs(np.corrcoef(share[:-1, 0], share[1:, 0])[0, 1]) < 5 / np.sqrt(n)
+    other = round_at_random(np.full((n, 4), 0.5, np.float32), 1.0, 8)
+    assert abs(np.corrcoef(share[:, 0], other[:, 0])[0, 1]) < 5 / np.sqrt(n)
+
+
+def test_random_rounding_depends_on_key_column_and_row_alone():
+    values = gradients(3000, 6)
+    whole = round_at_random(values, 2.0, 5)
+    np.testing.assert_array_equal(round_at_random(values, 2.0, 5, n_threads=4), whole)
+    parts = [round_at_random(values[a:b], 2.0, 5, a) for a, b in ((0, 1), (1, 700), (700, 3000))]
+    np.testing.assert_array_equal(np.concatenate(parts), whole)
+    assert (round_at_random(values, 2.0, 6) != whole).any()
+
+
+def test_columns_draw_by_their_place_in_the_tree():
+    values = np.repeat(gradients(500, 1), 4, axis=1)
+    whole, apart = round_at_random(values, 2.0, 5), np.zeros((500, 4), np.int16)
+    for first in (0, 2):
+        _kernels.quantise_columns(
+            values, 0, np.full(2, 2, np.float32), apart, first, True, 5, 0, np.empty(2, np.int64), 1
+        )
+    np.testing.assert_array_equal(apart, whole)
+    assert (whole[:, 0] != whole[:, 1]).any()
 
 
 @pytest.mark.parametrize("n_threads", [1, 4])
@@ -140,6 +199,15 @@ G = np.zeros((4, 3), np.float32)
 ROWS, START, END = np.arange(4, dtype=np.int32), np.array([0]), np.array([4])
 
 
+def quantise(**change):
+    given = {
+        "values": G, "from_column": 0, "scale": np.ones(2, np.float32), "out": np.empty((4, 4), np.int16),
+        "to_column": 0, "at_random": False, "key": 0, "first_row": 0,
+        "magnitude": np.empty(2, np.int64), "n_threads": 1,
+    }  # fmt: skip
+    _kernels.quantise_columns(**(given | change))
+
+
 @pytest.mark.parametrize(("call", "match"), [
     (lambda: _kernels.dense_sketch(G, 1, np.empty((3, 2), np.float32), 1), "out"),
     (lambda: _kernels.dense_sketch(G, 1, np.empty((4, 0), np.float32), 1), "out"),
@@ -151,16 +219,11 @@ ROWS, START, END = np.arange(4, dtype=np.int32), np.array([0]), np.array([4])
                                    np.empty((4, 1), np.float32), 1), "outputs"),
     (lambda: _kernels.dense_select(G, np.array([0, 1], np.int32), np.ones(2, np.float32),
                                    np.empty((4, 1), np.float32), 1), "outputs"),
-    (lambda: _kernels.quantise_columns(G, 2, np.ones(2, np.float32), np.empty((4, 4), np.int16), 0,
-                                       np.empty(2, np.int64), 1), "from, to"),
-    (lambda: _kernels.quantise_columns(G, 0, np.ones(2, np.float32), np.empty((4, 4), np.int16), 3,
-                                       np.empty(2, np.int64), 1), "from, to"),
-    (lambda: _kernels.quantise_columns(G, -1, np.ones(2, np.float32), np.empty((4, 4), np.int16), 0,
-                                       np.empty(2, np.int64), 1), "from, to"),
-    (lambda: _kernels.quantise_columns(G, 0, np.ones(2, np.float32), np.empty((3, 4), np.int16), 0,
-                                       np.empty(2, np.int64), 1), "out"),
-    (lambda: _kernels.quantise_columns(G, 0, np.ones(2, np.float32), np.empty((4, 4), np.int16), 0,
-                                       np.empty(1, np.int64), 1), "magnitude"),
+    (lambda: quantise(from_column=2), "from, to"),
+    (lambda: quantise(to_column=3), "from, to"),
+    (lambda: quantise(from_column=-1), "from, to"),
+    (lambda: quantise(out=np.empty((3, 4), np.int16)), "out"),
+    (lambda: quantise(magnitude=np.empty(1, np.int64)), "magnitude"),
     (lambda: _kernels.leaf_sums(G, np.ones(2), ROWS, START, END, np.empty((1, 3), np.int64), 1), "scale"),
     (lambda: _kernels.leaf_sums(G, np.ones(3), ROWS, START, END, np.empty((1, 2), np.int64), 1), "out"),
     (lambda: _kernels.leaf_sums(G, np.ones(3), ROWS + 1, START, END, np.empty((1, 3), np.int64), 1), "rows"),

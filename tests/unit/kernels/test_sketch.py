@@ -99,18 +99,6 @@ def test_column_norms_are_the_twins(loss, n_threads):
     np.testing.assert_array_equal(out, naive.column_norms(naive.residuals(truth, scores, loss)))
 
 
-@pytest.mark.parametrize("scale", [2.0**12, 2.0**20, 1.0])
-def test_quantise_is_the_twin(scale):
-    values = np.random.default_rng(6).normal(size=(700, 5)).astype(np.float32)
-    values[:3, 0] = [0.5 / scale, 1.5 / scale, -0.5 / scale]  # halves go to the even number
-    out, magnitude = np.full((700, 16), 99, np.int16), np.empty(5, np.int64)
-    _kernels.quantise(values, scale, out, magnitude, 2)
-    wanted = naive.quantise(values, scale)
-    np.testing.assert_array_equal(out[:, :5], wanted)
-    assert (out[:, 5:] == 99).all(), "padding is not this kernel's to write"
-    np.testing.assert_array_equal(magnitude, np.abs(wanted).sum(axis=0))
-
-
 @pytest.mark.parametrize("block_rows", [1, 4, 64, 256])
 def test_blocks_are_only_a_way_to_store_rows(block_rows):
     truth, scores, stored = make_state(N, L, seed=8)
