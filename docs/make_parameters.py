@@ -157,8 +157,9 @@ def former() -> str:
         same = [f"`{name}`" for name, one in moved.items() if one.advanced and name == one.name]
         names.append(f"| {shown} | {', '.join(same)} | `advanced={{name: value}}` |\n")
         names += [
-            f"| {shown} | `{name}` | `{moved_to(one).strip("'")}` |\n".replace("…", "value")
+            f"| {shown} | `{name}` | `{now}` |\n"
             for name, one in moved.items()
+            for now in [moved_to(one).strip("'").replace("…", "value")]
             if name != one.name
         ]
         for estimator in estimators:
