@@ -87,12 +87,12 @@ def in_rank(job):
     """What every rank does; the first prints the result."""
     from mpi4py import MPI
 
-    from sparseleaf.engine.mpi import MPIEngine
+    from sparseleaf.distributed.mpi import MPILauncher
 
     comm = MPI.COMM_WORLD
     ends = borders(job["rows"], comm.size)
     X, Y = make_rows(ends[comm.rank], ends[comm.rank + 1], job["features"], job["outputs"], job["labels"])
-    engine, seconds = MPIEngine(), []
+    engine, seconds = MPILauncher(), []
     estimator = make_estimator(job)
     estimator.fit(
         X,
@@ -126,13 +126,13 @@ def dask(job, n):
 
     from distributed import Client
 
-    from sparseleaf.engine.dask import DaskEngine, local_cluster
+    from sparseleaf.distributed.dask import DaskLauncher, local_cluster
     from sparseleaf.engine.sources import PartFiles
 
     ends, seconds = borders(job["rows"], n), []
     parts = PartFiles(list(pairwise(ends)), partial(read_block, job))
     with local_cluster(n) as cluster, Client(cluster) as client:
-        engine, estimator = DaskEngine(client), make_estimator(job)
+        engine, estimator = DaskLauncher(client), make_estimator(job)
         estimator.fit(
             parts, None, engine=engine, layout=job["layout"],
             callbacks=[lambda state: seconds.append(time.perf_counter())],

@@ -22,13 +22,11 @@ from safetensors import SafetensorError, safe_open
 from sparseleaf._files import as_path, local_copy, remove_drafts
 from sparseleaf._settings import plain_settings, short
 from sparseleaf._tensors import write_tensors
-from sparseleaf.fingerprint import join_fingerprints
 from sparseleaf.progress import say
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
     from sparseleaf._files import AnyPath
-    from sparseleaf.engine.shards import Shards
 
 VERSION = 1
 METADATA_KEY = "sparseleaf-checkpoint"
@@ -112,26 +110,6 @@ class Checkpoint:
         else:
             checkpoint._write()  # a place that cannot be written to is known before the work
         return checkpoint
-
-    @classmethod
-    def shared(
-        cls,
-        shards: Shards,
-        estimator: Any,
-        path: str | os.PathLike[str] | None,
-        every: int,
-        seed: int,
-        data: Callable[[dict[str, str]], dict[str, str]],
-    ) -> Self:
-        """Read a checkpoint, or begin one, in one place; all processes of a training learn what it holds.
-
-        ``data`` answers all fingerprints, given those of the rows that the shards hold.
-        """
-        prints = {}
-        if shards.once(lambda: path is not None):
-            prints = join_fingerprints(shards.gather("fingerprints"))
-        found = shards.once(lambda: cls.open(estimator, path, every, seed, lambda: data(prints)))
-        return found if shards.leads else found.without_file()
 
     def without_file(self) -> Self:
         """The same trees, but no place to write to: only one process of a training does."""

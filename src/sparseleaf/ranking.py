@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparseleaf._arrays import require_countable
-from sparseleaf.boosting.ranking_losses import Queries
 from sparseleaf.data.checks import check_values
+from sparseleaf.objectives.queries import Queries
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array

@@ -146,7 +146,7 @@ DISAGREEMENTS = [
     (OTHER_VERSION + FOREST.format("", "text, Y"), "sparseleaf version '0.0.1', rank 0 has "),
     (FOREST.format("arity=2 + odd", "text, Y"), "arity 3, rank 0 has 2"),
     (FOREST.format("", "text[:, : 7 - odd], Y"), "n_features 6, rank 0 has 7"),
-    (FOREST.format("", "text, classes.astype(str) if odd else classes"), "y 'ndarray of str', rank 0 has"),
+    (FOREST.format("", "text, classes.astype(str) if odd else classes"), "labels are of different types"),
     (LDSM, "epochs 2, rank 0 has 1"),
     # what is wrong in one rank only, the others learn too
     (MULTI.format("learning_rate=-1.0 if odd else 0.1", "X, y"), "learning_rate"),

@@ -227,7 +227,7 @@ def test_a_projection_is_fitted_once(tmp_path, monkeypatch):
     with pytest.raises(PowerCut):
         fit("sparse", 5, checkpoint=path, callbacks=[cut_at(1)])
     whole = content(fit("sparse", 5), tmp_path)
-    monkeypatch.delattr("sparseleaf.engine.part.fit_projection")
+    monkeypatch.delattr("sparseleaf.training.partition.fit_projection")
     assert content(fit("sparse", 5, checkpoint=path), tmp_path) == whole
 
 
@@ -535,7 +535,7 @@ def test_checkpoint_every_is_checked(every, tmp_path):
 
 
 def test_a_place_that_cannot_be_written_is_known_before_the_work(tmp_path, monkeypatch):
-    monkeypatch.delattr("sparseleaf.engine.part.fit_projection")
+    monkeypatch.delattr("sparseleaf.training.partition.fit_projection")
     with pytest.raises(ValueError, match=r"checkpoint: .* there is no folder"):
         fit("sparse", 2, checkpoint=tmp_path / "nowhere" / "c")
 

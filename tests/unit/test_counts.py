@@ -15,9 +15,10 @@ from sparseleaf.boosting.builder import Growth, HistogramTrees
 from sparseleaf.data import make_xc, save_xc
 from sparseleaf.data.rows import RowsInfo
 from sparseleaf.data.targets import encode_targets
-from sparseleaf.engine.part import agree_on_rows
+from sparseleaf.distributed.communicator import LocalCommunicator
 from sparseleaf.model import join_trees
 from sparseleaf.ranking import make_queries
+from sparseleaf.training.partition import Partition, describe_rows
 
 WIDE = 2**31
 CLASSIFIERS = [SparseGBDTClassifier, SketchForestClassifier, LdSMClassifier]
@@ -55,27 +56,24 @@ def test_columns_of_files(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-class Parts:
-    """As many as in a cluster, none of which has many rows."""
+class Others(LocalCommunicator):
+    """One of the workers of a cluster, none of which has many rows."""
 
     def __init__(self, n_rows):
-        self.n_rows, self.numbered = n_rows, None
+        super().__init__()
+        self._n_rows = n_rows
 
-    def gather(self, verb):
-        return [RowsInfo(n, 3, sparse=False, nan=False) for n in self.n_rows]
+    def allgather(self, value):
+        if isinstance(value, RowsInfo):
+            return [RowsInfo(n, 3, sparse=False, nan=False) for n in self._n_rows]
+        return self._n_rows
 
-    def call(self, verb, sizes):
-        self.numbered = sizes
 
-
-def test_rows_of_all_parts():
-    most = Parts([2**30, 2**30 - 1])
-    assert agree_on_rows(most).n_rows == 2**31 - 1
-    assert most.numbered == most.n_rows
-    too_many = Parts([2**30, 2**30])
+def test_rows_of_all_workers():
+    part = Partition(np.zeros((5, 3), np.float32), None, 1)
+    assert describe_rows(Others([2**30, 2**30 - 1]), part).n_rows == 2**31 - 1
     with pytest.raises(ValueError, match=r"X: found 2,147,483,648 rows in all parts; wanted at most"):
-        agree_on_rows(too_many)
-    assert too_many.numbered is None
+        describe_rows(Others([2**30, 2**30]), part)
 
 
 def test_bins_of_all_features():

@@ -6,7 +6,8 @@ GBDT-MO.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from sparseleaf.boosting.columns import (
 )
 from sparseleaf.boosting.scales import ScaleFitter
 from sparseleaf.boosting.tree import LeafVectors
+from sparseleaf.distributed.failures import gather_results
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
@@ -29,20 +31,22 @@ if TYPE_CHECKING:
     from sparseleaf.boosting.leaves import LeafRule, NewtonLeaves
     from sparseleaf.boosting.reducers import Reducer
     from sparseleaf.boosting.tree import FlatTree
-    from sparseleaf.engine.shards import GrowingShards
+    from sparseleaf.distributed.placement import Placement
+    from sparseleaf.engine.dense import DenseShard
+    from sparseleaf.engine.sparse import SparseShard
 
 
-class Statistics(Protocol):
+AnyShard = TypeVar("AnyShard", contravariant=True)
+
+
+class Statistics(Protocol[AnyShard]):
     """What a tree is fitted to."""
 
-    def fill(self, shards: GrowingShards, tree: int) -> Columns | None:
-        """Make the integer columns of a tree on all shards, in scales that all share."""
+    def fill(self, place: Placement, shard: AnyShard, tree: int) -> Columns | None:
+        """Make the integer columns of a tree on all workers, in scales that all share."""
 
-    def leaves(self, shards: GrowingShards, tree: FlatTree, number: int) -> LeafVectors:
+    def leaves(self, place: Placement, shard: AnyShard, tree: FlatTree, number: int) -> LeafVectors:
         """The vectors of a grown tree's leaves."""
-
-    def into_round(self, tree: int) -> int:
-        """How many trees just before this one were fitted to the same gradients, which the shards still hold."""
 
 
 class SparseResiduals:
@@ -54,7 +58,7 @@ class SparseResiduals:
     rule : LeafRule
     l2 : float
     n_rows : int
-        Over all shards.
+        Over all workers.
     seed : int
     """
 
@@ -65,31 +69,26 @@ class SparseResiduals:
         self._seed = seed
         self._scales = ScaleFitter(n_rows, seed)
 
-    def fill(self, shards: GrowingShards, tree: int) -> Columns | None:
+    def fill(self, place: Placement, shard: SparseShard, tree: int) -> Columns | None:
         """Reduced residuals as 16-bit integers, in one scale."""
         if self._reducer is None:
             return None
-        norms = shards.sum("label_norms") if self._reducer.needs_norms else None
+        norms = place.rows.allreduce(shard.label_norms()) if self._reducer.needs_norms else None
         plan = self._reducer.plan(derive_key(self._seed), tree, norms)
         width = self._reducer.width
-        largest = max(shards.gather("reduce", plan, width))
+        largest = max(place.rows.allgather(shard.reduce(plan, width)))
         scales = self._scales.fit(
-            lambda scales, key: shards.sum("quantise", scales, key),
+            lambda scales, key: place.rows.allreduce(shard.quantise(scales, key)),
             np.full(width, int16_scales(np.array([largest]))[0]),
             [slice(None)],
             tree,
         )
         return make_columns(COUNT, scales, np.ones(1), self._l2)
 
-    def leaves(self, shards: GrowingShards, tree: FlatTree, number: int) -> LeafVectors:
+    def leaves(self, place: Placement, shard: SparseShard, tree: FlatTree, number: int) -> LeafVectors:
         """See :class:`Statistics`."""
-        counts = tree.count[tree.feature < 0]
-        found = shards.exchange("leaf_vectors", tree.leaf_nodes.tolist(), counts, self._rule)
-        return LeafVectors.join(found).rounded()
-
-    def into_round(self, tree: int) -> int:
-        """See :class:`Statistics`."""
-        return 0
+        nodes, counts = tree.leaf_nodes.tolist(), tree.count[tree.feature < 0]
+        return LeafVectors.join(shard.all_leaf_vectors(place, nodes, counts, self._rule)).rounded()
 
 
 class DenseGradients:
@@ -107,7 +106,7 @@ class DenseGradients:
     tree_per_output : bool
         Tree ``t`` is for output ``t % n_outputs`` alone.
     n_rows : int
-        Over all shards.
+        Over all workers.
     """
 
     def __init__(
@@ -131,17 +130,19 @@ class DenseGradients:
         self._scales = ScaleFitter(n_rows, seed)
         self._largest_g = self._largest_h = np.empty(0)
 
-    def fill(self, shards: GrowingShards, tree: int) -> Columns:
+    def fill(self, place: Placement, shard: DenseShard, tree: int) -> Columns:
         """See :class:`Statistics`."""
-        if self.into_round(tree) == 0:
-            found = shards.gather("gradients", tree // self._n_outputs if self._alone else tree)
+        if not self._alone or tree % self._n_outputs == 0:
+            number = tree // self._n_outputs if self._alone else tree
+            # a loss of the user's may fail on one worker
+            found = gather_results(place.rows, lambda: shard.gradients(number))
             self._largest_g, self._largest_h = (np.maximum.reduce(each) for each in zip(*found, strict=True))
             if not np.isfinite(self._largest_g).all() or not np.isfinite(self._largest_h).all():
                 raise ValueError(
                     "y, sample_weight: found numbers whose gradients pass float32; wanted smaller ones."
                 )
         if self._reducer is not None:
-            return self._fill_reduced(shards, self._reducer, tree)
+            return self._fill_reduced(place, shard, self._reducer, tree)
         outputs = slice(tree % self._n_outputs, tree % self._n_outputs + 1) if self._alone else slice(None)
         largest_g, largest_h = self._largest_g[outputs], self._largest_h
         if self._curvature == DIAGONAL:
@@ -150,26 +151,24 @@ class DenseGradients:
             largest_g, largest_h = (np.full_like(a, a.max(initial=0)) for a in (largest_g, largest_h))
         first = outputs.start or 0
         g_scale, h_scale = self._fit_scales(
-            shards, "quantise", tree, int16_scales(largest_g), int16_scales(largest_h), first
+            lambda g, h, key: place.rows.allreduce(shard.quantise(g, h, key, first)),
+            tree,
+            int16_scales(largest_g),
+            int16_scales(largest_h),
         )
         own_h = h_scale[: len(g_scale)] if len(h_scale) else np.ones(1)
         return make_columns(self._curvature, g_scale, own_h, self._rule.l2, first)
 
-    def into_round(self, tree: int) -> int:
-        """See :class:`Statistics`."""
-        return tree % self._n_outputs if self._alone else 0
-
-    def _fill_reduced(self, shards: GrowingShards, reducer: Reducer, tree: int) -> Columns:
+    def _fill_reduced(self, place: Placement, shard: DenseShard, reducer: Reducer, tree: int) -> Columns:
         norms = None
         if reducer.needs_norms:
             # one scale, so that outputs can be compared, and room for the sum of all
             together = fixed_point_scales(self._largest_g.max(keepdims=True), self._n_rows * self._n_outputs)
-            norms = shards.sum("output_norms", np.repeat(together, self._n_outputs))
+            norms = place.rows.allreduce(shard.output_norms(np.repeat(together, self._n_outputs)))
         plan = reducer.plan(derive_key(self._seed), tree, norms)
-        found = np.max(shards.gather("reduce", plan, reducer.width), axis=0)
+        found = place.rows.allreduce(shard.reduce(plan, reducer.width), "max")
         g_scale, h_scale = self._fit_scales(
-            shards,
-            "quantise_reduced",
+            lambda g, h, key: place.rows.allreduce(shard.quantise_reduced(g, h, key)),
             tree,
             np.full(reducer.width, int16_scales(found[:1])[0]),
             int16_scales(found[1:]),
@@ -178,13 +177,17 @@ class DenseGradients:
         return make_columns(curvature, g_scale, h_scale if len(h_scale) else np.ones(1), self._rule.l2)
 
     def _fit_scales(
-        self, shards: GrowingShards, verb: str, tree: int, g_scale: Array, h_scale: Array, *args: int
+        self,
+        quantise: Callable[[Array, Array, int | None], Array],
+        tree: int,
+        g_scale: Array,
+        h_scale: Array,
     ) -> tuple[Array, Array]:
         """Scales of gradients and hessians for which all sums fit, from the largest ones."""
         n, largest = len(g_scale), np.concatenate((g_scale, h_scale))
         one_scale = self._curvature == MATRIX or self._reducer is not None
         scales = self._scales.fit(
-            lambda scales, key: shards.sum(verb, scales[:n], scales[n:], key, *args),
+            lambda scales, key: quantise(scales[:n], scales[n:], key),
             largest,
             [slice(0, n), slice(n, None)] if one_scale else [],
             tree,
@@ -196,11 +199,11 @@ class DenseGradients:
             self._largest_h, self._n_rows
         )
 
-    def leaves(self, shards: GrowingShards, tree: FlatTree, number: int) -> LeafVectors:
+    def leaves(self, place: Placement, shard: DenseShard, tree: FlatTree, number: int) -> LeafVectors:
         """See :class:`Statistics`."""
         nodes = tree.leaf_nodes.tolist()
         g_scale, h_scale = self._fixed_scales()
-        sums = shards.sum("leaf_sums", nodes, g_scale, h_scale)
+        sums = shard.all_leaf_sums(place, nodes, g_scale, h_scale)
         gradients, curvatures = (
             sums[:, : len(g_scale)] / g_scale,
             sums[:, len(g_scale) : len(g_scale) + len(h_scale)] / h_scale,
@@ -216,7 +219,7 @@ class DenseGradients:
         values = None
         if self._rule.quantile is not None:
             counts = tree.count[tree.feature < 0]
-            values = np.concatenate(shards.exchange("leaf_quantiles", nodes, counts, self._rule.quantile))
+            values = shard.all_leaf_quantiles(place, nodes, counts, self._rule.quantile)
             values = values[:, own] if self._alone else values
         vectors = self._rule.vectors(tree, gradients, curvatures, values)
         return vectors.shifted(own.start) if self._alone else vectors

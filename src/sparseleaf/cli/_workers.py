@@ -13,11 +13,12 @@ import numpy as np
 from sparseleaf._files import as_path
 from sparseleaf.cli._common import Reading, read_rows
 from sparseleaf.data.reading import STDIN, Columns, Rows
-from sparseleaf.engine.agreement import describe_training
+from sparseleaf.distributed.failures import gather_results, run_together
+from sparseleaf.engine.agreement import describe_training, refuse_differences
 from sparseleaf.engine.shard import even_ranges
 
 if TYPE_CHECKING:
-    from sparseleaf.engine.mpi import MPIGroup
+    from sparseleaf.distributed.communicator import Communicator
     from sparseleaf.estimators.base import ModelEstimator
 
 
@@ -53,31 +54,31 @@ def mpi(
 ) -> Workers:
     """Every rank reads the files that fall to it, in order; with fewer files than ranks, its share of the rows."""
     from sparseleaf.cli.train import fitting
-    from sparseleaf.engine.mpi import MPIEngine
+    from sparseleaf.distributed.mpi import MPILauncher
 
-    engine = MPIEngine()
-    group = engine.group
+    engine = MPILauncher()
+    comm = engine.comm
     if any(str(path) in ("-", str(STDIN)) for path in paths):
         raise ValueError("-: standard input goes to one rank only; wanted files.")
-    first, end = even_ranges(np.ones(len(paths)), group.size)[group.rank]
-    shared = len(paths) < group.size
+    first, end = even_ranges(np.ones(len(paths)), comm.size)[comm.rank]
+    shared = len(paths) < comm.size
     own = paths if shared else paths[first:end]
     probe = next(iter(candidates.values()))
     options = {"task": list(candidates), "layout": layout, "files": [path.name for path in paths]}
-    with group.all_or_none():
-        group.agree(lambda: (None, describe_training(probe, options, {})))
-        rows = group.together(lambda: read_rows(probe, own, how))
-        width = group.together(partial(_agreed_width, rows, own, group.gather(_form_of(rows, own))))
+    with comm.all_or_none():
+        refuse_differences(gather_results(comm, lambda: describe_training(probe, options, {})))
+        rows = run_together(comm, lambda: read_rows(probe, own, how))
+        width = run_together(comm, partial(_agreed_width, rows, own, comm.allgather(_form_of(rows, own))))
         if width != rows.X.shape[1]:
             rows.X.resize(rows.X.shape[0], width)
         if shared:
-            rows = _share(rows, group)
+            rows = _share(rows, comm)
         watched = None
-        if valid is not None and group.rank == 0:
+        if valid is not None and comm.rank == 0:
             columns = Columns.of_rows(rows.X)
             watched = read_rows(probe, [valid], how, columns)
-        estimator = group.together(partial(fitting, candidates, rows.y))
-    return Workers(estimator, rows, watched, {"engine": engine, "layout": layout}, group.rank == 0)
+        estimator = run_together(comm, partial(fitting, candidates, rows.y))
+    return Workers(estimator, rows, watched, {"engine": engine, "layout": layout}, comm.rank == 0)
 
 
 def _form_of(rows: Rows, paths: Sequence[Path]) -> tuple[Any, ...]:
@@ -103,19 +104,19 @@ def _agreed_width(rows: Rows, paths: Sequence[Path], forms: list[tuple[Any, ...]
     return int(max(form[1] for form in forms)) if names is None else int(n_features)
 
 
-def _share(rows: Rows, group: MPIGroup) -> Rows:
+def _share(rows: Rows, comm: Communicator) -> Rows:
     """Of rows that all ranks have read, the share of this one; queries stay whole."""
     n_rows = rows.X.shape[0]
-    borders = [first for first, _ in even_ranges(np.ones(n_rows), group.size)] + [n_rows]
+    borders = [first for first, _ in even_ranges(np.ones(n_rows), comm.size)] + [n_rows]
     if rows.qid is not None:
         from sparseleaf.engine.sources import between_queries
 
         borders = between_queries(np.asarray(rows.qid), borders)
-    if len(borders) != group.size + 1 or len(set(borders)) != len(borders):
+    if len(borders) != comm.size + 1 or len(set(borders)) != len(borders):
         raise ValueError(
-            f"found {n_rows} rows for {group.size} ranks; wanted more rows (or queries) than ranks."
+            f"found {n_rows} rows for {comm.size} ranks; wanted more rows (or queries) than ranks."
         )
-    own = slice(*borders[group.rank : group.rank + 2])
+    own = slice(*borders[comm.rank : comm.rank + 2])
     return Rows(
         *(
             value if value is None else value.iloc[own] if hasattr(value, "iloc") else value[own]
@@ -132,14 +133,10 @@ def dask(
     layout: str,
     scheduler: str | None,
 ) -> Workers:
-    """Every worker reads the files that fall to it; the client reads the first, to know what they hold.
-
-    Where whole trees go to workers, the client reads all and sends all rows to all of them.
-    """
+    """Every worker reads the files that fall to it; the client reads the first, to know what they hold."""
     from sparseleaf.cli.train import fitting
-    from sparseleaf.engine.dask import DaskEngine
+    from sparseleaf.distributed.dask import DaskLauncher
     from sparseleaf.engine.sources import PartFiles
-    from sparseleaf.estimators.routed import RoutedClassifier
 
     if any(str(path) in ("-", str(STDIN)) for path in paths):
         raise ValueError("-: standard input cannot go to workers; wanted files.")
@@ -147,16 +144,17 @@ def dask(
         if not path.is_file():
             raise ValueError(f"{path}: there is no such file.")
     probe = next(iter(candidates.values()))
-    whole = isinstance(probe, RoutedClassifier)  # every tree takes all rows
-    sample = read_rows(probe, paths if whole else paths[:1], how)
+    sample = read_rows(probe, paths[:1], how)
     watched = read_rows(probe, [valid], how, Columns.of_rows(sample.X)) if valid is not None else None
     files = PartFiles(
         [str(path.absolute() if isinstance(path, Path) else path) for path in paths],
         partial(_read_part, probe, replace(how, n_jobs=how.n_jobs or 1)),
     )
-    rows = sample if whole else Rows(files, None, None)
     return Workers(
-        fitting(candidates, sample.y), rows, watched, {"engine": DaskEngine(scheduler), "layout": layout}
+        fitting(candidates, sample.y),
+        Rows(files, None, None),
+        watched,
+        {"engine": DaskLauncher(scheduler), "layout": layout},
     )
 
 

@@ -1,24 +1,98 @@
-"""Communicator over MPI: numbers as buffers, which MPI reduces on the way, anything else as pickles."""
+"""Training in the ranks of an MPI job, each of which calls ``fit`` with rows of its own.
+
+Numbers travel as buffers, which MPI reduces on the way, anything else as pickles. An error that only one rank meets
+ends the job: the others would wait for ever.
+"""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from sparseleaf.distributed.communicator import Reduction, Traffic, blocks, payload
+from sparseleaf.distributed.failures import gather_results, run_once
+from sparseleaf.distributed.launch import LocalWorkers
+from sparseleaf.distributed.profile import StepRecord, join_records, recorded
+from sparseleaf.engine.agreement import describe_training, refuse_differences
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
+    from sparseleaf.distributed.launch import Prepare
 
+Result = TypeVar("Result")
 Value = TypeVar("Value")
 
 PATIENCE = 2.0
 """Seconds after which a rank that failed takes it that others have not."""
+
+
+class MPILauncher:
+    """Trains in the ranks of an mpi4py communicator, all of them if none is given.
+
+    Attributes
+    ----------
+    comm : MPICommunicator
+    profile : list of dict
+        For every tree of the last training, what its ranks received and how long they worked and waited.
+    """
+
+    def __init__(self, communicator: Any = None) -> None:
+        self.comm = MPICommunicator(communicator)
+        self.profile: list[dict[str, Any]] = []
+
+    @contextmanager
+    def open(self, estimator: Any, rows: dict[str, Any], prepare: Prepare) -> Iterator[MPIWorkers]:
+        """See :class:`~sparseleaf.distributed.launch.Launcher`; ``rows`` are those of this rank."""
+        with self.comm.all_or_none():
+            workers = MPIWorkers(self.comm, self._start(estimator, rows, prepare))
+            try:
+                yield workers
+            finally:
+                workers.close()
+            self.profile = join_records(self.comm.allgather(workers.records))
+
+    def _start(self, estimator: Any, rows: dict[str, Any], prepare: Prepare) -> Generator[Any, Any, None]:
+        """The program on the rows of this rank, once all ranks agree on all else."""
+
+        def describe() -> dict[str, Any]:
+            program, arguments = prepare()
+            part = estimator._partition(**rows)
+            started.append(program(self.comm, part))
+            given = {name: value is not None for name, value in rows.items()}
+            return describe_training(estimator, arguments | {"arguments": given}, part.form())
+
+        started: list[Generator[Any, Any, None]] = []
+        refuse_differences(gather_results(self.comm, describe))
+        return started[0]
+
+
+class MPIWorkers(LocalWorkers):
+    """See :class:`~sparseleaf.distributed.launch.Workers`: one in every rank; a lost rank ends the job."""
+
+    def __init__(self, comm: MPICommunicator, program: Generator[Any, Any, None]) -> None:
+        super().__init__(program)
+        self._comm = comm
+        self.leads = comm.rank == 0
+        self.records: list[StepRecord] = []
+
+    def step(self) -> Any:
+        """See :class:`~sparseleaf.distributed.launch.Workers`."""
+        answer, record = recorded(self._comm, super().step)
+        self.records.append(record)
+        return answer
+
+    def once(self, work: Callable[[], Result]) -> Result:
+        """See :class:`~sparseleaf.distributed.launch.Workers`."""
+        return run_once(self._comm, work)
+
+    def agree(self, local: bool) -> bool:
+        """See :class:`~sparseleaf.distributed.launch.Workers`."""
+        return any(self._comm.allgather(local))
 
 
 class MPICommunicator:

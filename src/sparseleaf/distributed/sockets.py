@@ -34,8 +34,8 @@ Value = TypeVar("Value")
 
 Address = tuple[str, int]
 
-START_TIMEOUT = 60.0
-"""Seconds within which all workers must have met."""
+START_TIMEOUT = 300.0
+"""Seconds within which all workers must have met: a cluster may be busy."""
 
 HANDSHAKE_TIMEOUT = 10.0
 """Seconds after which a connection that has not proved to know the secret is closed."""
@@ -89,6 +89,7 @@ class Listener:
             self._socket.close()
             raise
         self.address: Address = host, self._socket.getsockname()[1]
+        self._closed = False
 
     def connect(
         self, rank: int, addresses: Sequence[Address], secret: bytes, timeout: float = START_TIMEOUT
@@ -98,12 +99,12 @@ class Listener:
         peers: dict[int, socket.socket] = {}
         try:
             for other in range(rank):
-                peers[other] = _meet(addresses[other], (rank, other), secret, deadline)
+                peers[other] = self._meet(addresses[other], (rank, other), secret, deadline)
             peers |= self._accept(rank, len(addresses), secret, deadline)
         except BaseException as error:
             for peer in peers.values():
                 peer.close()
-            if isinstance(error, OSError):
+            if isinstance(error, OSError) or self._closed:
                 raise WorkerLostError(f"worker {rank} could not meet the others: {error}") from None
             raise
         finally:
@@ -111,7 +112,8 @@ class Listener:
         return SocketCommunicator(rank, len(addresses), peers)
 
     def close(self) -> None:
-        """Free the port."""
+        """Free the port; may be called by any thread."""
+        self._closed = True
         self._socket.close()
 
     def _accept(self, rank: int, size: int, secret: bytes, deadline: float) -> dict[int, socket.socket]:
@@ -123,10 +125,10 @@ class Listener:
             selector.register(self._socket, selectors.EVENT_READ)
             try:
                 while len(peers) < size - 1 - rank:
-                    now = time.monotonic()
-                    if now > deadline:
+                    if time.monotonic() > deadline:
                         raise TimeoutError(f"{size - 1 - rank - len(peers)} workers did not connect")
-                    for key, _ in selector.select(min(POLL, deadline - now)):
+                    self._look_whether_closed()
+                    for key, _ in selector.select(min(POLL, max(0.0, deadline - time.monotonic()))):
                         if key.fileobj is self._socket:
                             self._admit(selector, unproved)
                             continue
@@ -151,6 +153,47 @@ class Listener:
                 for connection in unproved:
                     connection.close()
         return peers
+
+    def _look_whether_closed(self) -> None:
+        if self._closed:
+            raise ConnectionError("the training was stopped")
+
+    def _meet(
+        self, address: Address, ranks: tuple[int, int], secret: bytes, deadline: float
+    ) -> socket.socket:
+        """A connection to a worker of lower rank that knows the secret."""
+        connection = socket.create_connection(address, timeout=max(0.1, deadline - time.monotonic()))
+        try:
+            magic, theirs = HELLO.unpack(self._receive(connection, HELLO.size, deadline))
+            if magic != MAGIC:
+                raise OSError(f"{address[0]}:{address[1]} is no worker of this training")
+            nonces = secrets.token_bytes(NONCE), theirs
+            connection.sendall(PROOF.pack(ranks[0], nonces[0], _proof(secret, b"connect", ranks, nonces)))
+            proof = self._receive(connection, 32, deadline)
+            if not hmac.compare_digest(proof, _proof(secret, b"accept", ranks, nonces)):
+                raise OSError(f"{address[0]}:{address[1]} does not know the secret of this training")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _receive(self, connection: socket.socket, size: int, deadline: float) -> bytes:
+        """So many bytes, of a connection whose other end is not trusted yet."""
+        said = b""
+        while len(said) < size:
+            self._look_whether_closed()
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError("a worker does not answer")
+            connection.settimeout(min(left, POLL))
+            try:
+                more = connection.recv(size - len(said))
+            except TimeoutError:
+                continue
+            if not more:
+                raise ConnectionError("a worker hung up")
+            said += more
+        return said
 
     def _admit(self, selector: Any, unproved: dict[socket.socket, _Unproved]) -> None:
         try:
@@ -209,39 +252,6 @@ def _drop(selector: Any, unproved: dict[socket.socket, _Unproved], connection: s
     selector.unregister(connection)
     del unproved[connection]
     connection.close()
-
-
-def _meet(address: Address, ranks: tuple[int, int], secret: bytes, deadline: float) -> socket.socket:
-    """A connection to a worker of lower rank that knows the secret."""
-    connection = socket.create_connection(address, timeout=max(0.1, deadline - time.monotonic()))
-    try:
-        magic, theirs = HELLO.unpack(_receive(connection, HELLO.size, deadline))
-        if magic != MAGIC:
-            raise OSError(f"{address[0]}:{address[1]} is no worker of this training")
-        nonces = secrets.token_bytes(NONCE), theirs
-        connection.sendall(PROOF.pack(ranks[0], nonces[0], _proof(secret, b"connect", ranks, nonces)))
-        proof = _receive(connection, 32, deadline)
-        if not hmac.compare_digest(proof, _proof(secret, b"accept", ranks, nonces)):
-            raise OSError(f"{address[0]}:{address[1]} does not know the secret of this training")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _receive(connection: socket.socket, size: int, deadline: float) -> bytes:
-    """So many bytes, of a connection whose other end is not trusted yet."""
-    said = b""
-    while len(said) < size:
-        left = deadline - time.monotonic()
-        if left <= 0:
-            raise TimeoutError("a worker does not answer")
-        connection.settimeout(left)
-        more = connection.recv(size - len(said))
-        if not more:
-            raise ConnectionError("a worker hung up")
-        said += more
-    return said
 
 
 class SocketCommunicator:

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparseleaf import _kernels
-from sparseleaf.boosting.dense_losses import DenseTargets
 from sparseleaf.engine.shard import Shard, even_ranges
+from sparseleaf.objectives.targets import DenseTargets
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
-    from sparseleaf.boosting.dense_losses import Loss
     from sparseleaf.boosting.reducers import Plan
     from sparseleaf.boosting.tree import LeafVectors
+    from sparseleaf.distributed.placement import Placement
+    from sparseleaf.objectives.dense import DenseObjective
 
 
 class DenseShard(Shard):
@@ -27,7 +28,7 @@ class DenseShard(Shard):
     targets : DenseTargets
     scores : float32 array, shape (n_rows, n_outputs)
         Where boosting starts; the shard changes it.
-    loss : Loss
+    loss : DenseObjective
     matrix : bool
         Whether the full matrix of curvatures is wanted, not its diagonal.
     """
@@ -38,7 +39,7 @@ class DenseShard(Shard):
         missing_bins: Array,
         targets: DenseTargets,
         scores: Array,
-        loss: Loss,
+        loss: DenseObjective,
         n_jobs: int,
         *,
         matrix: bool = False,
@@ -123,47 +124,45 @@ class DenseShard(Shard):
                 _kernels.leaf_sums(values, scale, self._rows.rows, starts, ends, out, self._n_jobs)
         return np.hstack(found)
 
-    def leaf_sums_share(self, leaves: list[int], g_scale: Array, h_scale: Array) -> Array | None:
-        """As :meth:`leaf_sums` for this shard's share of the leaves; None: make all."""
+    def all_leaf_sums(self, place: Placement, leaves: list[int], g_scale: Array, h_scale: Array) -> Array:
+        """As :meth:`leaf_sums`, over the rows of all workers."""
+        if place.rows.size > 1:
+            return place.rows.allreduce(self.leaf_sums(leaves, g_scale, h_scale))
         own = self._own_leaves(leaves, 8 * (len(g_scale) + len(h_scale) + 1))
-        return None if own is None else self.leaf_sums(leaves[slice(*own)], g_scale, h_scale)
+        if own is None:
+            return self.leaf_sums(leaves, g_scale, h_scale)
+        return np.concatenate(place.workers.allgather(self.leaf_sums(leaves[slice(*own)], g_scale, h_scale)))
 
-    def leaf_quantiles(self, leaves: list[int], counts: Array, share: float) -> Array:
+    def all_leaf_quantiles(self, place: Placement, leaves: list[int], counts: Array, share: float) -> Array:
         """The quantile of what every leaf's rows still lack, for each output: float64.
 
-        ``counts`` are the leaves' rows over all shards.
+        ``counts`` are the leaves' rows over all workers, each of which looks at some of the leaves.
         """
-        starts, ends = self._rows.ranges(leaves)
-        return _quantiles(
-            (self.targets.values, self.scores, self.targets.weights),
-            share,
-            self._rows.rows,
-            starts,
-            ends,
-            self._n_jobs,
-        )
-
-    def leaf_quantiles_give(self, leaves: list[int], counts: Array, share: float) -> list[Any]:
-        """What the leaves' rows still lack, parted by the shards that make the leaves."""
-        starts, ends = self._rows.ranges(leaves)
-        pieces = []
-        for first, end in even_ranges(counts, self._n_shards):
-            rows = [self._rows.rows[starts[leaf] : ends[leaf]] for leaf in range(first, end)]
-            which = np.concatenate([np.empty(0, np.int32), *rows])
-            weights = self.targets.weights[which] if len(self.targets.weights) else self.targets.weights
-            pieces.append(((self.targets.values[which], self.scores[which], weights), [len(r) for r in rows]))
-        return pieces
-
-    def leaf_quantiles_take(self, pieces: list[Any], leaves: list[int], counts: Array, share: float) -> Array:
-        """The quantiles of this shard's share of the leaves."""
-        first, end = even_ranges(counts, self._n_shards)[self._place]
+        if place.rows.size == 1:
+            columns = self.targets.values, self.scores, self.targets.weights
+            starts, ends = self._rows.ranges(leaves)
+            return _quantiles(columns, share, self._rows.rows, starts, ends, self._n_jobs)
+        pieces = place.rows.alltoall(self._lacking_by_worker(place, leaves, counts))
+        first, end = even_ranges(counts, place.rows.size)[place.rows.rank]
         values = tuple(
             np.concatenate(columns) for columns in zip(*(found for found, _ in pieces), strict=True)
         )
         leaf = np.concatenate([np.repeat(np.arange(end - first), sizes) for _, sizes in pieces])
         rows = np.argsort(leaf, kind="stable").astype(np.int32)
         borders = np.concatenate(([0], np.cumsum(counts[first:end]))).astype(np.int64)
-        return _quantiles(values, share, rows, borders[:-1], borders[1:], self._n_jobs)
+        own = _quantiles(values, share, rows, borders[:-1], borders[1:], self._n_jobs)
+        return np.concatenate(place.rows.allgather(own))
+
+    def _lacking_by_worker(self, place: Placement, leaves: list[int], counts: Array) -> list[Any]:
+        """What the leaves' rows still lack, for the workers that look at the leaves."""
+        starts, ends = self._rows.ranges(leaves)
+        pieces = []
+        for first, end in even_ranges(counts, place.rows.size):
+            rows = [self._rows.rows[starts[leaf] : ends[leaf]] for leaf in range(first, end)]
+            which = np.concatenate([np.empty(0, np.int32), *rows])
+            weights = self.targets.weights[which] if len(self.targets.weights) else self.targets.weights
+            pieces.append(((self.targets.values[which], self.scores[which], weights), [len(r) for r in rows]))
+        return pieces
 
     def n_entries(self) -> int:
         """Stored (row, output) scores."""

@@ -1,6 +1,6 @@
-"""Where the rows of Dask's shards come from: part files, Dask collections, or arrays of the client.
+"""Where the rows of a training with Dask come from: part files, Dask collections, or arrays of the client.
 
-A source can be asked again: a shard that was lost is made anew from it.
+A source can be asked again, for partitions of other sizes: those of a lost worker are made from it anew.
 """
 
 from __future__ import annotations
@@ -20,36 +20,32 @@ Rows = dict[str, Any]
 
 
 class Source(Protocol):
-    """Rows of every shard."""
+    """Rows of every partition."""
 
-    n_shards: int
+    def n_parts(self, n_workers: int) -> int:
+        """Partitions for so many workers: as many, or fewer where there are not as many pieces."""
 
-    def pieces(self, place: int, address: str) -> list[Any]:
-        """What a shard's rows are made of, in order; futures are the workers' to fetch."""
+    def pieces(self, place: int, n_parts: int, address: str) -> list[Any]:
+        """What the rows of one of the partitions are made of, in order; futures are the workers' to fetch."""
 
     def join(self, pieces: list[Any]) -> Rows:
-        """A shard's rows, in its worker."""
+        """The rows of a partition, in its worker."""
 
 
-def make_source(client: Any, rows: Rows, n_workers: int) -> Source:
+def make_source(client: Any, rows: Rows) -> Source:
     """The source for what a user gives as rows."""
     X = rows["X"]
     if isinstance(X, PartFiles):
-        return _Files(X, n_workers)
+        return _Files(X)
     if _are_paths(X):
         if any(value is not None for name, value in rows.items() if name != "X"):
             raise ValueError(
                 "X: found part files, whose rows have their labels; wanted y=None and no weights."
             )
-        return _Files(PartFiles([os.fspath(path) for path in X], read_part), n_workers)
+        return _Files(PartFiles([os.fspath(path) for path in X], read_part))
     if hasattr(X, "to_delayed"):
-        return _Collections(client, rows, n_workers)
-    return _Arrays(client, rows, n_workers)
-
-
-def is_remote(X: Any) -> bool:
-    """Whether rows are not in this process, but in part files or in a Dask collection."""
-    return isinstance(X, PartFiles) or _are_paths(X) or hasattr(X, "to_delayed")
+        return _Collections(client, rows)
+    return _Arrays(client, rows)
 
 
 def _are_paths(X: Any) -> bool:
@@ -84,12 +80,14 @@ def read_part(path: Any) -> Rows:
 
 
 class _Files:
-    def __init__(self, files: PartFiles, n_workers: int) -> None:
+    def __init__(self, files: PartFiles) -> None:
         self._files = files
-        self.n_shards = min(n_workers, len(files.paths))
 
-    def pieces(self, place: int, address: str) -> list[Any]:
-        first, end = even_ranges(np.ones(len(self._files.paths)), self.n_shards)[place]
+    def n_parts(self, n_workers: int) -> int:
+        return min(n_workers, len(self._files.paths))
+
+    def pieces(self, place: int, n_parts: int, address: str) -> list[Any]:
+        first, end = even_ranges(np.ones(len(self._files.paths)), n_parts)[place]
         return list(self._files.paths[first:end])
 
     @property
@@ -119,7 +117,7 @@ class _ReadAll:
 class _Collections:
     """Dask arrays or DataFrames with the same blocks of rows."""
 
-    def __init__(self, client: Any, rows: Rows, n_workers: int) -> None:
+    def __init__(self, client: Any, rows: Rows) -> None:
         blocks = {}
         X = rows["X"]
         for name, value in rows.items():
@@ -138,13 +136,14 @@ class _Collections:
         counts = {name: len(found) for name, found in blocks.items()}
         if len(set(counts.values())) > 1:
             raise ValueError(f"X, y: found {counts} partitions; wanted the same of all.")
-        self._names = list(blocks)
         self._futures = {name: client.compute(found) for name, found in blocks.items()}
         self._n_blocks = counts["X"]
-        self.n_shards = min(n_workers, self._n_blocks)
 
-    def pieces(self, place: int, address: str) -> list[Any]:
-        first, end = even_ranges(np.ones(self._n_blocks), self.n_shards)[place]
+    def n_parts(self, n_workers: int) -> int:
+        return min(n_workers, self._n_blocks)
+
+    def pieces(self, place: int, n_parts: int, address: str) -> list[Any]:
+        first, end = even_ranges(np.ones(self._n_blocks), n_parts)[place]
         return [{name: found[block] for name, found in self._futures.items()} for block in range(first, end)]
 
     @property
@@ -158,25 +157,30 @@ class _Collections:
 class _Arrays:
     """Arrays, sparse matrices, DataFrames or lists of this process."""
 
-    def __init__(self, client: Any, rows: Rows, n_workers: int) -> None:
+    def __init__(self, client: Any, rows: Rows) -> None:
         self._client = client
         if rows.get("group") is not None:
             group = np.asarray(rows["group"])
             rows = {**rows, "group": None, "qid": np.repeat(np.arange(len(group)), group)}
         self._rows = rows
-        n_rows = rows["X"].shape[0] if hasattr(rows["X"], "shape") else len(rows["X"])
+        self._n_rows = rows["X"].shape[0] if hasattr(rows["X"], "shape") else len(rows["X"])
         for name, value in rows.items():
             length = None if value is None else value.shape[0] if hasattr(value, "shape") else len(value)
-            if length not in (None, n_rows):
-                raise ValueError(f"{name}: found {length} rows; wanted {n_rows}, as X has.")
-        self.n_shards = max(1, min(n_workers, n_rows))
-        self._borders = [first for first, _ in even_ranges(np.ones(n_rows), self.n_shards)] + [n_rows]
-        if rows.get("qid") is not None:
-            self._borders = between_queries(np.asarray(rows["qid"]), self._borders)
-            self.n_shards = len(self._borders) - 1
+            if length not in (None, self._n_rows):
+                raise ValueError(f"{name}: found {length} rows; wanted {self._n_rows}, as X has.")
 
-    def pieces(self, place: int, address: str) -> list[Any]:
-        own = slice(*self._borders[place : place + 2])
+    def _borders(self, n_workers: int) -> list[int]:
+        n_parts = max(1, min(n_workers, self._n_rows))
+        borders = [first for first, _ in even_ranges(np.ones(self._n_rows), n_parts)] + [self._n_rows]
+        if self._rows.get("qid") is not None:
+            borders = between_queries(np.asarray(self._rows["qid"]), borders)
+        return borders
+
+    def n_parts(self, n_workers: int) -> int:
+        return len(self._borders(n_workers)) - 1
+
+    def pieces(self, place: int, n_parts: int, address: str) -> list[Any]:
+        own = slice(*self._borders(n_parts)[place : place + 2])
         rows = {
             name: None if value is None else value.iloc[own] if hasattr(value, "iloc") else value[own]
             for name, value in self._rows.items()

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sparseleaf.boosting.leaves import LeafRule
     from sparseleaf.boosting.reducers import Plan
     from sparseleaf.boosting.tree import LeafVectors
+    from sparseleaf.distributed.placement import Placement
 
 SPARE_ENTRIES = 1 << 16
 """Room that is not worth giving back."""
@@ -111,14 +112,26 @@ class SparseShard(Shard):
             self._blocks, self._rows.rows, starts, ends, self._n_labels, self._loss, self._n_jobs
         )
 
-    def leaf_vectors_share(self, leaves: list[int], counts: Array, rule: LeafRule) -> LeafVectors | None:
-        """As :meth:`leaf_vectors` for this shard's share of the leaves; None: make all."""
+    def all_leaf_vectors(
+        self, place: Placement, leaves: list[int], counts: Array, rule: LeafRule
+    ) -> list[LeafVectors]:
+        """The vectors of the leaves, in shares that follow each other; every worker makes one of these.
+
+        ``counts`` are the leaves' rows over all workers.
+        """
+        if place.rows.size > 1:
+            total = sum_pieces(place.rows.alltoall(self._leaf_sums_by_worker(place, leaves, counts)))
+            first, end = even_ranges(counts, place.rows.size)[place.rows.rank]
+            return place.rows.allgather(rule.vectors_of_sums(total, counts[first:end]))
         k = self._n_labels if rule.leaf_labels is None else rule.leaf_labels
         own = self._own_leaves(leaves, 8 * k)
-        return None if own is None else self.leaf_vectors(leaves[slice(*own)], counts[slice(*own)], rule)
+        if own is None:
+            return [self.leaf_vectors(leaves, counts, rule)]
+        share = slice(*own)
+        return place.workers.allgather(self.leaf_vectors(leaves[share], counts[share], rule))
 
-    def leaf_vectors_give(self, leaves: list[int], counts: Array, rule: LeafRule) -> list[sp.csr_matrix]:
-        """Σ residuals of the rows here, parted by the shards that make the leaves."""
+    def _leaf_sums_by_worker(self, place: Placement, leaves: list[int], counts: Array) -> list[sp.csr_matrix]:
+        """Σ residuals of the rows here, for the workers that make the leaves."""
         starts, ends = self._rows.ranges(leaves)
         indptr, labels, sums = _kernels.leaf_label_sums(
             self._blocks, self._rows.rows, starts, ends, self._n_labels, self._loss, self._n_jobs
@@ -126,17 +139,7 @@ class SparseShard(Shard):
         matrix = sp.csr_matrix(
             (sums, labels.astype(np.int32), indptr), shape=(len(leaves), max(self._n_labels, 1))
         )
-        return [matrix[a:b] for a, b in even_ranges(counts, self._n_shards)]
-
-    def leaf_vectors_take(
-        self, pieces: list[sp.csr_matrix], leaves: list[int], counts: Array, rule: LeafRule
-    ) -> LeafVectors:
-        """The vectors of this shard's share of the leaves."""
-        first, end = even_ranges(counts, self._n_shards)[self._place]
-        total = pieces[0]
-        for piece in pieces[1:]:
-            total = total + piece
-        return rule.vectors_of_sums(total, counts[first:end])
+        return [matrix[a:b] for a, b in even_ranges(counts, place.rows.size)]
 
     def topk(self, k: int, ids: Array) -> Array:
         """The k best labels of every row so far as label ids, int32 (n_rows, k), -1 where there are fewer."""
@@ -204,3 +207,11 @@ class SparseShard(Shard):
             own = indptr[begin : begin + self._block_rows + 1]
             entries = slice(own[0], own[-1])
             self._blocks.append((own - own[0], labels[entries].copy(), scores[entries].copy()))
+
+
+def sum_pieces(pieces: list[sp.csr_matrix]) -> sp.csr_matrix:
+    """Their sum."""
+    total = pieces[0]
+    for piece in pieces[1:]:
+        total = total + piece
+    return total

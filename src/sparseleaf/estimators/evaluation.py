@@ -14,7 +14,8 @@ from sparseleaf.metrics import ndcg_at_k, precision_at_k
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
-    from sparseleaf.boosting.dense_losses import DenseTargets, Loss
+    from sparseleaf.objectives.dense import DenseObjective
+    from sparseleaf.objectives.targets import DenseTargets
 
 LOWER_IS_BETTER = frozenset(("loss", "rmse", "mae"))
 """Metrics that measure an error."""
@@ -37,7 +38,7 @@ def higher_is_better(metric: str) -> bool:
     return metric not in LOWER_IS_BETTER
 
 
-def make_metric(metric: str | MetricFunction, loss: Loss, targets: DenseTargets) -> Metric:
+def make_metric(metric: str | MetricFunction, loss: DenseObjective, targets: DenseTargets) -> Metric:
     """The metric of that name, or around that function; ``targets`` are those of the validation rows."""
     if callable(metric):
         return _custom(metric, loss, targets)
@@ -91,7 +92,7 @@ def known_ranking(metric: str, targets: DenseTargets, scores: Array) -> float:
     return float(function(sp.csr_matrix(np.nan_to_num(values[rows]) > 0.5), best, k))
 
 
-def _custom(metric: MetricFunction, loss: Loss, targets: DenseTargets) -> Metric:
+def _custom(metric: MetricFunction, loss: DenseObjective, targets: DenseTargets) -> Metric:
     def ask(known: DenseTargets, scores: Array) -> tuple[str, float, bool]:
         found = metric(known.classes if len(known.classes) else known.values, loss.link.apply(scores.copy()))
         if not isinstance(found, tuple) or len(found) != 3:

@@ -32,6 +32,7 @@ from sparseleaf.routed.forest import (
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
     from sparseleaf.model.routed import RoutedTrees
+    from sparseleaf.training.routed import RowsSize
 
 OOB_BLOCK = 4096
 OOB_RANKS = (1, 3, 5)
@@ -116,13 +117,13 @@ class SketchForestClassifier(RoutedClassifier):
 
     # --- inside
 
-    def _estimate(self, X: Features, Y: sp.csr_matrix, abreast: int, n_jobs: int) -> RoutedEstimate:
+    def _estimate(self, size: RowsSize, abreast: int, n_jobs: int) -> RoutedEstimate:
         params = self._settings()
         return estimate_forest(
-            X.shape[0],
-            X.shape[1],
-            Y.nnz,
-            dense=not sp.issparse(X),
+            size.n_rows,
+            size.n_features,
+            size.n_label_entries,
+            dense=not size.sparse,
             arity=params.arity,
             min_samples_leaf=params.min_samples_leaf,
             max_depth=params.max_depth,
@@ -137,7 +138,15 @@ class SketchForestClassifier(RoutedClassifier):
         )
 
     def _trees(
-        self, X: Features, Y: sp.csr_matrix, seen: Array, seed: int, n_jobs: int, first: int
+        self,
+        X: Features,
+        Y: sp.csr_matrix,
+        seen: Array,
+        seed: int,
+        n_jobs: int,
+        view: FeatureView,
+        first: int,
+        end: int,
     ) -> Iterator[FrozenTree]:
         params = self._settings()
         rule = ForestRule(
@@ -149,36 +158,37 @@ class SketchForestClassifier(RoutedClassifier):
             params.router_weights,
             params.max_features,
         )
-        forest = SketchForest(X, Y, self._view, rule, n_jobs)
+        forest = SketchForest(X, Y, view, rule, n_jobs)
 
         def root(tree: int) -> Array:
             return bag(seen, seed, tree) if params.bootstrap else seen
 
-        return forest.trees(root, params.n_trees, seed, first)
+        return forest.trees(root, end, seed, first)
 
-    def _prepare(self, X: Features) -> None:
-        self._view = FeatureView.of(X)
+    def _view_of(self, X: Features) -> FeatureView:
+        return FeatureView.of(X)
 
-    def _join(self, trees: Sequence[FrozenTree]) -> RoutedTrees:
+    def _join(self, trees: Sequence[FrozenTree], view: FeatureView) -> RoutedTrees:
         return join_trees(
             trees,
             self.send_above,
             self.leaf_labels,
-            feature_weights=self._view.weights,
-            unit_rows=self._view.unit_rows,
+            feature_weights=view.weights,
+            unit_rows=view.unit_rows,
         )
 
-    def _finish(self, X: Features, Y: sp.csr_matrix, seen: Array) -> None:
+    def _finish(self, X: Features, Y: sp.csr_matrix, seen: Array) -> bool:
         if not self.bootstrap:
-            return
+            return True
         self.oob_precision_ = (float("nan"),) * len(OOB_RANKS)
         self.oob_score_ = float("nan")
         try:
             with phase("out-of-bag score"):
                 self._score_out_of_bag(X, Y, seen)
         except KeyboardInterrupt:
-            self.interrupted_ = True
-            warnings.warn("interrupted: the model has no out-of-bag score", stacklevel=4)
+            warnings.warn("interrupted: the model has no out-of-bag score", stacklevel=6)
+            return False
+        return True
 
     def _score_out_of_bag(self, X: Features, Y: sp.csr_matrix, seen: Array) -> None:
         """Every row by the trees whose bags it was not in; rows held out are in all leaves and do not count."""

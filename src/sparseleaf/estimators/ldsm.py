@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
     from sparseleaf.model.empty import EmptyRows
     from sparseleaf.rerank.stage import Reranker
+    from sparseleaf.training.routed import RowsSize
 
 
 @documented
@@ -113,15 +114,15 @@ class LdSMClassifier(RoutedClassifier):
         per_row = np.float32(max(1.0, Y.nnz / max(1, Y.shape[0])))
         return replace(empty, scores=empty.scores / per_row)  # shares, as the leaves have
 
-    def _estimate(self, X: Features, Y: sp.csr_matrix, abreast: int, n_jobs: int) -> RoutedEstimate:
+    def _estimate(self, size: RowsSize, abreast: int, n_jobs: int) -> RoutedEstimate:
         params = self._settings()
         return estimate_ldsm(
-            X.shape[0],
-            X.shape[1],
-            Y.shape[1],
-            X.nnz if sp.issparse(X) else X.size,
-            Y.nnz,
-            dense=not sp.issparse(X),
+            size.n_rows,
+            size.n_features,
+            size.n_labels,
+            size.n_entries,
+            size.n_label_entries,
+            dense=not size.sparse,
             copy_entries=COPY_ENTRIES,
             arity=params.arity,
             max_nodes=params.max_nodes,
@@ -136,7 +137,15 @@ class LdSMClassifier(RoutedClassifier):
         self.split_records_: list[list[SplitRecord]] = [tree.splits for tree in trees]
 
     def _trees(
-        self, X: Features, Y: sp.csr_matrix, seen: Array, seed: int, n_jobs: int, first: int
+        self,
+        X: Features,
+        Y: sp.csr_matrix,
+        seen: Array,
+        seed: int,
+        n_jobs: int,
+        view: None,
+        first: int,
+        end: int,
     ) -> Iterator[FrozenTree]:
         params = self._settings()
         rule = LdsmRule(
@@ -155,5 +164,5 @@ class LdSMClassifier(RoutedClassifier):
         def root(tree: int) -> tuple[Array, Histogram]:
             return seen[shuffled_rows(len(seen), seed, tree)], histogram
 
-        for tree in grow_trees(splitter, root, params.n_trees, params.max_nodes, seed, n_jobs, first):
+        for tree in grow_trees(splitter, root, end, params.max_nodes, seed, n_jobs, first):
             yield freeze_tree(tree, Y.shape[1])

@@ -10,10 +10,10 @@ import scipy.sparse as sp
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_consistent_length
 
-from sparseleaf.boosting.dense_losses import NO_CLASSES, NO_VALUES, DenseTargets
 from sparseleaf.data.checks import check_names, check_sparse, check_values
 from sparseleaf.data.targets import ONE_CLASS_A_ROW, Targets, encode_targets, join_forms
 from sparseleaf.estimators.base import encode_known
+from sparseleaf.objectives.targets import NO_CLASSES, NO_VALUES, DenseTargets
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array

@@ -12,19 +12,16 @@ import numpy as np
 
 from sparseleaf.callbacks import Callback
 from sparseleaf.checkpoint import EVERY
-from sparseleaf.engine.shards import make_engine
 from sparseleaf.estimators.declarations import RANKER
+from sparseleaf.estimators.dense import DenseGBDT
 from sparseleaf.estimators.evaluation import Metric
-from sparseleaf.estimators.multi import MultiGBDT
 from sparseleaf.estimators.multi_targets import KnownTargets
-from sparseleaf.estimators.multi_training import Problem, Watched
 from sparseleaf.estimators.naming import named
 from sparseleaf.estimators.parameters import Settings, Table, documented
 from sparseleaf.estimators.validation import EvalSet
 from sparseleaf.model.explain import MEMORY_MB
 from sparseleaf.objectives import RankingObjective, ranking_objective
 from sparseleaf.objectives.targets import NO_CLASSES, NO_VALUES, DenseTargets
-from sparseleaf.progress import reporting
 from sparseleaf.ranking import (
     average_precision,
     check_grades,
@@ -34,14 +31,16 @@ from sparseleaf.ranking import (
     pairwise_accuracy,
     reciprocal_rank,
 )
+from sparseleaf.training.dense import Problem, Watched
+from sparseleaf.training.trainer import Trainer
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
     from sparseleaf.estimators.base import ModelEstimator
-    from sparseleaf.estimators.multi_part import DensePart
     from sparseleaf.model import Model
     from sparseleaf.objectives.dense import DenseObjective
     from sparseleaf.objectives.queries import Queries
+    from sparseleaf.training.dense_partition import DensePartition
 
 ONE_OUTPUT: dict[str, Any] = {
     "leaf_labels": None,
@@ -57,7 +56,7 @@ ONE_OUTPUT: dict[str, Any] = {
 
 @documented
 @named
-class GBDTRanker(MultiGBDT):
+class GBDTRanker(DenseGBDT):
     """Gradient boosted trees whose scores put the documents of a query in order.
 
     Parameters
@@ -131,7 +130,6 @@ class GBDTRanker(MultiGBDT):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = False
         tags.target_tags.required = True
         tags.target_tags.positive_only = True
         return tags
@@ -186,24 +184,14 @@ class GBDTRanker(MultiGBDT):
         self
         """
         rows = {"X": X, "y": y, "qid": qid, "group": group, "sample_weight": sample_weight}
-        check = partial(self._check_arguments, layout, init_model)
-        with (
-            make_engine(engine).open(self, rows, layout, check) as shards,
-            reporting(self.verbose * shards.leads),
-        ):
-            return self._train(
-                shards,
-                eval_set,
-                callbacks,
-                self._before(init_model),
-                (checkpoint, checkpoint_every),
-                counts_before=init_model is None,
-            )
+        prepare = partial(self._prepare, eval_set, init_model, layout)
+        Trainer(self, callbacks, (checkpoint, checkpoint_every)).fit(engine, rows, prepare)
+        return self
 
-    def _part(
+    def _partition(
         self, X: Any, y: Any, sample_weight: Any = None, qid: Any = None, group: Any = None
-    ) -> DensePart:
-        part = super()._part(X, y)
+    ) -> DensePartition:
+        part = super()._partition(X, y)
         part.queries = make_queries(part.targets.n_rows, qid, group, sample_weight)
         return part
 

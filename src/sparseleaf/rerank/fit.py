@@ -39,6 +39,14 @@ def held_out_rows(n_rows: int, seed: int) -> Array:
     return smallest_hashes(hash_rows(n_rows, seed, 7), min(MOST_HELD, int(HELD_SHARE * n_rows)))
 
 
+def rows_to_hold_out(params: Any, n_rows: int, seed: int, *, has_validation: bool) -> Array:
+    """Rows that the trees must not see, since the settings of the stage are chosen on them."""
+    refuse_fixed_weight(params.rerank, params.rerank_weight, "rerank_weight")
+    if params.rerank is None or params.rerank_weight != AUTO or has_validation:
+        return np.empty(0, np.int64)
+    return held_out_rows(n_rows, seed)
+
+
 def all_but(n_rows: int, held: Array) -> Array:
     """The other rows."""
     return np.setdiff1d(np.arange(n_rows), held, assume_unique=True)
@@ -105,10 +113,8 @@ class Reranking:
         validation: tuple[Features, sp.csr_matrix] | None = None,
     ) -> Reranking:
         """By the settings ``rerank``, ``rerank_weight`` and ``rerank_scale``."""
-        refuse_fixed_weight(params.rerank, params.rerank_weight, "rerank_weight")
+        held = rows_to_hold_out(params, X.shape[0], seed, has_validation=validation is not None)
         weight = None if params.rerank_weight == AUTO else float(params.rerank_weight)
-        needed = params.rerank is not None and weight is None and validation is None
-        held = held_out_rows(X.shape[0], seed) if needed else np.empty(0, np.int64)
         return cls(params.rerank, weight, params.rerank_scale, X, Y, held, validation, seed)
 
     def tree_rows(self) -> tuple[Features, sp.csr_matrix]:

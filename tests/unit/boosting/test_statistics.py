@@ -15,24 +15,22 @@ from sparseleaf.boosting.leaves import NewtonLeaves
 from sparseleaf.boosting.reducers import CountSketch, make_reducer
 from sparseleaf.boosting.statistics import DenseGradients, SparseResiduals
 from sparseleaf.engine.dense import DenseShard
-from sparseleaf.engine.shards import LocalShards
 from sparseleaf.objectives import dense_objective
 from sparseleaf.objectives.targets import NO_CLASSES, NO_VALUES, DenseTargets
+from workers import ALONE
 
 
-class FakeShards:
-    """Answers of a shard whose reduced residuals are given."""
+class FakeShard:
+    """A shard whose reduced residuals are given."""
 
     def __init__(self, columns):
         self.columns = columns
         self.scale = None
 
-    def gather(self, verb, *args):
-        assert verb == "reduce"
-        return [float(np.abs(self.columns).max())]
+    def reduce(self, plan, width):
+        return float(np.abs(self.columns).max())
 
-    def sum(self, verb, scales, key):
-        assert verb == "quantise"
+    def quantise(self, scales, key):
         assert len(set(scales)) == 1
         self.scale = scales[0]
         sums = np.abs(np.rint(self.columns * self.scale)).sum(axis=0).astype(np.int64)
@@ -40,13 +38,13 @@ class FakeShards:
 
 
 def scale_of(columns):
-    shards = FakeShards(np.asarray(columns, np.float64))
-    columns = SparseResiduals(CountSketch(2), None, 0.5, n_rows=len(columns), seed=0).fill(shards, 0)
+    shard = FakeShard(np.asarray(columns, np.float64))
+    columns = SparseResiduals(CountSketch(2), None, 0.5, n_rows=len(columns), seed=0).fill(ALONE, shard, 0)
     assert columns.curvature == COUNT
     # the score of a column is weight · G²/(n + l2) in units of the residuals
-    assert columns.weight.tolist() == [shards.scale**-2] * 2
+    assert columns.weight.tolist() == [shard.scale**-2] * 2
     assert columns.lambda_.tolist() == [0.5] * 2
-    return shards.scale
+    return shard.scale
 
 
 def test_scale_is_the_largest_power_of_two_that_fits_16_bits():
@@ -103,17 +101,16 @@ def test_scores_and_steps_are_in_the_units_of_gradients():
 
 
 class FakeGradients:
-    """Answers of a shard whose gradients, one output, and curvatures are given."""
+    """A shard whose gradients, one output, and curvatures are given."""
 
     def __init__(self, g, h):
         self.g, self.h, self.looks = g, h, 0
 
-    def gather(self, verb, tree):
-        assert verb == "gradients"
-        return [(np.abs(self.g).max(keepdims=True), np.abs(self.h).max(keepdims=True))]
+    def gradients(self, tree):
+        return np.abs(self.g).max(keepdims=True), np.abs(self.h).max(keepdims=True)
 
-    def sum(self, verb, g_scale, h_scale, key, first):
-        assert (verb, first) == ("quantise", 0)
+    def quantise(self, g_scale, h_scale, key, first):
+        assert first == 0
         self.looks += 1
         return np.array(
             [np.abs(np.rint(self.g * g_scale)).sum(), np.abs(np.rint(self.h * h_scale)).sum()], np.int64
@@ -141,10 +138,10 @@ def test_scales_do_not_depend_on_the_trees_before():
     ]
     seen, looks = statistics(), []
     for tree, g in enumerate(sets):
-        shards, alone = FakeGradients(g, g[::-1] ** 2), FakeGradients(g, g[::-1] ** 2)
-        found, fresh = seen.fill(shards, tree), statistics().fill(alone, tree)
+        shard, alone = FakeGradients(g, g[::-1] ** 2), FakeGradients(g, g[::-1] ** 2)
+        found, fresh = seen.fill(ALONE, shard, tree), statistics().fill(ALONE, alone, tree)
         assert (found.weight.tolist(), found.step.tolist()) == (fresh.weight.tolist(), fresh.step.tolist())
-        looks.append((shards.looks, alone.looks))
+        looks.append((shard.looks, alone.looks))
     assert looks[1] == (1, 3), "ones: 300,000 × 2¹⁴ is halved twice, or at once"
     assert looks[2] == (2, 1), "a guess too low is taken back"
 
@@ -177,7 +174,7 @@ def statistics(shard, curvature, *, reducer=None, alone=False, l2=1.0):
 def test_columns_are_gradients_and_curvatures_in_16_bits(name, curvature, options):
     shard = dense(name, **options)
     found = statistics(shard, curvature)
-    columns = found.fill(LocalShards(shard), 0)
+    columns = found.fill(ALONE, shard, 0)
     assert columns.curvature == curvature
     scale = columns.step / columns.weight  # = g_scale
     integers = shard._residuals[:, :3]
@@ -196,7 +193,7 @@ def test_columns_are_gradients_and_curvatures_in_16_bits(name, curvature, option
 def test_a_tree_for_one_output_sees_its_columns_alone(output):
     shard = dense("softmax")
     found = statistics(shard, DIAGONAL, alone=True)
-    columns = [found.fill(LocalShards(shard), t) for t in range(output + 1)][-1]
+    columns = [found.fill(ALONE, shard, t) for t in range(output + 1)][-1]
     assert columns.first == output
     scale = columns.step / columns.weight
     np.testing.assert_allclose(shard._residuals[:, 0] / scale[0], shard._g[:, output], atol=1e-3)
@@ -205,7 +202,7 @@ def test_a_tree_for_one_output_sees_its_columns_alone(output):
 def test_sums_of_many_rows_fit_31_bits():
     shard = dense("mse", n=200_000, d=1)
     shard.targets.values[:] = 1
-    statistics(shard, COUNT).fill(LocalShards(shard), 0)
+    statistics(shard, COUNT).fill(ALONE, shard, 0)
     assert np.abs(shard._residuals[:, 0].astype(np.int64)).sum() <= 2**31 - 1
     assert np.abs(shard._residuals[:, 0]).min() >= 2**12
 
@@ -213,7 +210,7 @@ def test_sums_of_many_rows_fit_31_bits():
 def test_outputs_are_chosen_by_what_they_lack_in_one_scale():
     """The second output is a hundred times as large as the first, the third a hundredth."""
     shard = dense("mse")
-    statistics(shard, COUNT, reducer=make_reducer("top-outputs", 1, 3)).fill(LocalShards(shard), 0)
+    statistics(shard, COUNT, reducer=make_reducer("top-outputs", 1, 3)).fill(ALONE, shard, 0)
     share = shard._residuals[:, 0] / shard._g[:, 1]
     assert share.std() < 0.01 * share.mean()
 
@@ -222,15 +219,14 @@ def test_norms_of_many_outputs_do_not_overflow():
     shard = dense("mse", d=3, n=1000)
     shard.targets = DenseTargets(np.ones((1000, 500), np.float32), NO_CLASSES, NO_VALUES, 500)
     shard.scores = np.zeros((1000, 500), np.float32)
-    columns = statistics(shard, COUNT, reducer=make_reducer("sampling", 8, 500)).fill(LocalShards(shard), 0)
+    columns = statistics(shard, COUNT, reducer=make_reducer("sampling", 8, 500)).fill(ALONE, shard, 0)
     assert np.isfinite(columns.weight).all()
 
 
 def test_leaf_sums_are_exact_to_the_last_bits():
     shard = dense("softmax", n=500)
     found = statistics(shard, DIAGONAL)
-    shards = LocalShards(shard)
-    found.fill(shards, 0)
+    found.fill(ALONE, shard, 0)
     shard.plant(1.0)
     g_scale, h_scale = found._fixed_scales()
     sums = shard.leaf_sums([0], g_scale, h_scale)
@@ -245,4 +241,4 @@ def test_gradients_beyond_float32_are_refused():
     shard = dense("mse")
     shard.targets.values[0, 0], shard.scores[0, 0] = 3e38, -3e38
     with np.errstate(over="ignore"), pytest.raises(ValueError, match=r"y, sample_weight: .* pass float32"):
-        statistics(shard, COUNT).fill(LocalShards(shard), 0)
+        statistics(shard, COUNT).fill(ALONE, shard, 0)

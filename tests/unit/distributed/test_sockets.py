@@ -18,38 +18,13 @@ import collectives
 from sparseleaf.distributed import sockets
 from sparseleaf.distributed.communicator import LocalCommunicator, WorkerLostError
 from sparseleaf.distributed.sockets import HELLO, PROOF, Listener, _proof
-
-HOST = "127.0.0.1"
-SECRET = b"s" * 32
-
-
-def run_group(size, work, secret=SECRET, timeout=20.0):
-    """``work(communicator)`` in a thread for each worker; their results, or the exceptions that ended them."""
-    listeners = [Listener(HOST) for _ in range(size)]
-    addresses = [listener.address for listener in listeners]
-
-    def run(rank):
-        try:
-            with listeners[rank].connect(rank, addresses, secret, timeout) as comm:
-                return work(comm)
-        except Exception as error:
-            return error
-
-    with ThreadPoolExecutor(size) as pool:
-        return list(pool.map(run, range(size)))
-
-
-def raise_any(results):
-    for result in results:
-        if isinstance(result, Exception):
-            raise result
-    return results
+from workers import HOST, SECRET, run_group, run_workers
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(2, 5), st.integers(0, 2**32))
 def test_collectives_are_numpys(size, seed):
-    raise_any(run_group(size, lambda comm: [collectives.check_all(comm, seed + i) for i in range(3)]))
+    run_workers(size, lambda comm: [collectives.check_all(comm, seed + i) for i in range(3)])
 
 
 @settings(max_examples=25, deadline=None)
@@ -65,7 +40,7 @@ def test_messages_larger_than_what_the_system_buffers():
         found = comm.alltoall([np.full(3_000_000, comm.rank, np.int32)] * comm.size)
         return [int(array[0]) for array in found], comm.traffic
 
-    for rank, (found, traffic) in enumerate(raise_any(run_group(3, work))):
+    for rank, (found, traffic) in enumerate(run_workers(3, work)):
         assert found == [0, 1, 2]
         assert 24_000_000 <= traffic.sent == traffic.received < 24_001_000, rank
         assert traffic.waiting > 0
@@ -79,7 +54,7 @@ def test_a_worker_that_goes_ahead_does_not_mix_its_messages():
             comm.rank
         )
 
-    assert raise_any(run_group(3, work)) == [[*range(50), 0, 1, 2]] * 3
+    assert run_workers(3, work) == [[*range(50), 0, 1, 2]] * 3
 
 
 # --- workers that are gone
@@ -144,7 +119,7 @@ def test_nothing_is_left_behind():
     if not descriptors.is_dir():
         pytest.skip("there is no /proc")
     before, threads = len(list(descriptors.iterdir())), threading.active_count()
-    raise_any(run_group(4, lambda comm: comm.allgather(0)))
+    run_workers(4, lambda comm: comm.allgather(0))
     assert len(list(descriptors.iterdir())) == before
     assert threading.active_count() == threads
 

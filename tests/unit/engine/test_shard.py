@@ -8,12 +8,10 @@ from smalldata import csr_targets, make_set, saved_bytes
 from sparseleaf import SparseGBDTClassifier
 from sparseleaf._arrays import hash_rows
 from sparseleaf.binning import bin_features, find_cuts
-from sparseleaf.engine import part as part_module
 from sparseleaf.engine import shard as shard_module
 from sparseleaf.engine import sparse as sparse_shard_module
-from sparseleaf.engine.shards import LocalShards
 from sparseleaf.engine.sparse import SparseShard
-from sparseleaf.estimators import sparse as sparse_module
+from sparseleaf.training import sparse as sparse_module
 
 
 def make_shard(n=300, *, missing=0.0, n_jobs=1, seed=0, **options):
@@ -83,8 +81,7 @@ def test_block_size_does_not_change_a_byte(parameters, monkeypatch, tmp_path):
         def make(*args, rows=block_rows, **kwargs):
             return SparseShard(*args, block_rows=rows, **kwargs)
 
-        monkeypatch.setattr(sparse_module, "SparseShard", make)  # of watched rows
-        monkeypatch.setattr(part_module, "SparseShard", make)
+        monkeypatch.setattr(sparse_module, "SparseShard", make)
         clf = SparseGBDTClassifier.from_settings({"n_trees": 4, **parameters})
         files.append(saved_bytes(clf.fit(X, Y, eval_set=(X[:700], Y[:700])), tmp_path))
     assert files[0] == files[1] == files[2]
@@ -107,7 +104,7 @@ def test_predictions_of_training_rows_are_the_scores_of_training(parameters, spa
             super().__init__(*args, **kwargs)
             shards.append(self)
 
-    monkeypatch.setattr(part_module, "SparseShard", Watched)
+    monkeypatch.setattr(sparse_module, "SparseShard", Watched)
     X, Y = make_set(400, 6, 10, seed=4, decimals=1, missing=0 if "projection" in parameters else 0.2)
     X[:, 2] = np.abs(X[:, 2]) > 1
     X = sp.csr_matrix(X) if sparse else X
@@ -127,12 +124,7 @@ def test_predictions_of_training_rows_are_the_scores_of_training(parameters, spa
     np.testing.assert_array_equal(clf.decision_function(X).toarray(), wanted)
 
 
-def test_local_shards_are_direct_calls():
-    shard, X, _ = make_shard(50, missing=0.1)
-    shards = LocalShards(shard)
-    assert shards.sum("missing_features").tolist() == np.isnan(X).sum(axis=0).tolist()
-    assert len(shards.gather("plant", 1.0)) == 1
-    assert shards.call("plant", 0.5, 1) is None
+def test_blocks_are_a_power_of_two():
     assert shard_module.BLOCK_ROWS & (shard_module.BLOCK_ROWS - 1) == 0
 
 

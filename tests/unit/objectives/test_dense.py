@@ -8,12 +8,13 @@ from scipy.optimize import minimize_scalar
 from sklearn.metrics import mean_tweedie_deviance
 
 import naive_dense
-from sparseleaf.engine.shards import LocalShards
-from sparseleaf.estimators.multi_part import DensePart, agree_on_base
+from sparseleaf.distributed.communicator import LocalCommunicator
 from sparseleaf.estimators.multi_targets import KnownTargets
 from sparseleaf.links import LINKS
 from sparseleaf.objectives import Custom, dense_objective, objectives_of
 from sparseleaf.objectives.targets import NO_CLASSES, NO_VALUES, DenseTargets
+from sparseleaf.training.dense_partition import DensePartition, common_base_score
+from workers import run_workers
 
 PAIRS = (
     "mse",
@@ -55,31 +56,18 @@ def make(name, n=60, d=3, seed=0, *, unknown=False, weights=0):
     return DenseTargets(y, NO_CLASSES, w, d)
 
 
-class Parts:
-    """Several parts in this process."""
-
-    def __init__(self, parts):
-        self._parts = parts
-
-    def gather(self, verb, *args):
-        return [getattr(part, verb)(*args) for part in self._parts]
-
-    def sum(self, verb, *args):
-        return sum(self.gather(verb, *args))
-
-
 def start_of(loss, targets):
-    """Where boosting starts, by one part and, to the bit, by several."""
+    """Where boosting starts, by one worker and, to the bit, by several."""
     n = targets.n_rows
     known = KnownTargets("regression", None, np.zeros(targets.n_outputs))
 
     def part(rows):
-        return DensePart(None, {}, None, known, targets.rows(rows), 1, (np.zeros((n, 1)), None))
+        return DensePartition(None, {}, None, known, targets.rows(rows), 1, (np.zeros((n, 1)), None))
 
-    start = agree_on_base(LocalShards(part(slice(None))), loss, n)
-    if loss.quantile is None:
-        parts = [part(slice(0, 7)), part(slice(7, 30)), part(slice(30, n))]
-        assert agree_on_base(Parts(parts), loss, n).tobytes() == start.tobytes()
+    start = common_base_score(LocalCommunicator(), part(slice(None)), loss, n)
+    rows = [slice(0, 7), slice(7, 30), slice(30, n)]
+    for found in run_workers(3, lambda comm: common_base_score(comm, part(rows[comm.rank]), loss, n)):
+        assert found.tobytes() == start.tobytes()
     return start
 
 
@@ -182,8 +170,8 @@ def test_the_search_reaches_far_and_is_0_where_nothing_is_known():
     y[:, 3] = [4, 5, 6]
     targets = DenseTargets(y, NO_CLASSES, NO_VALUES, 4)
     known = KnownTargets("regression", None, np.zeros(4))
-    part = DensePart(None, {}, None, known, targets, 1, (np.zeros((3, 1)), None))
-    found = agree_on_base(LocalShards(part), Searched(dense_objective("mse")), 3)
+    part = DensePartition(None, {}, None, known, targets, 1, (np.zeros((3, 1)), None))
+    found = common_base_score(LocalCommunicator(), part, Searched(dense_objective("mse")), 3)
     np.testing.assert_allclose(found, [1e12, 0, -3e-9, 5], rtol=1e-6, atol=1e-12)
 
 

@@ -1,17 +1,25 @@
-"""What shards by rows and by features have in common with one that has everything."""
+"""Partitions of several workers agree on what one with all rows would have."""
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from sparseleaf import _kernels
-from sparseleaf.binning import SAMPLE_ROWS, find_cuts, join_cuts
+from sparseleaf.binning import SAMPLE_ROWS, find_cuts
 from sparseleaf.boosting.leaves import LeafRule
 from sparseleaf.data.rows import RowsInfo, join_info
-from sparseleaf.data.targets import encode_targets, join_forms, relabelled
-from sparseleaf.engine import part as part_module
-from sparseleaf.engine.part import Part
+from sparseleaf.data.targets import Targets, encode_targets, join_forms, relabelled
+from sparseleaf.distributed.communicator import LocalCommunicator
 from sparseleaf.engine.shard import even_ranges
+from sparseleaf.projection import fit_projection
+from sparseleaf.training.partition import (
+    PROJECTION_ROWS,
+    Partition,
+    SparsePartition,
+    find_all_cuts,
+    fit_common_projection,
+)
+from workers import run_workers
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 7])
@@ -51,31 +59,51 @@ def test_leaf_vectors_of_sums_are_those_of_the_kernel(k, min_gain):
     assert found.values.dtype == np.float32
 
 
+BORDERS = ((0, 10), (10, 300), (300, 500))
+
+
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("sampled", [False, True])
-def test_cuts_of_parts_are_those_of_all_rows(sparse, sampled, monkeypatch):
+def test_cuts_of_partitions_are_those_of_all_rows(sparse, sampled, monkeypatch):
     rng = np.random.default_rng(2)
     X = rng.normal(size=(500, 5)).astype(np.float32).round(1)
     X = sp.csr_matrix(X * (rng.random(X.shape) < 0.5)) if sparse else X
-    if sampled:
-        for module in ("sparseleaf.binning", "sparseleaf.engine.part"):
-            monkeypatch.setattr(f"{module}.SAMPLE_ROWS", 100)
     assert SAMPLE_ROWS == 200_000
-    wanted = find_cuts([X], 8, 3, 1)
-    parts = [Part(X[a:b], None, 1) for a, b in ((0, 10), (10, 300), (300, 500))]
-    for place, part in enumerate(parts):
-        part.take_place(place, 3)
-        part.number_rows([10, 290, 200])
-    last = None
     if sampled:
-        hashes = np.concatenate([part.sample_hashes(3) for part in parts])
-        last = int(np.sort(hashes)[part_module.SAMPLE_ROWS - 1])
-    given = [part.feature_cuts_give(8, 3, last) for part in parts]
-    found = join_cuts(
-        [part.feature_cuts_take([pieces[i] for pieces in given], 8, 3, last) for i, part in enumerate(parts)]
-    )
-    assert found.offsets.tolist() == wanted.offsets.tolist()
-    assert found.values.tobytes() == wanted.values.tobytes()
+        for module in ("sparseleaf.binning", "sparseleaf.training.partition"):
+            monkeypatch.setattr(f"{module}.SAMPLE_ROWS", 100)
+    wanted = find_cuts([X[:, :2], X[:, 2:]], 8, 3, 1)
+
+    def work(comm):
+        part = Partition(X[slice(*BORDERS[comm.rank])], None, 1)
+        assert part.number_rows(comm) == 500
+        return find_all_cuts(comm, part, [part.features[:, :2], part.features[:, 2:]], 8, 3)
+
+    for found in run_workers(3, work):
+        assert found.offsets.tolist() == wanted.offsets.tolist()
+        assert found.values.tobytes() == wanted.values.tobytes()
+
+
+@pytest.mark.parametrize(("kind", "most"), [("leml", None), ("leml", 120), ("pca", 120), ("random", 120)])
+def test_a_projection_is_fitted_on_the_same_rows_by_any_number_of_workers(kind, most, monkeypatch):
+    rng = np.random.default_rng(4)
+    X = sp.csr_matrix(rng.normal(size=(500, 12)) * (rng.random((500, 12)) < 0.4), dtype=np.float32)
+    targets = encode_targets(sp.csr_matrix(rng.random((500, 6)) < 0.3))
+    assert PROJECTION_ROWS == 1 << 17
+    if most is not None:
+        monkeypatch.setattr("sparseleaf.training.partition.PROJECTION_ROWS", most)
+
+    def work(comm):
+        own = slice(*BORDERS[comm.rank]) if comm.size > 1 else slice(None)
+        part = SparsePartition(X[own], None, Targets(targets.matrix[own], None, targets.kind), 1)
+        part.number_rows(comm)
+        found = fit_common_projection(comm, part, kind, 3, keep_raw=False, seed=5, verbose=0)
+        return found.components.tobytes()
+
+    wanted = work(LocalCommunicator())
+    assert run_workers(3, work) == [wanted] * 3
+    whole = fit_projection(kind, X, targets.matrix, 3, keep_raw=False, seed=5, n_jobs=1)
+    assert (wanted == whole.components.tobytes()) == (most is None or kind == "random")
 
 
 @pytest.mark.parametrize("Y", [

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
     from sparseleaf._arrays import Array, Features
-    from sparseleaf.boosting.dense_losses import DenseTargets
-    from sparseleaf.boosting.ranking_losses import Queries
     from sparseleaf.checkpoint import Checkpoint
     from sparseleaf.data.targets import Targets
-    from sparseleaf.estimators.multi_training import Problem
     from sparseleaf.model import Model
+    from sparseleaf.objectives.queries import Queries
+    from sparseleaf.objectives.targets import DenseTargets
+    from sparseleaf.training.dense import Problem, Watched
 
 
 def describe_targets(X: Features, targets: Targets) -> dict[str, str]:
@@ -44,12 +44,12 @@ def _set_names(count: int) -> list[str]:
     return ["eval_set"] if count == 1 else [f"eval_set[{number}]" for number in range(count)]
 
 
-def describe_problem(problem: Problem, before: Model | None) -> dict[str, str]:
+def describe_problem(problem: Problem, sets: Sequence[Watched], before: Model | None) -> dict[str, str]:
     """Fingerprints of what a dense model is trained on beside its rows."""
     found = describe_names_of(problem.known.names)
     if problem.categories:
         found["categories"] = describe_names(sorted(problem.categories.items()))
-    for name, watched in zip(_set_names(len(problem.watched)), problem.watched.values(), strict=True):
+    for name, watched in zip(_set_names(len(sets)), sets, strict=True):
         found[f"{name} X"] = describe(watched.features)
         found |= _describe_dense(f"{name} ", watched.targets, watched.queries)
     return found | describe_before(before)

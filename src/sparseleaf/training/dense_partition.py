@@ -1,4 +1,4 @@
-"""A part with dense targets, and what all parts agree on before the first tree."""
+"""Partitions with dense targets, and what workers agree on before the first tree."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ import numpy as np
 
 from sparseleaf.binning import bin_features
 from sparseleaf.boosting.columns import fixed_point_scales
-from sparseleaf.boosting.dense_losses import (
+from sparseleaf.data.targets import form_of
+from sparseleaf.engine.dense import DenseShard
+from sparseleaf.engine.shard import even_ranges
+from sparseleaf.estimators.multi_targets import KnownTargets, with_labels
+from sparseleaf.fingerprint import fingerprint
+from sparseleaf.objectives.dense import gradient_sums
+from sparseleaf.objectives.search import minimise
+from sparseleaf.objectives.targets import (
     DenseTargets,
     TargetForm,
     TargetSums,
@@ -18,24 +25,17 @@ from sparseleaf.boosting.dense_losses import (
     largest_targets,
     target_sums,
 )
-from sparseleaf.data.targets import form_of
-from sparseleaf.engine.dense import DenseShard
-from sparseleaf.engine.part import Part
-from sparseleaf.engine.shard import even_ranges
-from sparseleaf.estimators.multi_targets import KnownTargets, with_labels
-from sparseleaf.fingerprint import fingerprint
-from sparseleaf.objectives.dense import gradient_sums
-from sparseleaf.objectives.search import minimise
+from sparseleaf.training.partition import Partition
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
     from sparseleaf.binning import Cuts
-    from sparseleaf.boosting.dense_losses import Loss
-    from sparseleaf.boosting.ranking_losses import Queries
     from sparseleaf.data.categories import Categories
-    from sparseleaf.engine.shards import Shards
+    from sparseleaf.distributed.communicator import Communicator
     from sparseleaf.fingerprint import Prints
     from sparseleaf.model import Model
+    from sparseleaf.objectives.dense import DenseObjective
+    from sparseleaf.objectives.queries import Queries
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class DenseInfo:
     lowest: float
 
 
-class DensePart(Part):
+class DensePartition(Partition):
     """Rows of features with dense targets.
 
     Parameters
@@ -106,16 +106,14 @@ class DensePart(Part):
         )
 
     def form(self) -> dict[str, Any]:
-        """See :class:`Part`."""
+        """See :class:`Partition`."""
         return super().form() | form_of(self._known.kind, self._known.n_outputs)
 
-    def encode_features(self, categories: Categories) -> bool:
-        """Check the features, with the categories of all parts as numbers."""
+    def encode_features(self, categories: Categories) -> None:
+        """Check the features, with the categories of all partitions as numbers."""
         if categories != self._categories:
             self.features, self.names = self._encode(self._raw, categories)
-            self.columns = [self.features]
         self._raw = None
-        return True
 
     def relabel(self, known: KnownTargets, unknown: bool) -> None:
         """Take the classes or labels that all parts have together."""
@@ -138,50 +136,17 @@ class DensePart(Part):
                 prints["sample_weight"] = weights.shape, fingerprint(weights, self.first_query)
         return prints
 
-    def number_queries(self, sizes: list[int]) -> None:
-        """Queries are numbered on from those of the parts before."""
-        self.first_query = sum(sizes[: self.place])
-
-    def largest_targets(self) -> Array:
-        """See :func:`~sparseleaf.boosting.dense_losses.largest_targets`."""
-        return largest_targets(self.targets)
-
-    def target_sums(self, scales: Array) -> Array:
-        """See :func:`~sparseleaf.boosting.dense_losses.target_sums`."""
-        return target_sums(self.targets, scales)
-
-    def gradient_sums(self, loss: Loss, score: Array, scale: Array | None = None) -> Array:
-        """See :func:`~sparseleaf.objectives.dense.gradient_sums`."""
-        return gradient_sums(loss, self.targets, score, scale, self.n_jobs)
-
-    def base_quantiles(self, share: float) -> Array:
-        """The quantile of every output's targets."""
-        return base_quantiles(self.targets, share)
-
-    def base_quantiles_give(self, share: float) -> list[Any]:
-        """Targets, parted by the parts that look at the outputs."""
-        weights = self.targets.weights
-        return [
-            (self.targets.values[:, a:b], weights[:, a:b] if weights.shape[1] > 1 else weights)
-            for a, b in even_ranges(np.ones(self.targets.n_outputs), self.n_parts)
-        ]
-
-    def base_quantiles_take(self, pieces: list[Any], share: float) -> Array:
-        """The quantiles of this part's share of the outputs."""
-        values, weights = (np.concatenate(found) for found in zip(*pieces, strict=True))
-        return base_quantiles(DenseTargets(values, self.targets.classes, weights, values.shape[1]), share)
-
     def make_shard(
         self,
         cuts: Cuts,
-        make_loss: Callable[[Queries | None], Loss],
+        make_loss: Callable[[Queries | None], DenseObjective],
         matrix: bool,
         base_score: Array,
         before: Model | None,
         draw_queries: bool,
-    ) -> None:
-        """Make bins of the features, and scores to start from; rows may be drawn by query."""
-        bins = bin_features(self.columns, cuts, np.uint8, self.n_jobs)
+    ) -> DenseShard:
+        """Binned rows, with scores to start from; rows may be drawn by query."""
+        bins = bin_features([self.features], cuts, np.uint8, self.n_jobs)
         if before is not None:
             scores = before.dense(self.features, None, self.n_jobs)
             if not np.isfinite(scores).all():
@@ -191,18 +156,16 @@ class DensePart(Part):
         draws = None
         if draw_queries and self.queries is not None:
             draws = self.queries.of_rows() + self.first_query
-        self._make(
-            DenseShard(
-                bins,
-                cuts.missing_bins,
-                self.targets,
-                scores,
-                make_loss(self.queries),
-                self.n_jobs,
-                matrix=matrix,
-                first_row=self.first_row,
-                draws=draws,
-            )
+        return DenseShard(
+            bins,
+            cuts.missing_bins,
+            self.targets,
+            scores,
+            make_loss(self.queries),
+            self.n_jobs,
+            matrix=matrix,
+            first_row=self.first_row,
+            draws=draws,
         )
 
 
@@ -218,31 +181,47 @@ def count_queries(parts: list[Array | None]) -> list[int]:
     return [0 if ids is None else len(ids) for ids in parts]
 
 
-def agree_on_base(shards: Shards, loss: Loss, n_rows: int) -> Array:
+def common_base_score(comm: Communicator, part: DensePartition, loss: DenseObjective, n_rows: int) -> Array:
     """Where boosting starts."""
-    return loss.base_score(_AllTargets(shards, n_rows))
+    return loss.base_score(_AllTargets(comm, part.targets, n_rows, part.n_jobs))
 
 
 @dataclass(frozen=True)
 class _AllTargets:
-    """Statistics of the targets of all parts: see :class:`~sparseleaf.objectives.targets.TargetStatistics`."""
+    """Statistics of all workers' targets: see :class:`~sparseleaf.objectives.targets.TargetStatistics`."""
 
-    shards: Shards
+    comm: Communicator
+    targets: DenseTargets
     n_rows: int
+    n_jobs: int
 
     def sums(self) -> TargetSums:
-        largest = np.max(self.shards.gather("largest_targets"), axis=0)
+        largest = self.comm.allreduce(largest_targets(self.targets), "max")
         scales = np.stack([fixed_point_scales(row, self.n_rows) for row in largest])
-        return TargetSums(*(self.shards.sum("target_sums", scales) / scales))
+        return TargetSums(*(self.comm.allreduce(target_sums(self.targets, scales)) / scales))
 
     def quantiles(self, level: float) -> Array:
-        return np.concatenate(self.shards.exchange("base_quantiles", level))
+        """Of every output, by the worker that looks at it."""
+        pieces = self.comm.alltoall(_targets_by_output(self.targets, self.comm.size))
+        values, weights = (np.concatenate(found) for found in zip(*pieces, strict=True))
+        own = DenseTargets(values, self.targets.classes, weights, values.shape[1])
+        return np.concatenate(self.comm.allgather(base_quantiles(own, level)))
 
-    def minimiser(self, objective: Loss) -> Array:
+    def minimiser(self, objective: DenseObjective) -> Array:
         def slope(score: Array) -> Array:
-            largest = np.max(self.shards.gather("gradient_sums", objective, score), axis=0)
-            scales = fixed_point_scales(largest, self.n_rows)
-            slopes: Array = self.shards.sum("gradient_sums", objective, score, scales) / scales
+            largest = gradient_sums(objective, self.targets, score, None, self.n_jobs)
+            scales = fixed_point_scales(self.comm.allreduce(largest, "max"), self.n_rows)
+            sums = gradient_sums(objective, self.targets, score, scales, self.n_jobs)
+            slopes: Array = self.comm.allreduce(sums) / scales
             return slopes
 
         return minimise(slope, len(self.sums().weights))
+
+
+def _targets_by_output(targets: DenseTargets, n: int) -> list[tuple[Array, Array]]:
+    """Targets and weights of some outputs each."""
+    weights = targets.weights
+    return [
+        (targets.values[:, a:b], weights[:, a:b] if weights.shape[1] > 1 else weights)
+        for a, b in even_ranges(np.ones(targets.n_outputs), n)
+    ]

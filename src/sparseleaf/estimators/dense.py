@@ -1,0 +1,319 @@
+"""What boosted trees with dense losses share (GBDT-MO, ranking): training, and what can be asked of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from sklearn.utils import check_array
+
+from sparseleaf import memory
+from sparseleaf._arrays import effective_n_jobs
+from sparseleaf.data.categories import encode_categories, find_categories
+from sparseleaf.data.checks import check_values
+from sparseleaf.distributed.launch import check_layout
+from sparseleaf.estimators.base import CUSTOM, ModelEstimator, saved
+from sparseleaf.estimators.evaluation import make_metric
+from sparseleaf.estimators.multi_targets import KnownTargets, weighted
+from sparseleaf.estimators.parameters import most_leaves
+from sparseleaf.estimators.validation import EvalSet, check_each, eval_sets
+from sparseleaf.model import Model, Role, Rows, with_float_values
+from sparseleaf.training.dense import DenseEnsemble, Problem, SearchPlan, Watched
+from sparseleaf.training.dense_partition import DensePartition
+from sparseleaf.training.resuming import describe_before
+
+if TYPE_CHECKING:
+    from sparseleaf._arrays import Array, Features
+    from sparseleaf.links import Link
+    from sparseleaf.objectives.dense import DenseObjective
+    from sparseleaf.objectives.queries import Queries
+    from sparseleaf.objectives.targets import DenseTargets
+
+
+class DenseGBDT(ModelEstimator):
+    """Base of boosted trees with dense losses: training, and what can be asked of a model; not public."""
+
+    dense_scores: ClassVar[bool] = True
+    eval_set_form: ClassVar[str] = "(X, y)"
+    predicts_labels: ClassVar[bool] = False
+    """Whether outputs are labels, of which a row without features gets the prior."""
+
+    loss: Any
+    categorical_features: Any
+    monotone_constraints: Any
+    eval_metric: Any
+    warm_start: bool
+    verbose: int
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        return tags
+
+    def _prepare(
+        self, eval_set: EvalSet, init_model: ModelEstimator | Model | None, layout: str
+    ) -> tuple[DenseEnsemble, dict[str, Any]]:
+        """See :data:`~sparseleaf.training.trainer.Prepare`."""
+        self._check()
+        check_layout(layout)
+        before = self._before(init_model)
+        ensemble = DenseEnsemble(self, eval_set, layout, before, counts_before=init_model is None)
+        return ensemble, {"layout": layout} | describe_before(before)
+
+    def _partition(self, X: Any, y: Any, sample_weight: Any = None) -> DensePartition:
+        """Rows, as far as they can be checked before all parts agree on categories."""
+        if y is None:  # in scikit-learn's words
+            raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        X, categories = self._raw_features(X)
+        # what is wrong with the features is said first; other parts may have other categories
+        checked = self._encode_features(X, categories)
+        known, targets = self._encode(y, checked[0].shape[0], None)
+        targets = weighted(targets, sample_weight)
+        n_jobs = effective_n_jobs(self.n_jobs)
+        return DensePartition(X, categories, self._encode_features, known, targets, n_jobs, checked)
+
+    def _loss_of_rows(self, loss: DenseObjective) -> Callable[[Queries | None], DenseObjective]:
+        """The loss of a part's rows, given their queries."""
+        return _Same(loss)
+
+    def estimate_memory(self, X: Any, y: Any) -> memory.MemoryEstimate:
+        """Bytes that :meth:`fit` would take beyond X and y; nothing is trained."""
+        self._check()
+        probe = type(self)(categorical_features=self.categorical_features)
+        raw, categories = probe._raw_features(X)
+        features, _ = probe._encode_features(raw, categories)
+        known, targets = self._encode(y, features.shape[0], None)
+        plan = SearchPlan(self._settings(), self._dense_loss(known.kind), targets.form, None)
+        return self._estimate(features.shape[0], features.shape[1], targets.n_outputs, plan)
+
+    # --- prediction
+
+    def apply(self, X: Any) -> Array:
+        """The leaf that every row comes to in every tree, int32 (n_rows, n_trees), counted within the tree."""
+        model = self._model()
+        scorer = model.scorer
+        leaves = scorer.leaves(Rows(self._features(X), None, effective_n_jobs(self.n_jobs)))
+        is_leaf = scorer.trees.feature < 0
+        first = np.concatenate(([0], np.cumsum(is_leaf)))[scorer.trees.tree_offsets[:-1]]
+        within: Array = (leaves - first).astype(np.int32)
+        return within
+
+    @property
+    def output_importances_(self) -> Array:
+        """How much cuts on each feature move each output, (n_features, n_outputs); columns add up to 1.
+
+        A cut counts with Σ rows · (mean below the child − mean below the node)², where means are those of the leaf
+        values by training rows.
+        """
+        from sparseleaf.model.importance import output_importances
+
+        return output_importances(self._model())
+
+    def _scores(self, X: Any, n_trees: int | None = None) -> Array:
+        model = self._model()
+        return model.outputs(self._features(X), n_trees, effective_n_jobs(self.n_jobs))
+
+    def _stages(self, X: Any, every: int) -> Iterator[Array]:
+        if every < 1:
+            raise ValueError(f"every: found {every!r}; wanted an int of at least 1.")
+        model = self._model()
+        features = self._features(X)
+        per_round = model.n_labels if self._settings().tree_per_output else 1
+        n_rounds = model.n_trees // per_round
+        for used in sorted({*range(every, n_rounds + 1, every), n_rounds}):
+            yield self._scores(features, used * per_round)
+
+    # --- inside
+
+    def _adopt(self, model: Model) -> None:
+        super()._adopt(model)
+        per_round = model.n_labels if model.parameters.get("tree_per_output") else 1
+        self.best_iteration_ = model.n_trees // max(per_round, 1)
+        self.n_outputs_ = model.n_labels
+
+    def _check(self) -> None:
+        for name in ("loss", "eval_metric"):
+            value = getattr(self, name)
+            if isinstance(value, str) and value == CUSTOM:
+                raise ValueError(
+                    f"{name}={CUSTOM!r} stands for a function that a model file cannot hold; give it again."
+                )
+        self._check_parameters()
+        effective_n_jobs(self.n_jobs)
+
+    def _dense_loss(self, kind: str) -> DenseObjective:
+        raise NotImplementedError
+
+    def _link(self, loss: DenseObjective, kind: str) -> Link:
+        """How predictions are made of scores, for targets of this kind."""
+        return loss.link
+
+    def _encode(self, y: Any, n_rows: int, known: KnownTargets | None) -> tuple[KnownTargets, DenseTargets]:
+        """Targets as numbers; ``known`` are those of training, which others must fit."""
+        raise NotImplementedError
+
+    def _before(self, init_model: ModelEstimator | Model | None) -> Model | None:
+        if init_model is not None:
+            if not isinstance(init_model, Model | ModelEstimator):
+                raise ValueError(
+                    f"init_model: found {init_model!r:.60}; wanted a fitted estimator or its model"
+                    " (sparseleaf.load reads a file)."
+                )
+            model = init_model if isinstance(init_model, Model) else init_model._model()
+            if model.base_score is None:
+                raise ValueError(f"init_model: found one of {model.method!r}; wanted one with dense scores.")
+        elif self.warm_start and hasattr(self, "model_"):
+            model = self.model_
+        else:
+            return None
+        params = self._settings()
+        for name in ("loss", "averaged"):
+            own = saved(getattr(params, name, None))
+            if model.method != self.method or model.parameters.get(name) != own:
+                raise ValueError(
+                    f"init_model or warm_start: found {name}={own!r} of {self.method!r}; the model has"
+                    f" {model.parameters.get(name)!r} of {model.method!r}."
+                )
+        alone = bool(model.parameters.get("tree_per_output"))
+        if alone != params.tree_per_output:
+            raise ValueError(
+                f"init_model or warm_start: found tree_per_output={params.tree_per_output}; the model has {alone}."
+            )
+        scorer = model.scorer
+        return model.with_stage(Role.SCORER, replace(scorer, trees=with_float_values(scorer.trees)))
+
+    def _raw_features(self, X: Any) -> tuple[Any, dict[int, list[Any]]]:
+        """Features as they are, and their categories."""
+        check_values(X, "X")
+        if hasattr(X, "shape") and len(X.shape) == 2:
+            return X, find_categories(X, self.categorical_features)
+        return self._listed(X)
+
+    def _encode_features(self, X: Any, categories: dict[int, list[Any]]) -> tuple[Features, list[str] | None]:
+        """Checked features with categories as numbers, and the names of their columns."""
+        checked = self._validate_features(encode_categories(X, categories), reset=True)
+        return checked, self._feature_names()
+
+    def _listed(self, X: Any) -> tuple[Any, dict[int, list[Any]]]:
+        """Rows that are no matrix: scikit-learn's check speaks first; then categories by position."""
+        if self.categorical_features is None or isinstance(self.categorical_features, str):
+            return X, {}
+        X = check_array(X, dtype=None, ensure_all_finite=False)
+        return X, find_categories(X, self.categorical_features)
+
+    def _validate_features(self, X: Any, *, reset: bool) -> Features:
+        if not reset and hasattr(self, "model_") and self.model_.categories:
+            check_values(X, "X")
+            if not (hasattr(X, "shape") and len(X.shape) == 2):
+                X = check_array(X, dtype=None, ensure_all_finite=False)
+            if X.shape[1] == self.model_.n_features and not self._other_names(X):
+                X = encode_categories(X, self.model_.categories)
+        return super()._validate_features(X, reset=reset)
+
+    def _other_names(self, X: Any) -> bool:
+        """Whether columns have other names than in training, which scikit-learn's check will say."""
+        known = getattr(self, "feature_names_in_", None)
+        return known is not None and hasattr(X, "columns") and list(X.columns) != list(known)
+
+    def _features(self, X: Any) -> Features:
+        return self._validate_features(X, reset=False) if self.model_.categories else super()._features(X)
+
+    def _watched(self, eval_set: EvalSet, problem: Problem) -> list[Watched]:
+        return check_each(
+            eval_sets(eval_set, self.eval_set_form), lambda *rows: self._eval_rows(problem, *rows)
+        )
+
+    def _eval_rows(self, problem: Problem, X: Any, y: Any) -> Watched:
+        X = self._eval_features(X, problem.categories)
+        _, targets = self._encode(y, X.shape[0], problem.known)
+        lowest = float(np.nanmin(targets.values, initial=np.inf))
+        problem.loss.target_range.check(problem.loss.name, lowest)
+        if not targets.any_known:
+            raise ValueError("y: found no target that is known; wanted at least one.")
+        return Watched(X, targets, make_metric(self._settings().eval_metric, problem.loss, targets))
+
+    def _eval_features(self, X: Any, categories: dict[int, list[Any]]) -> Features:
+        check_values(X, "X")
+        encoded = encode_categories(X, categories) if categories else X
+        return ModelEstimator._validate_features(self, encoded, reset=False)
+
+    def _directions(self, n_outputs: int, categories: dict[int, list[Any]]) -> Array | None:
+        """Constraints as an int8 array (n_features, n_outputs); None where there are none."""
+        given = self.monotone_constraints
+        if given is None:
+            return None
+        said = "The 'monotone_constraints' parameter"
+        n_features = self.n_features_in_
+        if isinstance(given, dict):
+            names = list(getattr(self, "feature_names_in_", []))
+            matrix = np.zeros((n_features, n_outputs))
+            for name, value in given.items():
+                at = names.index(name) if name in names else name
+                if isinstance(at, str) and at.isdecimal():
+                    at = int(at)
+                if isinstance(at, bool) or not isinstance(at, int | np.integer) or not 0 <= at < n_features:
+                    raise ValueError(f"{said} has feature {name!r}, which X does not have.")
+                numbers = _as_numbers(value)
+                if numbers.shape not in ((), (n_outputs,)):
+                    raise ValueError(
+                        f"{said} must have one number, or one per output ({n_outputs}), for feature {name!r}. Got"
+                        f" {value!r:.80} instead."
+                    )
+                matrix[at] = numbers
+        else:
+            matrix = _as_numbers(given)
+            matrix = np.repeat(matrix[:, None], n_outputs, axis=1) if matrix.ndim == 1 else matrix
+        if matrix.shape != (n_features, n_outputs):
+            raise ValueError(
+                f"{said} must have shape ({n_features},) or ({n_features}, {n_outputs}): one number per feature (and"
+                f" output). Got shape {np.shape(given)} instead."
+            )
+        wrong = matrix[~np.isin(matrix, (-1, 0, 1))]
+        if len(wrong):
+            raise ValueError(f"{said} must have only the values -1, 0 and 1. Got {wrong[0]:g} instead.")
+        unordered = [feature for feature in categories if matrix[feature].any()]
+        if unordered:
+            raise ValueError(f"{said} must be 0 for feature {unordered[0]}, whose categories have no order.")
+        return matrix.astype(np.int8) if matrix.any() else None
+
+    def _estimate(
+        self, n_rows: int, n_features: int, n_outputs: int, plan: SearchPlan
+    ) -> memory.MemoryEstimate:
+        params = self._settings()
+        return memory.estimate_dense(
+            n_rows,
+            n_features,
+            n_outputs,
+            curvature_columns=(0, 1, n_outputs, n_outputs * (n_outputs + 1) // 2)[plan.curvature],
+            width=plan.width,
+            reduced=plan.sketch,
+            max_bins=params.max_bins,
+            n_trees=params.n_trees * (n_outputs if params.tree_per_output else 1),
+            leaf_outputs=1 if params.tree_per_output else params.leaf_labels,
+            max_leaves=most_leaves(params, n_rows),
+            histogram_budget=params.histogram_mb << 20,
+        )
+
+
+def _as_numbers(constraints: Any) -> Array:
+    try:
+        return np.asarray(constraints, np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            "The 'monotone_constraints' parameter must be -1, 0 or 1 for each feature (and output). Got"
+            f" {constraints!r:.80} instead."
+        ) from None
+
+
+@dataclass(frozen=True)
+class _Same:
+    """A loss that does not depend on queries."""
+
+    loss: DenseObjective
+
+    def __call__(self, queries: Queries | None) -> DenseObjective:
+        return self.loss
