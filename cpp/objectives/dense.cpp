@@ -8,7 +8,7 @@
 namespace sparseleaf {
 namespace {
 
-constexpr int64_t kRowChunk = 256;
+constexpr int64_t kPairs = 2048;  // worked on at a time: their scores, targets and results stay in the cache
 
 std::map<std::string, DenseLoss>& dense_losses() {
     static std::map<std::string, DenseLoss> losses;
@@ -16,16 +16,32 @@ std::map<std::string, DenseLoss>& dense_losses() {
 }
 
 SPARSELEAF_WIDE
-void weigh_row(const float* weight, int64_t stride, int64_t d, float* values) {
-    for (int64_t j = 0; j < d; ++j) values[j] *= weight[j * stride];
+void forget_unknown(const float* targets, int64_t n, float* g, float* h) {
+    for (int64_t j = 0; j < n; ++j) {
+        const bool known = targets[j] == targets[j];
+        g[j] = known ? g[j] : 0.0f;
+        h[j] = known ? h[j] : 0.0f;
+    }
+}
+
+// values (n, d) times weights, of which a row has one or d.
+SPARSELEAF_WIDE
+void weigh_rows(const float* weights, int64_t columns, int64_t n, int64_t d, float* values) {
+    if (columns == d) {
+        for (int64_t e = 0; e < n * d; ++e) values[e] *= weights[e];
+        return;
+    }
+    for (int64_t i = 0; i < n; ++i)
+        for (int64_t j = 0; j < d; ++j) values[i * d + j] *= weights[i];
 }
 
 SPARSELEAF_WIDE
-void largest_of_row(const float* values, int64_t d, float* largest) {
-    for (int64_t j = 0; j < d; ++j) {
-        const float size = std::fabs(values[j]);
-        largest[j] = size > largest[j] ? size : largest[j];
-    }
+void largest_of_rows(const float* values, int64_t n, int64_t d, float* largest) {
+    for (int64_t i = 0; i < n; ++i)
+        for (int64_t j = 0; j < d; ++j) {
+            const float size = std::fabs(values[i * d + j]);
+            largest[j] = size > largest[j] ? size : largest[j];
+        }
 }
 
 // h has no rows where the hessian is 1 (or the weight, which is then the caller's to keep) in every row.
@@ -56,32 +72,39 @@ void gradients(const std::string& name, double parameter, In2<float> scores, In2
     GilRelease release;
     const int64_t weight_columns = weighted ? static_cast<int64_t>(weights.shape(1)) : 0;
     std::vector<std::vector<float>> largest(static_cast<size_t>(n_threads));
-    parallel_tasks((n + kRowChunk - 1) / kRowChunk, n_threads, [&](int64_t chunk, int thread) {
+    const int64_t block = std::max<int64_t>(1, kPairs / std::max<int64_t>(1, d));
+    parallel_tasks((n + block - 1) / block, n_threads, [&](int64_t chunk, int thread) {
         auto& top = largest[thread];
         if (top.empty()) top.assign(static_cast<size_t>(2 * d), 0.0f);
-        std::vector<float> unused(static_cast<size_t>(has_h ? 0 : d), 0.0f);
-        for (int64_t i = chunk * kRowChunk; i < std::min(n, (chunk + 1) * kRowChunk); ++i) {
-            const float* y = loss.by_class ? nullptr : targets.data() + i * d;
-            const int64_t label = loss.by_class ? classes.data()[i] : 0;
-            float* gi = g.data() + i * d;
-            float* hi = has_h ? h.data() + i * d : unused.data();
-            if (label >= 0) {
-                loss.fill({scores.data() + i * d, y, label, d, static_cast<float>(parameter), gi, hi});
-                if (loss.constant_hessian) std::fill(hi, hi + d, 1.0f);
-                for (int64_t j = 0; y != nullptr && j < d; ++j)
-                    if (std::isnan(y[j])) gi[j] = hi[j] = 0.0f;
-            } else {
-                std::fill(gi, gi + d, 0.0f);
-                std::fill(hi, hi + d, 0.0f);
+        const int64_t first = chunk * block, rows = std::min(n - first, block);
+        std::vector<float> unused(static_cast<size_t>(has_h ? 0 : rows * d), 0.0f);
+        float* gi = g.data() + first * d;
+        float* hi = has_h ? h.data() + first * d : unused.data();
+        const auto value = static_cast<float>(parameter);
+        if (loss.by_class) {
+            for (int64_t i = 0; i < rows; ++i) {
+                const int64_t label = classes.data()[first + i];
+                if (label >= 0) {
+                    loss.fill(
+                        {scores.data() + (first + i) * d, nullptr, label, d, value, gi + i * d, hi + i * d});
+                } else {
+                    std::fill(gi + i * d, gi + (i + 1) * d, 0.0f);
+                    std::fill(hi + i * d, hi + (i + 1) * d, 0.0f);
+                }
             }
-            if (weighted) {
-                const float* w = weights.data() + i * weight_columns;
-                weigh_row(w, weight_columns > 1, d, gi);
-                if (has_h) weigh_row(w, weight_columns > 1, d, hi);
-            }
-            largest_of_row(gi, d, top.data());
-            if (has_h) largest_of_row(hi, d, top.data() + d);
+        } else {
+            const float* y = targets.data() + first * d;
+            loss.fill({scores.data() + first * d, y, 0, rows * d, value, gi, hi});
+            if (loss.constant_hessian) std::fill(hi, hi + rows * d, 1.0f);
+            forget_unknown(y, rows * d, gi, hi);
         }
+        if (weighted) {
+            const float* w = weights.data() + first * weight_columns;
+            weigh_rows(w, weight_columns, rows, d, gi);
+            if (has_h) weigh_rows(w, weight_columns, rows, d, hi);
+        }
+        largest_of_rows(gi, rows, d, top.data());
+        if (has_h) largest_of_rows(hi, rows, d, top.data() + d);
     });
     std::fill(largest_g.data(), largest_g.data() + d, 0.0f);
     std::fill(largest_h.data(), largest_h.data() + d, 0.0f);

@@ -1,6 +1,6 @@
-// Dense losses: a loss is one file here with one function, which fills gradients and hessians of one row's
-// outputs and is registered by name. What all losses share is in dense.cpp: rows and threads, weights,
-// unknown targets, the largest values.
+// Dense losses: a loss is one file here with one function, which fills gradients and hessians of outputs and
+// is registered by name. What all losses share is in dense.cpp: rows and threads, weights, unknown targets,
+// the largest values.
 //
 // g is the derivative of the loss with respect to the score z, h the second one (or what stands in for it,
 // which the loss says). All arithmetic belongs to one row, so threads cannot change it.
@@ -14,6 +14,8 @@
 
 namespace sparseleaf {
 
+// The outputs of one row for a loss of classes; for all others those of several rows, one after the other:
+// every output is by itself.
 struct OutputRow {
     const float* score;
     const float* target;  // NaN where unknown; whatever is made of it is replaced by 0. Null with classes.
