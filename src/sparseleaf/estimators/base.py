@@ -98,10 +98,10 @@ class ModelEstimator(DeclaredEstimator):
                 raise ValueError(
                     f"parameters: {name!r} is the reader's to choose; wanted a model without it."
                 )
-        try:
-            estimator = cls.from_settings(model.parameters)
-        except ValueError as error:
-            raise ValueError(f"parameters: {error}; update sparseleaf.") from None
+        unknown = sorted(name for name in model.parameters if cls._declared(name) is None)
+        if unknown:
+            raise ValueError(f"parameters: {unknown[0]!r} is unknown to {cls.__name__}; update sparseleaf.")
+        estimator = cls.from_settings(model.parameters)
         values = vars(estimator._settings())
         told = {
             name: parameter

@@ -99,20 +99,23 @@ class DeclaredEstimator(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         values : mapping
-            Values by name; the names and spellings of the last release are understood. Advanced parameters that have
-            their default are left out of ``advanced``.
+            Values by name, also as ``get_params`` returns them; the names and spellings of the last release are
+            understood. Advanced parameters that have their default are left out of ``advanced``.
 
         Returns
         -------
         estimator
         """
-        former = former_arguments(cls.parameter_table)
+        values = dict(values)
+        values |= values.pop(ADVANCED, None) or {}
         known: dict[str, Any] = {}
         entries: dict[str, Any] = {}
         for name, value in values.items():
-            parameter = cls.parameter_table.get(name) or former.get(name)
+            parameter = cls._declared(name)
             if parameter is None:
-                raise ValueError(f"{name!r} is unknown to {cls.__name__}")
+                raise ValueError(
+                    f"{cls.__name__} has no parameter {name!r}; {suggestion(name, cls.parameter_table)}"
+                )
             (entries if parameter.advanced else known)[parameter.name] = parameter.current(value)
         entries = {
             name: value
@@ -121,17 +124,23 @@ class DeclaredEstimator(BaseEstimator):  # type: ignore[misc]
         }
         return cls(**known, **({ADVANCED: entries} if entries else {}))
 
+    @classmethod
+    def _declared(cls, name: str) -> Parameter | None:
+        """The parameter of that name, which may be its former one."""
+        return cls.parameter_table.get(name) or former_arguments(cls.parameter_table).get(name)
+
+    def _given(self) -> dict[str, Any]:
+        """The value of every declared parameter, as the user wrote it."""
+        entries = self.advanced or {}
+        return {
+            name: entries.get(name, parameter.default) if parameter.advanced else getattr(self, name)
+            for name, parameter in self.parameter_table.items()
+        }
+
     def _settings(self) -> Settings:
         """The value of every declared parameter, in today's spelling: what training reads."""
-        entries = self.advanced or {}
-        return Settings(
-            **{
-                name: parameter.current(
-                    entries.get(name, parameter.default) if parameter.advanced else getattr(self, name)
-                )
-                for name, parameter in self.parameter_table.items()
-            }
-        )
+        table = self.parameter_table
+        return Settings(**{name: table[name].current(value) for name, value in self._given().items()})
 
     def _check_parameters(self) -> None:
         """Raise ValueError for the first parameter that may not be what it is."""
@@ -140,25 +149,20 @@ class DeclaredEstimator(BaseEstimator):  # type: ignore[misc]
             raise ValueError(
                 f"The {ADVANCED!r} parameter of {owner} must be a dict or None. Got {self.advanced!r:.80} instead."
             )
-        entries = self.advanced or {}
         known = {name: one for name, one in self.parameter_table.items() if one.advanced}
-        for name in entries:
+        for name in self.advanced or {}:
             if name in known:
                 continue
-            if name in self.parameter_table:
-                hint = f"it is an argument of its own: {name}=…"
+            meant = self._declared(name)
+            if meant is None:
+                hint = suggestion(str(name), known)
             else:
-                former = former_arguments(self.parameter_table).get(name)
-                hint = f"did you mean {former.name!r}?" if former else suggestion(str(name), known)
+                hint = f"did you mean {meant.name!r}?" if meant.advanced else f"pass it as {meant.name}=…."
             raise ValueError(
                 f"The {ADVANCED!r} parameter of {owner} must have names of advanced parameters as keys. Got {name!r}"
                 f" instead; {hint}"
             )
-        values = {
-            name: entries.get(name, one.default) if one.advanced else getattr(self, name)
-            for name, one in self.parameter_table.items()
-        }
-        check_parameters(owner, values, self.parameter_table)
+        check_parameters(owner, self._given(), self.parameter_table)
 
 
 def _same(value: Any, default: Any) -> bool:

@@ -263,7 +263,7 @@ def test_without_docstrings_there_is_nothing_to_write():
 
 @pytest.mark.parametrize(("advanced", "message"), [
     ({"min_gian": 1}, "Got 'min_gian' instead; did you mean 'min_gain'?"),
-    ({"n_trees": 1}, "Got 'n_trees' instead; it is an argument of its own: n_trees=…"),
+    ({"n_trees": 1}, "Got 'n_trees' instead; pass it as n_trees=…."),
     ({"reducer": "sampling"}, "Got 'reducer' instead; did you mean 'sketch'?"),
     ({3: 1}, "Got 3 instead; known: leaf_min_gain"),
     ([("min_gain", 1)], "The 'advanced' parameter of SparseGBDTClassifier must be a dict or None."),
@@ -300,6 +300,22 @@ def test_advanced_parameters_are_copied_set_and_searched():
     for grid in ({"advanced": [None, {"min_gain": 1e9}]}, {"advanced__min_gain": [0.0, 1e9]}):
         search = GridSearchCV(clf, grid, cv=2, error_score="raise").fit(ROWS[0], np.arange(40) > 19)
         assert search.best_index_ == 0  # with the other nothing is ever split
+
+
+def test_settings_of_both_kinds_come_from_one_mapping():
+    clf = SparseGBDTClassifier.from_settings(
+        {"n_trees": 7, "min_gain": 2.0, "reducer": "sampling", "split": "reduced"}
+    )
+    assert (clf.n_trees, clf.advanced) == (
+        7,
+        {"min_gain": 2.0, "sketch": "sampling"},
+    )  # the split is the default
+    again = SparseGBDTClassifier.from_settings(clf.get_params())
+    assert again.get_params() == clf.get_params()
+    with pytest.raises(
+        ValueError, match="SparseGBDTClassifier has no parameter 'min_gian'; did you mean 'min_gain'"
+    ):
+        SparseGBDTClassifier.from_settings({"min_gian": 1})
 
 
 def test_advanced_parameters_are_in_the_model_file(tmp_path):
