@@ -101,7 +101,8 @@ class MultiGBDTRegressor(RegressorMixin, MultiGBDT):  # type: ignore[misc]
     ) -> tuple[Array, Array]:
         """What every feature adds to every output of a row: exact Shapley values (path-dependent TreeSHAP).
 
-        With a log link (``"poisson"``, ``"tweedie"``, ``"gamma"``) these explain the logarithm of what :meth:`predict` returns.
+        With a log link (``"poisson"``, ``"tweedie"``, ``"gamma"``) these explain the logarithm of what :meth:`predict`
+        returns.
 
         Parameters
         ----------

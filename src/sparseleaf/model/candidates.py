@@ -38,6 +38,9 @@ def true_candidates(starts: Array, labels: Array, Y: sp.csr_matrix) -> Array:
     """Whether row i has the label, for every candidate."""
     width = np.int64(max(1, Y.shape[1]))
     own = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr)) * width + Y.indices
-    row = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-    truth: Array = np.isin(row * width + labels, own)
+    if not len(own):
+        return np.zeros(len(labels), bool)
+    own.sort()
+    wanted = np.repeat(np.arange(len(starts) - 1), np.diff(starts)) * width + labels
+    truth: Array = own[np.searchsorted(own, wanted).clip(max=len(own) - 1)] == wanted
     return truth

@@ -9,6 +9,7 @@ most surely more often than others: features depend on each other, and sums over
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -126,20 +127,21 @@ class TellingFeatures:
         def prepare(most: int) -> tuple[Any, ...]:
             stage = self.stage(most, DEFAULTS[1], 0.0)
             starts, labels, trees, evidence = stage.candidates(X, *found, n_jobs)
-            return stage, labels, trees, evidence, Ranked(starts, true_candidates(starts, labels, Y), n_jobs)
-
-        best: tuple[float, BayesReranker] | None = None
-        for stage, labels, trees, evidence, ranked in in_threads(prepare, FEATURES, n_jobs):
             bare = evidence - np.float32(stage.power) * self.log_shares[labels]
-            for power in POWERS:
-                told = bare + np.float32(power) * self.log_shares[labels]
-                for share in WEIGHTS if weight is None else (weight,):
-                    tried = replace(stage, power=power, weight=share)
-                    value = ranked.worth(tried.margins(trees, told))
-                    if best is None or value > best[0]:
-                        best = value, tried
-        assert best is not None
-        stage = best[1]
+            return stage, labels, trees, bare, Ranked(starts, true_candidates(starts, labels, Y), 1)
+
+        def values(tried: tuple[Any, ...]) -> list[tuple[float, BayesReranker]]:
+            (stage, labels, trees, bare, ranked), power = tried
+            evidence = bare + np.float32(power) * self.log_shares[labels]
+            stages = [
+                replace(stage, power=power, weight=share)
+                for share in (WEIGHTS if weight is None else (weight,))
+            ]
+            return [(ranked.worth(stage.margins(trees, evidence)), stage) for stage in stages]
+
+        tried = itertools.product(in_threads(prepare, FEATURES, n_jobs), POWERS)
+        valued = itertools.chain.from_iterable(in_threads(values, tried, n_jobs))
+        _, stage = max(valued, key=lambda one: one[0])  # the first of equals
         starts, labels, trees, evidence = stage.candidates(X, *found, n_jobs)
         truth = true_candidates(starts, labels, Y)
         return replace(stage, sureness=fit_sureness(stage.margins(trees, evidence), truth))
