@@ -16,6 +16,7 @@ import numpy as np
 
 from sparseleaf import _kernels
 from sparseleaf._arrays import empty_aligned, hash_numbers
+from sparseleaf._threads import in_threads
 from sparseleaf.boosting.builder import HeldBins, TreeSample, gradient_columns
 from sparseleaf.boosting.columns import padded_width
 
@@ -118,9 +119,12 @@ class Shard:
 
     def missing_features(self) -> Array:
         """Rows without a value, of every feature, int64."""
-        counts = np.zeros(self.bins.shape[1], np.int64)
-        for begin in range(0, self.n_rows, BLOCK_ROWS):
-            counts += np.count_nonzero(self.bins[begin : begin + BLOCK_ROWS] == self.missing_bins, axis=0)
+
+        def of_block(begin: int) -> Array:
+            return np.count_nonzero(self.bins[begin : begin + BLOCK_ROWS] == self.missing_bins, axis=0)
+
+        blocks = in_threads(of_block, range(0, self.n_rows, BLOCK_ROWS), self._n_jobs)
+        counts: Array = sum(blocks, np.zeros(self.bins.shape[1], np.int64))
         return counts
 
     def plant(self, share: float, *key: int) -> int:

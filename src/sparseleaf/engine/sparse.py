@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparseleaf import _kernels
+from sparseleaf._threads import in_threads
 from sparseleaf.engine.shard import BLOCK_ROWS, Shard, even_ranges
 
 if TYPE_CHECKING:
@@ -64,8 +65,8 @@ class SparseShard(Shard):
         targets, self._targets = self._targets, None
         assert targets is not None
         self._n_labels = n_ranked
-        self._blocks = []
-        for begin in range(0, self.n_rows, self._block_rows):
+
+        def ranked_block(begin: int) -> Block:
             block = targets[begin : begin + self._block_rows]
             ranks = rank_of[block.indices]
             known = ranks >= 0
@@ -75,13 +76,13 @@ class SparseShard(Shard):
                 shape=(block.shape[0], max(n_ranked, 1)),
             )
             ranked.sort_indices()
-            self._blocks.append(
-                (
-                    ranked.indptr.astype(np.int64),
-                    ranked.indices.astype(np.uint32) | TRUTH_BIT,
-                    np.zeros(len(ranked.indices), np.float32),
-                )
+            return (
+                ranked.indptr.astype(np.int64),
+                ranked.indices.astype(np.uint32) | TRUTH_BIT,
+                np.zeros(len(ranked.indices), np.float32),
             )
+
+        self._blocks = in_threads(ranked_block, range(0, self.n_rows, self._block_rows), self._n_jobs)
 
     def label_norms(self) -> Array:
         """Σ residual² of every label, in fixed point, int64."""
