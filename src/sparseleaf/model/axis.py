@@ -19,7 +19,7 @@ from sparseleaf import _kernels
 from sparseleaf._arrays import csr_parts, row_blocks
 from sparseleaf._steps import UNSIGNED, narrow
 from sparseleaf.model.registry import register
-from sparseleaf.model.stage import Role, Scores
+from sparseleaf.model.stage import Scorer, Scores
 from sparseleaf.model.trees import SET_BYTES, Trees, with_float_values
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ BLOCK_ROWS = 16_384
 
 @register("trees")
 @dataclass(frozen=True)
-class AxisScorer:
+class AxisScorer(Scorer):
     """The stage.
 
     Attributes
@@ -50,7 +50,6 @@ class AxisScorer:
     base_score: Array | None = None
 
     kind: ClassVar[str] = "trees"
-    role: ClassVar[Role] = Role.SCORER
     takes_nan: ClassVar[bool] = True
 
     def __getstate__(self) -> dict[str, Any]:
@@ -109,10 +108,6 @@ class AxisScorer:
         return leaves
 
     # --- tensors of the model file
-
-    def settings(self) -> dict[str, Any]:
-        """There are none."""
-        return {}
 
     def tensors(self, compact: bool) -> dict[str, Array]:
         """See :func:`encode_trees`."""

@@ -15,16 +15,17 @@ from sparseleaf.model.candidates import BLOCK_ROWS, PLACES, topk_of
 from sparseleaf.model.model import Model, in_order
 from sparseleaf.model.registry import register
 from sparseleaf.model.source import ModelFileError, prefixed
-from sparseleaf.model.stage import Role, Rows, Scores
+from sparseleaf.model.stage import Role, Scorer, Scores
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
     from sparseleaf.model.source import StageSource
+    from sparseleaf.model.stage import Rows
 
 
 @register("blend")
 @dataclass(frozen=True)
-class BlendScorer:
+class BlendScorer(Scorer):
     """The stage.
 
     Attributes
@@ -39,7 +40,6 @@ class BlendScorer:
     weights: Array
 
     kind: ClassVar[str] = "blend"
-    role: ClassVar[Role] = Role.SCORER
     base_score: ClassVar[None] = None
     axis_trees: ClassVar[None] = None
 

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparseleaf.model.registry import register
-from sparseleaf.model.stage import Role, Scores
+from sparseleaf.model.stage import Role, Scores, Stage
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
@@ -32,7 +32,7 @@ STRENGTH = 10.0
 
 @register("empty")
 @dataclass(frozen=True)
-class EmptyRows:
+class EmptyRows(Stage):
     """What is returned for rows without a known feature.
 
     Attributes
@@ -90,10 +90,6 @@ class EmptyRows:
         return FilledScores(before, self)
 
     # --- tensors of the model file
-
-    def settings(self) -> dict[str, Any]:
-        """There are none."""
-        return {}
 
     def tensors(self, compact: bool) -> dict[str, Array]:
         """Tensors by name."""

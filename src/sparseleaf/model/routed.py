@@ -18,7 +18,7 @@ from sparseleaf._arrays import row_blocks, sparse_parts
 from sparseleaf._steps import UNSIGNED, decode_steps, narrow, restored
 from sparseleaf.model.axis import describe_shape
 from sparseleaf.model.registry import register
-from sparseleaf.model.stage import Role, Scores
+from sparseleaf.model.stage import Scorer, Scores
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
@@ -163,7 +163,7 @@ class RoutedTrees:
 
 @register("routed")
 @dataclass(frozen=True)
-class RoutedScorer:
+class RoutedScorer(Scorer):
     """The stage.
 
     Attributes
@@ -177,7 +177,6 @@ class RoutedScorer:
     n_labels: int
 
     kind: ClassVar[str] = "routed"
-    role: ClassVar[Role] = Role.SCORER
     takes_nan: ClassVar[bool] = False  # routers add up all features of a row
     base_score: ClassVar[None] = None
     axis_trees: ClassVar[None] = None
@@ -238,10 +237,6 @@ class RoutedScorer:
         return parts[0] if len(parts) == 1 else sp.vstack(parts, "csr")
 
     # --- tensors of the model file
-
-    def settings(self) -> dict[str, Any]:
-        """There are none."""
-        return {}
 
     def tensors(self, compact: bool) -> dict[str, Array]:
         """See :func:`encode_routed`."""

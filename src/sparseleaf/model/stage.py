@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import scipy.sparse as sp
 from scipy.special import expit
@@ -115,68 +115,66 @@ class Scores(ABC):
         return labels, scores if self.base is None else expit(scores)
 
 
-class Stage(Protocol):
-    """One step of a model; frozen, so that any number of threads may apply it at once.
-
-    Attributes
-    ----------
-    kind : str
-        The name under which its class is registered; names of its tensors begin with it.
-    role : Role
-    takes_nan : bool
-        Whether NaN is a missing value to it; else rows must hold numbers.
-    """
+class Stage(ABC):
+    """One step of a model; frozen, so that any number of threads may apply it at once."""
 
     role: ClassVar[Role]
 
-    @property
-    def kind(self) -> str: ...  # noqa: D102
+    if TYPE_CHECKING:  # attributes of the subclasses, which may be constants, fields or properties
 
-    @property
-    def takes_nan(self) -> bool: ...  # noqa: D102
+        @property
+        def kind(self) -> str:
+            """The name under which its class is registered; names of its tensors begin with it."""
 
+        @property
+        def takes_nan(self) -> bool:
+            """Whether NaN is a missing value to it; else rows must hold numbers."""
+
+    @abstractmethod
     def apply(self, before: Any) -> Any:
-        """The batch after this stage; of what type is a matter of the role."""
+        """The batch after this stage: :class:`Rows` before the scorer, :class:`Scores` from there on."""
 
+    @abstractmethod
     def tensors(self, compact: bool) -> dict[str, Array]:
         """Tensors by name; without ``compact`` numbers are float32 where the stage has them as integers."""
 
     def settings(self) -> dict[str, Any]:
         """What the file's header says of the stage besides its kind, as JSON values."""
+        return {}
 
     @classmethod
+    @abstractmethod
     def from_tensors(cls, source: StageSource) -> Self:
         """The stage from its part of a file; ValueError where that is not sound. Nothing in it may be trusted."""
 
+    @abstractmethod
     def describe(self) -> dict[str, Any]:
         """Facts for ``sparseleaf inspect``, as JSON values."""
 
 
-class Transformer(Stage, Protocol):
-    """A vectorizer or a projection."""
-
-    @property
-    def width(self) -> int:
-        """Columns that come out."""
-
-    def apply(self, before: Rows) -> Rows: ...  # noqa: D102
-
-
-class Scorer(Stage, Protocol):
+class Scorer(Stage):
     """Trees, or several models."""
 
-    @property
-    def n_trees(self) -> int: ...  # noqa: D102
+    role: ClassVar[Role] = Role.SCORER
 
-    @property
-    def base_score(self) -> Array | None:
-        """Where scores start, if every label has one."""
+    if TYPE_CHECKING:
 
-    @property
-    def axis_trees(self) -> Trees | None:
-        """The trees, if each node splits on one column and scores are sums: for Shapley values, importances, export."""
+        @property
+        def n_trees(self) -> int:
+            """Number of trees."""
 
+        @property
+        def base_score(self) -> Array | None:
+            """Where scores start, if every label has one."""
+
+        @property
+        def axis_trees(self) -> Trees | None:
+            """The trees, if nodes split on one column and scores are sums: for Shapley values, importances, export."""
+
+    @abstractmethod
+    def apply(self, before: Rows) -> Scores:
+        """Scores of rows."""
+
+    @abstractmethod
     def importances(self) -> tuple[Array, Array]:
         """Columns that are used, and their shares in what the splits achieve, which add up to 1."""
-
-    def apply(self, before: Rows) -> Scores: ...  # noqa: D102

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sparseleaf import _kernels
 from sparseleaf._arrays import csr_parts, has_nan
 from sparseleaf.model.registry import register
-from sparseleaf.model.stage import Role, Rows
+from sparseleaf.model.stage import Role, Rows, Stage
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
@@ -24,7 +24,7 @@ BLOCK_ROWS = 16_384
 
 @register("projection")
 @dataclass(frozen=True)
-class Projection:
+class Projection(Stage):
     """A matrix W, float16 (n_features, r), and whether the raw features are kept beside X · W.
 
     Cuts of trees mind neither a shift nor a scale of a column: there is no centre, and columns are scaled to fit
@@ -59,10 +59,6 @@ class Projection:
         return ProjectedRows(before, self)
 
     # --- tensors of the model file
-
-    def settings(self) -> dict[str, Any]:
-        """There are none."""
-        return {}
 
     def tensors(self, compact: bool) -> dict[str, Array]:
         """Tensors by name."""

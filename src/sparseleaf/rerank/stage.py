@@ -8,9 +8,9 @@ seen. After that, :meth:`Reranker.refit` takes in the validation rows.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,11 +18,10 @@ import scipy.sparse as sp
 from sparseleaf._arrays import row_blocks
 from sparseleaf.model import candidates
 from sparseleaf.model.candidates import PLACES, topk_of
-from sparseleaf.model.stage import Role, Scores
+from sparseleaf.model.stage import Role, Scores, Stage
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
-    from sparseleaf.model.source import StageSource
     from sparseleaf.rerank.rows import TrainingRows
     from sparseleaf.rerank.validation import Validation
 
@@ -40,7 +39,7 @@ class Untuned(Protocol):
         """The stage with the settings that are best on these rows; ``weight`` fixes that of the trees."""
 
 
-class Reranker(ABC):
+class Reranker(Stage):
     """Base of re-rankers."""
 
     role: ClassVar[Role] = Role.RERANKER
@@ -50,11 +49,7 @@ class Reranker(ABC):
     takes_weight: ClassVar[bool] = True
     """Whether a user may fix the share of the trees."""
 
-    if TYPE_CHECKING:  # attributes of the subclasses, which may be constants, fields or properties
-
-        @property
-        def kind(self) -> str:
-            """One of the names under which the class is registered."""
+    if TYPE_CHECKING:
 
         @property
         def n_labels(self) -> int:
@@ -94,21 +89,6 @@ class Reranker(ABC):
     @abstractmethod
     def scores(self, X: Features, labels: Array, scores: Array, n_jobs: int) -> sp.csr_matrix:
         """Scores of all candidates as a CSR matrix."""
-
-    # --- tensors of the model file
-
-    def settings(self) -> dict[str, Any]:
-        """There are none."""
-        return {}
-
-    @abstractmethod
-    def tensors(self, compact: bool) -> dict[str, Array]:
-        """Tensors by name; without ``compact`` entries of vectors are written as float32."""
-
-    @classmethod
-    @abstractmethod
-    def from_tensors(cls, source: StageSource) -> Self:
-        """From tensors; ValueError where they are not sound."""
 
     def describe(self) -> dict[str, Any]:
         """Its kind and main setting."""

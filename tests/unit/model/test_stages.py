@@ -12,7 +12,7 @@ from sparseleaf import LdSMClassifier, ModelFileError, SparseGBDTClassifier
 from sparseleaf.data import make_xc
 from sparseleaf.model import Role, registry, save_model
 from sparseleaf.model.registry import kinds_of, register, stage_class
-from sparseleaf.model.stage import Scores
+from sparseleaf.model.stage import Scores, Stage
 from sparseleaf.rerank.fit import fit_stage
 from sparseleaf.rerank.rows import TrainingRows
 from sparseleaf.rerank.stage import Reranker
@@ -81,7 +81,7 @@ def test_what_stages_make_of_rows_is_computed_when_asked_for(model, monkeypatch)
 
 
 @dataclass(frozen=True)
-class Calibrator:
+class Calibrator(Stage):
     """Scores to probabilities by a slope."""
 
     slope: float
