@@ -121,7 +121,8 @@ class Shard:
         """Rows without a value, of every feature, int64."""
 
         def of_block(begin: int) -> Array:
-            return np.count_nonzero(self.bins[begin : begin + BLOCK_ROWS] == self.missing_bins, axis=0)
+            missing: Array = self.bins[begin : begin + BLOCK_ROWS] == self.missing_bins
+            return missing.sum(axis=0)
 
         blocks = in_threads(of_block, range(0, self.n_rows, BLOCK_ROWS), self._n_jobs)
         counts: Array = sum(blocks, np.zeros(self.bins.shape[1], np.int64))
