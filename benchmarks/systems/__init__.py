@@ -171,7 +171,7 @@ SYSTEMS = {
     ),
     "mpi": System(
         "SparseGBDT over MPI",
-        "sparseleaf.engine.mpi mpi4py !mpiexec",
+        "sparseleaf.distributed.mpi mpi4py !mpiexec",
         ("labels",),
         OverMPI,
         "a thread a worker",
