@@ -122,7 +122,7 @@ class Shard:
 
         def of_block(begin: int) -> Array:
             missing: Array = self.bins[begin : begin + BLOCK_ROWS] == self.missing_bins
-            return missing.sum(axis=0)
+            return np.asarray(missing.sum(axis=0))
 
         blocks = in_threads(of_block, range(0, self.n_rows, BLOCK_ROWS), self._n_jobs)
         counts: Array = sum(blocks, np.zeros(self.bins.shape[1], np.int64))
