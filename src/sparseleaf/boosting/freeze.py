@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sparseleaf._arrays import require_countable
+from sparseleaf._threads import in_threads
 from sparseleaf.model.trees import SET_BYTES, Trees
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def concatenate_trees(
     categorical: Array | None = None,
     all_labels: bool = False,
     gain: Array | None = None,
+    n_jobs: int = 1,
 ) -> Trees:
     """Freeze grown trees; ``label_ids[rank]`` is the label that training kept under ``rank``.
 
@@ -34,7 +36,7 @@ def concatenate_trees(
     """
     require_countable("n_trees", sum(len(tree.feature) for tree, _ in grown), "nodes of all trees")
     label_type = np.uint16 if n_labels <= 2**16 else np.uint32
-    features, thresholds, missing, children, indptrs, labels, values = ([] for _ in range(7))
+    features, thresholds, missing, children, indptrs = ([] for _ in range(5))
     covers, sets = [], []
     tree_offsets, n_leaves, n_entries, n_sets = [0], 0, 0, 0
     gain = np.zeros(n_features, np.float64) if gain is None else gain.copy()
@@ -49,14 +51,17 @@ def concatenate_trees(
         children.append(np.where(inner, tree.child, tree.child + np.int32(n_leaves)).astype(np.int32))
         tree_offsets.append(tree_offsets[-1] + len(tree.feature))
         np.add.at(gain, tree.feature[inner], tree.gain[inner])
-        ids = label_ids[vectors.labels.astype(np.int64)]
-        leaf = np.repeat(np.arange(len(vectors.indptr) - 1), np.diff(vectors.indptr))
-        order = np.lexsort((ids, leaf))
-        labels.append(ids[order].astype(label_type))
-        values.append(vectors.values[order])
         indptrs.append(vectors.indptr[1:] + n_entries)
         n_leaves += len(vectors.indptr) - 1
-        n_entries += len(ids)
+        n_entries += len(vectors.labels)
+
+    def by_label(vectors: LeafVectors) -> tuple[Array, Array]:
+        ids = label_ids[vectors.labels.astype(np.int64)]
+        leaf = np.repeat(np.arange(len(vectors.indptr) - 1), np.diff(vectors.indptr))
+        order = np.argsort(leaf * np.int64(max(1, n_labels)) + ids)
+        return ids[order].astype(label_type), vectors.values[order]
+
+    sorted_leaves = in_threads(by_label, [vectors for _, vectors in grown], n_jobs)
     if n_sets > LARGEST_SET:
         raise ValueError(f"max_leaves, n_trees: {n_sets} cuts of categories; a model holds {LARGEST_SET}.")
     return Trees(
@@ -66,8 +71,8 @@ def concatenate_trees(
         _joined(missing, np.uint8),
         _joined(children, np.int32),
         _joined([np.zeros(1, np.int64), *indptrs], np.int64),
-        _joined([] if all_labels else labels, label_type),
-        _joined(values, np.float32),
+        _joined([] if all_labels else [labels for labels, _ in sorted_leaves], label_type),
+        _joined([values for _, values in sorted_leaves], np.float32),
         np.empty(0, np.float32),
         gain,
         _joined(covers, np.uint32),

@@ -380,7 +380,13 @@ class SparseEnsemble:
         """See :class:`~sparseleaf.training.trainer.Ensemble`."""
         found, estimator, prepared = self._description, self._estimator, self._prepared
         rows, targets = found.rows, found.targets
-        grown = concatenate_trees(list(trees), prepared.label_ids, prepared.cuts.n_features, targets.n_labels)
+        grown = concatenate_trees(
+            list(trees),
+            prepared.label_ids,
+            prepared.cuts.n_features,
+            targets.n_labels,
+            n_jobs=self._n_jobs,
+        )
         scorer = AxisScorer(with_short_values(grown), targets.n_labels)
         model = Model(
             stages=in_order([prepared.projection, scorer, found.empty]),
