@@ -13,8 +13,8 @@ HistogramFinder::HistogramFinder(const Data& data, const Scoring& scoring, const
       n_scratch_(n_scratch),
       memory_(memory),
       workers_(workers),
-      n_threads_(n_threads),
-      desks_(static_cast<size_t>(n_threads), Desk(scoring)) {
+      n_threads_(n_threads) {
+    for (int thread = 0; thread < n_threads; ++thread) desks_.emplace_back(scoring);
     memory.start_tree(n_slots, n_scratch, data.own.set().n_bins(), data.own.columns(),
                       data.own.counted_apart());
 }

@@ -8,6 +8,7 @@
 // features, all are: only the features that were drawn are then looked at.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <limits>
 #include <set>
@@ -37,10 +38,23 @@ class HistogramFinder final : public SplitFinder {
     void expand(std::vector<Family>& families, Partition& partition) override;
 
   private:
-    // What a task finds.
+    // What is found among the features of a part.
     struct Found {
         Split best[2];                 // of either node; feature: its place in the set
         std::vector<int32_t> dead[2];  // features that cannot part it
+    };
+
+    // What a search needs while it is under way.
+    struct Workspace {
+        double worth[2] = {};
+        std::vector<uint8_t> chosen[2];  // whether a feature was drawn; empty: all were
+        LiveFeatures drawn;              // where only those are built
+        const LiveFeatures* features = nullptr;
+        std::vector<Part> built_parts, parts;  // of the blocks; of the search
+        std::vector<Found> found;              // by parts
+        std::atomic<int64_t> n_left{0};        // parts that are not done
+
+        void start_search(size_t n_parts);
     };
 
     // Splits to find of a node whose histogram is made from its rows, and of its sibling (may be null), whose
@@ -51,18 +65,14 @@ class HistogramFinder final : public SplitFinder {
         Node *built, *sibling;
         Family* family;          // whose rows are partitioned first; null for the root
         Node* searched[2] = {};  // the two, null where no split is wanted
-        double worth[2] = {};
-        std::vector<uint8_t> chosen[2];  // whether a feature was drawn; empty: all were
-        LiveFeatures drawn;              // where only those are built
-        const LiveFeatures* features = nullptr;
         int64_t effort = 0;
-        bool whole = true;       // one task, which partitions the family's rows as well
+        bool whole = true;       // one task
         Search* twin = nullptr;  // the other child, searched by the same task
         bool first = true;       // of the two
+        int64_t wanted = 1;      // parts, where it is several tasks
         int64_t blocks = 1;      // of rows, each with a histogram of its own
         int64_t first_scratch = 0;
-        std::vector<Part> built_parts, parts;  // of the blocks; of the search
-        std::vector<Found> found;              // by parts
+        std::unique_ptr<Workspace> space;  // null: that of the thread
     };
 
     struct Task {
@@ -72,9 +82,10 @@ class HistogramFinder final : public SplitFinder {
 
     // What a thread works with.
     struct Desk {
-        explicit Desk(const Scoring& scoring) : work(scoring) {}
+        explicit Desk(const Scoring& scoring) : work(scoring), space(new Workspace) {}
         Work work;
         std::vector<int32_t> room;
+        std::unique_ptr<Workspace> space;
     };
 
     int64_t slots_wanted(const Family& family) const;
@@ -85,17 +96,17 @@ class HistogramFinder final : public SplitFinder {
     void set_bounds(const Family& family) const;
     Constraint constraint(const Node& node, int32_t f) const;
 
-    void plan(std::vector<Search>& searches, bool one_by_one);
-    void divide(Search& search, int64_t enough, int64_t& scratch_used);
+    void plan(std::vector<Search>& searches);
+    void divide(const std::vector<Search*>& searches, int64_t enough);
     void add_tasks(Search& search, std::vector<Task>& tasks, std::vector<Task>& later);
-    void prepare(Search& search, Desk& desk) const;
+    void prepare(const Search& search, Workspace& space, Work& work) const;
     void run(std::vector<Search>& searches, Partition* partition, std::vector<Family*>& others);
     void build_block(const Search& search, int64_t part, int64_t block) const;
-    void find_part(Search& search, int64_t part, Desk& desk);
     void find_whole(Search& search, Partition* partition, Desk& desk);
-    void find_at_once(Search& search, Desk& desk);
-    void scan(Search& search, const Part& part, Found& found, Desk& desk) const;
-    void finish(Search& search, Desk& desk);
+    void find_at_once(const Search& search, Desk& desk);
+    void find_part(const Search& search, Workspace& space, size_t part, Desk& desk);
+    void scan(const Search& search, const Workspace& space, const Part& part, Found& found, Work& work) const;
+    void finish(const Search& search, const Workspace& space, Work& work) const;
     void drop_dead(Node& node, const std::vector<Found>& found, int which) const;
     // Vectors of a histogram's row: what one number of effort takes.
     int64_t width() const { return std::clamp<int64_t>(data_.own.columns() / 8, 1, 8); }

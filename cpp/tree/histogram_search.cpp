@@ -19,10 +19,12 @@ void HistogramFinder::run_tasks(std::vector<Task>& tasks,
 
 // others: families whose rows are partitioned, and no more.
 void HistogramFinder::run(std::vector<Search>& searches, Partition* partition, std::vector<Family*>& others) {
-    plan(searches, partition != nullptr && partition->one_by_one());
+    plan(searches);
+    const bool one_by_one = partition != nullptr && partition->one_by_one();
     std::vector<Family*> first = std::move(others);
     for (const Search& search : searches)
-        if (!search.whole && search.family != nullptr && (first.empty() || first.back() != search.family))
+        if (search.family != nullptr && !(search.whole && one_by_one) &&
+            (first.empty() || first.back() != search.family))
             first.push_back(search.family);
     if (!first.empty()) partition->split(first);
     if (workers_.share_rows()) sum_histograms(searches);
@@ -31,15 +33,15 @@ void HistogramFinder::run(std::vector<Search>& searches, Partition* partition, s
     for (Search& search : searches) add_tasks(search, tasks, later);
     run_tasks(tasks, [&](const Task& task, Desk& desk) {
         if (task.search->whole)
-            find_whole(*task.search, partition, desk);
+            find_whole(*task.search, one_by_one ? partition : nullptr, desk);
         else if (task.block >= 0)
             build_block(*task.search, task.part, task.block);
         else
-            find_part(*task.search, task.part, desk);
+            find_part(*task.search, *task.search->space, static_cast<size_t>(task.part), desk);
     });
-    run_tasks(later, [&](const Task& task, Desk& desk) { find_part(*task.search, task.part, desk); });
-    for (Search& search : searches)
-        if (!search.whole) finish(search, desks_[0]);
+    run_tasks(later, [&](const Task& task, Desk& desk) {
+        find_part(*task.search, *task.search->space, static_cast<size_t>(task.part), desk);
+    });
     exchange(searches);
     for (Search& search : searches) {
         settle(search.built);
@@ -49,59 +51,70 @@ void HistogramFinder::run(std::vector<Search>& searches, Partition* partition, s
 
 // Several tasks for every thread in all, unless they would be too small to wake a thread for. Few threads
 // share the work evenly with fewer tasks.
-void HistogramFinder::plan(std::vector<Search>& searches, bool one_by_one) {
-    int64_t effort = 0, scratch_used = 0;
+void HistogramFinder::plan(std::vector<Search>& searches) {
+    int64_t effort = 0;
     for (const Search& search : searches) effort += search.effort;
     const int64_t n_tasks = n_threads_ * (n_threads_ <= 4 ? 2 : 4);
     const int64_t enough =
         n_threads_ == 1 ? std::max<int64_t>(effort, 1) : std::max(effort / n_tasks, kWorthAThread / width());
+    std::vector<Search*> divided;
     for (size_t i = 0; i < searches.size(); ++i) {
         Search& search = searches[i];
         // both children of a family may be built from their rows, one after the other by the same task
-        Search* twin =
-            i + 1 < searches.size() && search.family != nullptr && searches[i + 1].family == search.family
-                ? &searches[i + 1]
-                : nullptr;
-        const int64_t together = search.effort + (twin ? twin->effort : 0);
-        search.whole =
-            together <= enough && (one_by_one || search.family == nullptr) && !workers_.share_rows();
-        if (twin) {
-            twin->whole = search.whole;
-            ++i;
-        }
+        const bool twins =
+            i + 1 < searches.size() && search.family != nullptr && searches[i + 1].family == search.family;
+        Search* twin = twins ? &searches[++i] : nullptr;
+        search.whole = search.effort + (twin ? twin->effort : 0) <= enough && !workers_.share_rows();
+        if (twin) twin->whole = search.whole;
         if (search.whole) {
             search.twin = twin;
             if (twin) twin->first = false;
             continue;
         }
-        divide(search, enough, scratch_used);
-        if (twin) divide(*twin, enough, scratch_used);
+        divided.push_back(&search);
+        if (twin) divided.push_back(twin);
     }
+    divide(divided, enough);
 }
 
-// Parts of a node's work, by features, and by rows where it has many.
-void HistogramFinder::divide(Search& search, int64_t enough, int64_t& scratch_used) {
-    constexpr int64_t kBlockRows = 1024, kRowsPerBin = 4;
-    const int64_t wanted = (search.effort + enough - 1) / enough;
-    Node& built = *search.built;
-    built.slot = memory_.take();
-    prepare(search, desks_[0]);
-    const LiveFeatures& features = *search.features;
-    const auto n_features = static_cast<int64_t>(features.dense.size() + features.sparse.size());
-    if (!workers_.share_rows() && n_features > 0) {
-        const int64_t rows = std::max(kBlockRows, kRowsPerBin * features.n_bins / n_features);
-        search.blocks = std::clamp<int64_t>(
-            std::min<int64_t>(wanted, n_threads_), 1,
-            std::max<int64_t>(1, std::min(1 + n_scratch_ - scratch_used, built.count / rows)));
+// Parts of nodes' work, by features, and by rows where they have many.
+void HistogramFinder::divide(const std::vector<Search*>& searches, int64_t enough) {
+    constexpr int64_t kBlockRows = 1024, kRowsPerBin = 4, kFew = 4;
+    const FeatureSet& set = data_.own.set();
+    const int64_t rows = std::max(kBlockRows, kRowsPerBin * set.n_bins() / std::max<int64_t>(set.n, 1));
+    int64_t n_scratch = n_scratch_;
+    for (Search* search : searches) {
+        search->space = std::make_unique<Workspace>();
+        search->built->slot = memory_.take();
+        search->wanted = (search->effort + enough - 1) / enough;
+        search->first_scratch = n_scratch_ - n_scratch;
+        if (workers_.share_rows()) continue;
+        const int64_t most = std::min(search->built->count / rows, 1 + n_scratch);
+        search->blocks = std::max<int64_t>(1, std::min(most, std::min<int64_t>(search->wanted, n_threads_)));
+        n_scratch -= search->blocks - 1;
     }
-    search.first_scratch = scratch_used;
-    scratch_used += search.blocks - 1;
-    if (search.blocks > 1)
-        search.built_parts =
-            data_.own.parts(features, built.count, (wanted + search.blocks - 1) / search.blocks);
-    const bool scanned_only = search.blocks > 1 || workers_.share_rows();
-    search.parts = data_.own.parts(features, scanned_only ? 0 : built.count, wanted);
-    search.found.resize(search.parts.size());
+    const auto n = static_cast<int64_t>(searches.size());
+    parallel_tasks(n, n < kFew ? 1 : n_threads_, [&](int64_t i, int thread) {
+        const Search& search = *searches[i];
+        Workspace& space = *search.space;
+        prepare(search, space, desks_[thread].work);
+        const int64_t count = search.built->count, blocks = search.blocks;
+        if (blocks > 1)
+            space.built_parts =
+                data_.own.parts(*space.features, count, (search.wanted + blocks - 1) / blocks);
+        const bool scanned_only = blocks > 1 || workers_.share_rows();
+        space.parts = data_.own.parts(*space.features, scanned_only ? 0 : count, search.wanted);
+        space.start_search(space.parts.size());
+    });
+}
+
+void HistogramFinder::Workspace::start_search(size_t n_parts) {
+    found.resize(n_parts);
+    for (Found& one : found) {
+        for (Split& best : one.best) best = Split{};
+        for (std::vector<int32_t>& dead : one.dead) dead.clear();
+    }
+    n_left = static_cast<int64_t>(n_parts);
 }
 
 // later: what waits for all blocks of rows.
@@ -111,95 +124,102 @@ void HistogramFinder::add_tasks(Search& search, std::vector<Task>& tasks, std::v
             tasks.push_back({&search, 0, -1, search.effort + (search.twin ? search.twin->effort : 0)});
         return;
     }
+    const Workspace& space = *search.space;
     if (search.blocks > 1)
-        for (int64_t p = 0; p < static_cast<int64_t>(search.built_parts.size()); ++p)
+        for (size_t p = 0; p < space.built_parts.size(); ++p)
             for (int64_t block = 0; block < search.blocks; ++block)
-                tasks.push_back({&search, p, block, search.built_parts[p].effort / search.blocks});
-    for (int64_t p = 0; p < static_cast<int64_t>(search.parts.size()); ++p)
-        (search.blocks > 1 ? later : tasks).push_back({&search, p, -1, search.parts[p].effort});
+                tasks.push_back(
+                    {&search, static_cast<int64_t>(p), block, space.built_parts[p].effort / search.blocks});
+    for (size_t p = 0; p < space.parts.size(); ++p)
+        (search.blocks > 1 ? later : tasks)
+            .push_back({&search, static_cast<int64_t>(p), -1, space.parts[p].effort});
 }
 
 // Draws features, and scores the nodes as they are.
-void HistogramFinder::prepare(Search& search, Desk& desk) const {
+void HistogramFinder::prepare(const Search& search, Workspace& space, Work& work) const {
+    const FeatureSet& set = data_.own.set();
     for (int which = 0; which < 2; ++which) {
         const Node* node = search.searched[which];
         if (node == nullptr) continue;
-        search.worth[which] =
-            worth_whole(scoring_, constraint(*node, 0), node->total.data(), node->count, desk.work);
-        if (!data_.sampler.all()) data_.sampler.draw(node->key, data_.own.set(), search.chosen[which]);
+        space.worth[which] =
+            worth_whole(scoring_, constraint(*node, 0), node->total.data(), node->count, work);
+        if (!data_.sampler.all()) data_.sampler.draw(node->key, set, space.chosen[which]);
     }
     const LiveFeatures& live = *search.built->live;
-    search.features = &live;
+    space.features = &live;
     if (!direct_) return;
-    const std::vector<uint8_t>& chosen = search.chosen[0];
+    space.drawn.clear();
     for (const int32_t f : live.dense)
-        if (chosen[f]) search.drawn.add_dense(data_.own.set(), f);
+        if (space.chosen[0][f]) space.drawn.add_dense(set, f);
     for (const int32_t f : live.sparse)
-        if (chosen[f]) search.drawn.add_sparse(data_.own.set(), f);
-    search.features = &search.drawn;
+        if (space.chosen[0][f]) space.drawn.add_sparse(set, f);
+    space.features = &space.drawn;
 }
 
 // A block of the built node's rows, into the node's slot or a histogram of its own.
-void HistogramFinder::build_block(const Search& search, int64_t part, int64_t block) const {
+void HistogramFinder::build_block(const Search& search, int64_t number, int64_t block) const {
     const Node& node = *search.built;
     const int64_t begin = node.start + node.count * block / search.blocks,
                   end = node.start + node.count * (block + 1) / search.blocks;
     const Histogram into = block == 0 ? hist_of(node) : memory_.scratch(search.first_scratch + block - 1);
-    data_.own.clear(*search.features, search.built_parts[part], into);
-    data_.own.add(*search.features, search.built_parts[part], data_.rows + begin, end - begin, into);
+    const Part& part = search.space->built_parts[number];
+    data_.own.clear(*search.space->features, part, into);
+    data_.own.add(*search.space->features, part, data_.rows + begin, end - begin, into);
 }
 
-void HistogramFinder::find_part(Search& search, int64_t number, Desk& desk) {
+// Splits among the features of a part; the last part finishes the search.
+void HistogramFinder::find_part(const Search& search, Workspace& space, size_t number, Desk& desk) {
     const Node& node = *search.built;
-    const Part& part = search.parts[number];
+    const Part& part = space.parts[number];
+    const LiveFeatures& features = *space.features;
     const Histogram into = hist_of(node);
     if (!workers_.share_rows()) {
         if (search.blocks == 1) {
-            data_.own.clear(*search.features, part, into);
-            data_.own.add(*search.features, part, data_.rows + node.start, node.count, into);
+            data_.own.clear(features, part, into);
+            data_.own.add(features, part, data_.rows + node.start, node.count, into);
         }
         for (int64_t block = 1; block < search.blocks; ++block)
-            data_.own.add_histogram(*search.features, part, memory_.scratch(search.first_scratch + block - 1),
-                                    into);
-        data_.own.fill_common_bins(*search.features, part, node.total.data(), node.count, into);
+            data_.own.add_histogram(features, part, memory_.scratch(search.first_scratch + block - 1), into);
+        data_.own.fill_common_bins(features, part, node.total.data(), node.count, into);
     }
-    scan(search, part, search.found[number], desk);
+    scan(search, space, part, space.found[number], desk.work);
+    if (space.n_left.fetch_sub(1, std::memory_order_acq_rel) == 1) finish(search, space, desk.work);
 }
 
-// One task: the parent's rows are partitioned, then the children searched.
+// One task: the parent's rows are partitioned, unless they are already, and the children searched.
 void HistogramFinder::find_whole(Search& search, Partition* partition, Desk& desk) {
-    if (search.family != nullptr) partition->split_one(*search.family, desk.room);
+    if (partition != nullptr && search.family != nullptr) partition->split_one(*search.family, desk.room);
     find_at_once(search, desk);
     if (search.twin) find_at_once(*search.twin, desk);
 }
 
-void HistogramFinder::find_at_once(Search& search, Desk& desk) {
+void HistogramFinder::find_at_once(const Search& search, Desk& desk) {
+    Workspace& space = *desk.space;
     search.built->slot = memory_.take();
-    prepare(search, desk);
-    search.parts = data_.own.parts(*search.features, search.built->count, 1);
-    search.found.resize(search.parts.size());
-    for (size_t p = 0; p < search.parts.size(); ++p) find_part(search, static_cast<int64_t>(p), desk);
-    finish(search, desk);
+    prepare(search, space, desk.work);
+    space.parts = data_.own.parts(*space.features, search.built->count, 1);
+    space.start_search(space.parts.size());
+    for (size_t p = 0; p < space.parts.size(); ++p) find_part(search, space, p, desk);
     if (!workers_.alone()) return;
     for (Node* node : {search.built, search.sibling})  // while it is in the cache
         if (node != nullptr && !keeps(*node)) release(*node);
 }
 
-// Splits of both nodes among the features of a part.
-void HistogramFinder::scan(Search& search, const Part& part, Found& found, Desk& desk) const {
+void HistogramFinder::scan(const Search& search, const Workspace& space, const Part& part, Found& found,
+                           Work& work) const {
     const FeatureSet& set = data_.own.set();
-    const FeatureRange features = data_.own.features_of(*search.features, part);
+    const FeatureRange features = data_.own.features_of(*space.features, part);
     if (search.sibling) data_.own.subtract(features, hist_of(*search.sibling), hist_of(*search.built));
     for (int which = 0; which < 2; ++which) {
         const Node* node = search.searched[which];
         if (node == nullptr) continue;
         const NodeSums sums = data_.own.sums_of(hist_of(*node), node->total.data(), node->count);
-        const std::vector<uint8_t>& chosen = search.chosen[which];
+        const std::vector<uint8_t>& chosen = space.chosen[which];
         Split best;  // of the thread's own until it is known: others write beside it
         for (const int32_t f : features) {
-            if (!chosen.empty() && !chosen[f]) continue;
+            if (!data_.sampler.all() && !chosen[f]) continue;
             const bool possible = search_feature(scoring_, constraint(*node, set.numbers[f]), set, sums, f,
-                                                 search.worth[which], desk.work, &best);
+                                                 space.worth[which], work, &best);
             if (!possible && !set.categorical[f]) found.dead[which].push_back(f);
         }
         found.best[which] = best;
@@ -207,23 +227,23 @@ void HistogramFinder::scan(Search& search, const Part& part, Found& found, Desk&
 }
 
 // The best split of all parts.
-void HistogramFinder::finish(Search& search, Desk& desk) {
+void HistogramFinder::finish(const Search& search, const Workspace& space, Work& work) const {
     const FeatureSet& set = data_.own.set();
     for (int which = 0; which < 2; ++which) {
         Node* node = search.searched[which];
         if (node == nullptr) continue;
         Split best;
-        for (const Found& found : search.found)
+        for (const Found& found : space.found)
             if (better(found.best[which], best)) best = found.best[which];
         node->split = best;
         if (best.feature < 0) continue;
-        node->left.assign(static_cast<size_t>(desk.work.room), 0);
+        node->left.assign(static_cast<size_t>(work.room), 0);
         left_side(scoring_, set, data_.own.sums_of(hist_of(*node), node->total.data(), node->count), best,
-                  desk.work, node->left.data(), node->set);
+                  work, node->left.data(), node->set);
         node->split.feature = set.numbers[best.feature];
         // should a missing value come later, it goes the way of most rows
         if (!set.has_missing[best.feature]) node->split.missing_left = 2 * best.left_count > node->count;
-        if (limits_.may_split_children(*node)) drop_dead(*node, search.found, which);
+        if (limits_.may_split_children(*node)) drop_dead(*node, space.found, which);
     }
 }
 

@@ -12,6 +12,10 @@ struct LiveFeatures {
     std::vector<int32_t> dense_columns, dense_offsets;  // their columns of the bins and first bins
     int64_t n_bins = 0;
 
+    void clear() {
+        for (std::vector<int32_t>* list : {&dense, &sparse, &dense_columns, &dense_offsets}) list->clear();
+        n_bins = 0;
+    }
     void add_dense(const FeatureSet& set, int32_t f) {
         dense.push_back(f);
         dense_columns.push_back(set.columns[f]);

@@ -294,6 +294,26 @@ def test_the_number_of_messages_grows_with_batches_not_with_nodes(by_rows):
     assert max(calls) < 2 * 40, "two collectives for every batch, of up to eight of 40 splits"
 
 
+def test_trees_do_not_depend_on_the_trees_before_them():
+    """A builder keeps memory from one tree to the next, whatever their features and columns."""
+    case = Case(5, 250, 6, 3, {**PLAIN, "bynode": 0.5, "min_samples": 5})
+    other = Case(4, 250, 6, 9, {**PLAIN, "kind": "diagonal", "max_leaves": 9})
+    builder = case.trees(1 << 14).make_builder(HeldBins(case.bins, case.missing_bin), 2)
+    nothing, everything = np.empty(0, np.int32), np.arange(case.n)
+
+    def build(fitted, features):
+        sample = TreeSample(case.rows.copy(), nothing, features, max(1, len(features) // 2), case.key)
+        return builder.build(fitted.fitted(everything), sample, LocalCommunicator(), by_rows=True).nodes
+
+    features = np.array([0, 2, 5], np.int32)
+    first, smaller = build(case, case.features), build(case, features)
+    build(other, case.features)
+    for found, wanted in ((build(case, features), smaller), (build(case, case.features), first)):
+        assert found.feature.tolist() == wanted.feature.tolist()
+        assert found.gain.tobytes() == wanted.gain.tobytes()
+    assert len(first.feature) > len(smaller.feature) > 1
+
+
 # --- signals, misuse
 
 
