@@ -60,6 +60,7 @@ def make_jobs():
             SparseGBDTClassifier(projection="leml", projection_dim=3, advanced={"keep_raw": True}, **few),
             {"X": text, "y": labels},
         ),
+        "reranked": (SparseGBDTClassifier(rerank="cosine", projection=None, **few), {"X": text, "y": labels}),
         "exact": (SparseGBDTClassifier(advanced={"split": "exact"}, subsample=0.7, **few), {"X": X, "y": labels}),
         "forest": (SketchForestClassifier(n_trees=5), {"X": text, "y": labels}),
         "ldsm": (LdSMClassifier(n_trees=5, epochs=2), {"X": text, "y": names}),
@@ -86,8 +87,8 @@ def make_jobs():
     }  # fmt: skip
 
 
-ALL = ("sparse", "sampled", "names", "leml", "exact", "ldsm", "forest", "multi", "unknown", "absolute", "log-cosh",
-       "monotone", "per output", "sketch", "classes", "categories", "rank")  # fmt: skip
+ALL = ("sparse", "sampled", "names", "leml", "reranked", "exact", "ldsm", "forest", "multi", "unknown", "absolute",
+       "log-cosh", "monotone", "per output", "sketch", "classes", "categories", "rank")  # fmt: skip
 BY_RANKS = {
     1: ("sparse", "multi"),
     2: ALL,

@@ -51,7 +51,7 @@ def train(job, client, n, layout, **more):
 @pytest.mark.parametrize(("n", "names"), first(1, [
     (3, ("sparse", "multi", "rank")),
     (1, ("sparse",)),
-    (2, ("sampled", "names", "leml", "unknown", "absolute", "classes")),
+    (2, ("sampled", "names", "leml", "reranked", "unknown", "absolute", "classes")),
     (4, ("sparse", "multi", "per output")),
 ]))  # fmt: skip
 def test_workers_train_the_model_of_one_process(n, names, layout, client, alone):
@@ -206,7 +206,7 @@ def test_it_goes_on_when_a_worker_is_killed(layout, client, alone):
     assert jobs.digest(estimator) == alone["sparse"]
 
 
-PHASES = ("_build", "_meet", "describe", "prepare", "replay", "first tree")
+PHASES = ("build", "meet", "describe", "prepare", "replay", "first tree")
 
 
 @pytest.mark.slow
@@ -216,7 +216,7 @@ def test_it_goes_on_when_a_worker_is_killed_before_the_first_tree(phase, layout,
     killed, steps = kill_at(phase, client, monkeypatch)
     estimator = train(jobs.make_jobs()["leml"], client, 2, layout)
     assert len(killed) == 1
-    assert steps.count("_build") > 1
+    assert steps.count("build") > 1
     assert jobs.digest(estimator) == alone["leml"]
 
 
@@ -227,8 +227,8 @@ def kill_at(phase, client, monkeypatch):
         future = plain(self, rank, task, *args)
         if rank == 1:
             steps.append(task.__name__)
-            advances = ("describe", "prepare", "replay", "first tree")[: steps.count("_advance")]
-            at = advances[-1] if task.__name__ == "_advance" else task.__name__
+            advances = ("describe", "prepare", "replay", "first tree")[: steps.count("advance")]
+            at = advances[-1] if task.__name__ == "advance" else task.__name__
             if at == phase and not killed:
                 killed.extend(client.run(os.getpid, workers=[self._addresses[rank]]).values())
                 os.kill(killed[0], signal.SIGKILL)
@@ -318,11 +318,19 @@ def test_nothing_stays_on_the_workers(client):
     train(jobs.make_jobs()["sparse"], client, 2, "rows")
     with pytest.raises(RuntimeError, match="enough"):
         train(jobs.make_jobs()["multi"], client, 2, "features", callbacks=[_fail])
+    X, scores, _ = jobs.make_rows()
+    failing = MultiGBDTRegressor(n_trees=2, n_jobs=1, loss=_failing_loss)
+    with pytest.raises(RuntimeError, match="in a worker"):
+        failing.fit(X, scores[:, :2], engine=DaskLauncher(client, 2))
     assert_nothing_left(client)
 
 
 def _fail(state):
     raise RuntimeError("enough")
+
+
+def _failing_loss(y, scores):
+    raise RuntimeError("in a worker")
 
 
 def _members():

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import secrets
 import threading
+import traceback
 import uuid
 import weakref
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -152,9 +153,10 @@ class Member:
         _MEMBERS[key] = self
         weakref.finalize(self, _hang_up, self._listener, self._connections)
 
-    def build(self, estimator: Any, program: Program, pieces: list[Any], join: Any) -> Address:
-        """Make the partition; where the other members will find this one."""
-        self._part, self._program = estimator._partition(**join(pieces)), program
+    def build(self, sent: tuple[Any, Program], pieces: list[Any], join: Any) -> Address:
+        """Make the partition, by an estimator that was sent with the program; where others will find this member."""
+        estimator, self._program = sent
+        self._part = estimator._partition(**join(pieces))
         return self._listener.address
 
     def meet(self, rank: int, addresses: Sequence[Address], secret: bytes) -> None:
@@ -187,35 +189,35 @@ def _hang_up(listener: Listener, connections: Sequence[SocketCommunicator]) -> N
         connection.close()
 
 
-@contextmanager
-def _at_work(key: str) -> Iterator[Member]:
-    """In a task: the member of that name; what goes wrong ends the step of the others, too."""
+def _run(key: str, step: Callable[..., Any], *args: Any) -> Any:
+    """A task: one step of the member of that name."""
     from distributed import secede
 
     secede()  # others may wait for a thread of this worker: those of another training, or another member
+    try:
+        return _step(key, step, *args)
+    except BaseException as error:
+        args = ()
+        _clear_frames(error)
+        raise
+
+
+def _step(key: str, step: Callable[..., Any], *args: Any) -> Any:
     member = _MEMBERS.get(key)
     if member is None:
         raise WorkerLostError("a worker was started anew")
     try:
-        yield member
+        return step(member, *args)
     except BaseException:
-        member.close()
+        member.close()  # the step ends for the others, too
         raise
 
 
-def _build(key: str, sent: tuple[Any, Program], pieces: list[Any], join: Any) -> Address:
-    with _at_work(key) as member:
-        return member.build(*sent, pieces, join)
-
-
-def _meet(key: str, rank: int, addresses: Sequence[Address], secret: bytes) -> None:
-    with _at_work(key) as member:
-        member.meet(rank, addresses, secret)
-
-
-def _advance(key: str, message: Any) -> tuple[Any, StepRecord]:
-    with _at_work(key) as member:
-        return member.advance(message)
+def _clear_frames(error: BaseException | None) -> None:
+    """Drop the variables of an error's traceback, which Dask keeps: the member and its rows are among them."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__context__
 
 
 def _close_members(token: str) -> None:
@@ -308,7 +310,7 @@ class DaskWorkers:
             message = self._spread(message)
         try:
             found = self._collect(
-                [self._submit(rank, _advance, message) for rank in range(len(self._members))]
+                [self._submit(rank, Member.advance, message) for rank in range(len(self._members))]
             )
         finally:
             if large:
@@ -319,6 +321,8 @@ class DaskWorkers:
         """Members on the workers that are there, connected to each other."""
         client = self._client
         addresses = list(client.nthreads())[: self._n_workers]
+        if not addresses:
+            raise WorkerLostError("all workers are gone")
         n = self._source.n_parts(len(addresses))
         self._addresses, self._token = addresses[:n], f"sparseleaf-{uuid.uuid4().hex}"
         require_same_version(client, self._addresses)
@@ -329,24 +333,26 @@ class DaskWorkers:
         ]
         self._wait(self._members)
         sent = self._spread((self._estimator, self._program))
-        pieces = [
-            self._sent(lambda rank=rank, at=at: self._source.pieces(rank, n, at))  # type: ignore[misc]
-            for rank, at in enumerate(self._addresses)
-        ]
-        places = self._collect(
-            [self._submit(rank, _build, sent, pieces[rank], self._source.join) for rank in range(n)]
-        )
-        _release([sent])
+        try:
+            pieces = self._sent(
+                lambda: [self._source.pieces(rank, n, at) for rank, at in enumerate(self._addresses)]
+            )
+            places = self._collect(
+                [self._submit(rank, Member.build, sent, pieces[rank], self._source.join) for rank in range(n)]
+            )
+        finally:
+            _release([sent])
+            self._source.let_go()
         secret = secrets.token_bytes(32)
-        self._collect([self._submit(rank, _meet, rank, places, secret) for rank in range(n)])
+        self._collect([self._submit(rank, Member.meet, rank, places, secret) for rank in range(n)])
 
     def _key(self, rank: int) -> str:
         return f"{self._token}-{rank}"
 
-    def _submit(self, rank: int, task: Callable[..., Any], *args: Any) -> Any:
+    def _submit(self, rank: int, step: Callable[..., Any], *args: Any) -> Any:
         name = f"{self._token}-{uuid.uuid4().hex}"
         where = [self._addresses[rank]]
-        return self._client.submit(task, self._key(rank), *args, workers=where, key=name, pure=False)
+        return self._client.submit(_run, self._key(rank), step, *args, workers=where, key=name, pure=False)
 
     def _spread(self, value: Any) -> Any:
         """Send something to all workers, apart from tasks."""

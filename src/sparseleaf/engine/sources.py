@@ -31,6 +31,9 @@ class Source(Protocol):
     def join(self, pieces: list[Any]) -> Rows:
         """The rows of a partition, in its worker."""
 
+    def let_go(self) -> None:
+        """Drop copies of pieces that were sent to workers, once the partitions are made."""
+
 
 def make_source(client: Any, rows: Rows) -> Source:
     """The source for what a user gives as rows."""
@@ -94,6 +97,9 @@ class _Files:
     def join(self) -> Callable[[list[Any]], Rows]:
         return _ReadAll(self._files.read)
 
+    def let_go(self) -> None:
+        pass
+
 
 @dataclass(frozen=True)
 class _ReadAll:
@@ -150,6 +156,9 @@ class _Collections:
     def join(self) -> Callable[[list[Any]], Rows]:
         return join_rows
 
+    def let_go(self) -> None:
+        pass  # partitions may be made of the same blocks again
+
 
 # --- arrays of the client
 
@@ -163,6 +172,7 @@ class _Arrays:
             group = np.asarray(rows["group"])
             rows = {**rows, "group": None, "qid": np.repeat(np.arange(len(group)), group)}
         self._rows = rows
+        self._sent: list[Any] = []
         self._n_rows = rows["X"].shape[0] if hasattr(rows["X"], "shape") else len(rows["X"])
         for name, value in rows.items():
             length = None if value is None else value.shape[0] if hasattr(value, "shape") else len(value)
@@ -185,11 +195,18 @@ class _Arrays:
             name: None if value is None else value.iloc[own] if hasattr(value, "iloc") else value[own]
             for name, value in self._rows.items()
         }
-        return self._client.scatter([rows], workers=[address], hash=False)  # type: ignore[no-any-return]
+        sent: list[Any] = self._client.scatter([rows], workers=[address], hash=False)
+        self._sent += sent
+        return sent
 
     @property
     def join(self) -> Callable[[list[Any]], Rows]:
         return join_rows
+
+    def let_go(self) -> None:
+        for future in self._sent:
+            future.release()
+        self._sent = []
 
 
 def between_queries(qid: Any, borders: list[int]) -> list[int]:
