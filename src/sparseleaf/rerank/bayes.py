@@ -1,10 +1,10 @@
-"""Re-ranking by naive Bayes over the few features that tell a label best: one pass over the rows, no iterations.
+"""Re-ranking by naive Bayes over the discriminative features of each label: one pass over the rows, no iterations.
 
-In: a row's best labels and their scores from the trees. Out: these and the labels that the row's features speak for,
-with new scores from 0 to 1. Values do not count, only whether a feature is there. With q the share of all rows that
-have a feature and p that of a label's rows, drawn towards q, a feature that is there adds log(p / q) to what is said of
-the label, and one that is not adds log((1 - p) / (1 - q)). Of all features only those count that a label's rows have
-most surely more often than others: features depend on each other, and sums over many are far too sure of themselves.
+In: a row's best labels and their scores from the trees. Out: these and the labels with a discriminative feature in the
+row, with new scores from 0 to 1. Features are binary: zero or not. With q the rate of a feature among all rows and p
+that among a label's rows, smoothed towards q, a feature that is present adds log(p / q) to the evidence for the label,
+and one that is absent log((1 - p) / (1 - q)). A label has the few features whose rate among its rows exceeds q most
+significantly: features depend on each other, and sums over many are overconfident.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ FEATURES = (4, 8, 16, 32)
 """How many features of a label may count."""
 
 POWERS = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5)
-"""How often a label's logarithm of its share of rows may count; frequent labels have more features that tell them but
-that are not among the few."""
+"""Factors of a label's log prior that are tried: above 1, since frequent labels have discriminative features beyond the
+few that are kept."""
 
 DEFAULTS = (8, 1.5)
 """Features and power where there are no rows to choose them on."""
@@ -47,21 +47,21 @@ DEFAULTS = (8, 1.5)
 WEIGHTS = (0.0, 0.15, 0.3, 0.45, 0.6, 0.75, 0.9, 1.0)
 """Shares of the trees that are tried."""
 
-DRAWN = 2.0
-"""Rows like all others that every label is given."""
+SMOOTHING = 2.0
+"""Rows with the rates of all rows that are added to every label's."""
 
 FLOOR = 0.01
 """Of the row's best score, which every candidate has from the trees: their logarithm is mixed."""
 
-TOLD = 100
-"""Labels that are candidates because of a row's features."""
+MOST_ADDED = 100
+"""Candidates of a row by its features, those of highest evidence."""
 
 BLOCK_LABELS = 2048
 
 
 @dataclass(frozen=True)
-class TellingFeatures:
-    """Features of labels, those that tell most first.
+class DiscriminativeFeatures:
+    """Discriminative features of every label, the most significant first.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class TellingFeatures:
 
     @classmethod
     def fit(cls, X: Features, Y: sp.csr_matrix, n_jobs: int, most: int = max(FEATURES)) -> Self:
-        """What tells the labels of these rows."""
+        """Those of the labels of these rows."""
         X = sp.csr_matrix(X, dtype=np.float32)
         # rows are counted in float64: float32 ends at 2²⁴, from where on nothing depends on one row more
         there = sp.csr_matrix(((X.data != 0).astype(np.float64), X.indices, X.indptr), shape=X.shape)
@@ -103,10 +103,10 @@ class TellingFeatures:
             _kernels.select_telling(*csr_parts(both), rows_of[block], shares, features[block], common, 1)
             held = features[block] >= 0
             q = np.where(held, shares[features[block]], 0.5)
-            p = np.where(held, (common + DRAWN * q) / (rows_of[block, None] + DRAWN), 0.5)
+            p = np.where(held, (common + SMOOTHING * q) / (rows_of[block, None] + SMOOTHING), 0.5)
             lacking = np.log1p(-p) - np.log1p(-q)
             weights[block] = np.log(p / q) - lacking
-            features[block][weights[block] <= 0] = -1  # too little to be told from nothing
+            features[block][weights[block] <= 0] = -1  # no evidence but rounding
             absent[block] = np.where(features[block] >= 0, lacking, 0)
 
         in_threads(fit_block, range(0, len(rows_of), BLOCK_LABELS), n_jobs)
@@ -144,7 +144,7 @@ class TellingFeatures:
         _, stage = max(valued, key=lambda one: one[0])  # the first of equals
         starts, labels, trees, evidence = stage.candidates(X, *found, n_jobs)
         truth = true_candidates(starts, labels, Y)
-        return replace(stage, sureness=fit_sureness(stage.margins(trees, evidence), truth))
+        return replace(stage, platt=fit_platt(stage.margins(trees, evidence), truth))
 
     def stage(self, most: int, power: float, weight: float) -> BayesReranker:
         """With the first ``most`` of them."""
@@ -168,8 +168,8 @@ class BayesReranker(ListedReranker):
 
     Attributes
     ----------
-    telling : PackedVectors, shape (n_labels, n_features)
-        What every feature adds, above 0; what is rounded to 0 is no feature of the label.
+    log_odds : PackedVectors, shape (n_labels, n_features)
+        Logarithm of the odds ratio of every feature, above 0; what is rounded to 0 is no feature of the label.
     absent : float32 array, shape (n_labels,)
         What is said where none of a label's features is there.
     log_shares : float32 array, shape (n_labels,)
@@ -181,17 +181,17 @@ class BayesReranker(ListedReranker):
     weight : float
         β, the trees' share: with t their score by the row's best and e the evidence, all of the above added up, a
         candidate's margin is β log(t + 0.01) + (1 - β) e.
-    sureness : (float, float)
+    platt : (float, float)
         a and b: the score is 1 / (1 + exp(-(a · margin + b))).
     """
 
-    telling: PackedVectors
+    log_odds: PackedVectors
     absent: Array
     log_shares: Array
     most: int
     power: float
     weight: float
-    sureness: tuple[float, float]
+    platt: tuple[float, float]
 
     kind: ClassVar[str] = "bayes"
 
@@ -202,10 +202,10 @@ class BayesReranker(ListedReranker):
     @cached_property
     def kernel(self) -> _kernels.TellingIndex:
         """The compiled part; making it checks every index and number."""
-        by_label = self.telling.unpacked()
+        by_label = self.log_odds.unpacked()
         there = by_label.data != 0
         label = np.repeat(np.arange(self.n_labels), np.diff(by_label.indptr))[there]
-        features, place = _numbered(by_label.indices[there], self.telling.width)
+        features, place = _numbered(by_label.indices[there], self.log_odds.width)
         postings = sp.csr_matrix(
             (by_label.data[there], (place, label)), shape=(len(features), self.n_labels), dtype=np.float32
         )
@@ -213,7 +213,7 @@ class BayesReranker(ListedReranker):
             features,
             *csr_parts(postings),
             self.absent + np.float32(self.power) * self.log_shares,
-            self.telling.width,
+            self.log_odds.width,
         )
 
     @property
@@ -224,18 +224,18 @@ class BayesReranker(ListedReranker):
     def candidates(
         self, X: Features, labels: Array, scores: Array, n_jobs: int
     ) -> tuple[Array, Array, Array, Array]:
-        """The union of the trees' labels and those that the features tell, rising by label within a row.
+        """The union of the trees' labels and those of highest evidence, rising by label within a row.
 
         Returns starts (n_rows + 1), labels, logarithms of the trees' scores, evidence.
         """
-        starts, joined, relative, told = self.kernel.join(
+        starts, joined, relative, evidence = self.kernel.join(
             *csr_parts(sp.csr_matrix(X, dtype=np.float32)),
             np.ascontiguousarray(labels, np.int32),
             np.ascontiguousarray(scores, np.float32),
-            TOLD,
+            MOST_ADDED,
             n_jobs,
         )
-        return starts, joined, np.log(relative + np.float32(FLOOR)), told
+        return starts, joined, np.log(relative + np.float32(FLOOR)), evidence
 
     def margins(self, trees: Array, evidence: Array) -> Array:
         """The margins of candidates."""
@@ -251,7 +251,7 @@ class BayesReranker(ListedReranker):
 
     def scores_of(self, margins: Array) -> Array:
         """See :class:`~sparseleaf.rerank.stage.ListedReranker`."""
-        a, b = self.sureness
+        a, b = self.platt
         # never quite 0, which is the score of all other labels
         scores: Array = np.maximum(expit(np.float32(a) * margins + np.float32(b)), np.float32(1e-30))
         return scores
@@ -259,24 +259,24 @@ class BayesReranker(ListedReranker):
     # --- fitting
 
     @classmethod
-    def untuned(cls, kind: str, rows: TrainingRows) -> TellingFeatures:
+    def untuned(cls, kind: str, rows: TrainingRows) -> DiscriminativeFeatures:
         """See :class:`~sparseleaf.rerank.stage.Reranker`."""
-        return TellingFeatures.fit(rows.X, rows.Y, rows.n_jobs)
+        return DiscriminativeFeatures.fit(rows.X, rows.Y, rows.n_jobs)
 
     def refit(self, rows: TrainingRows) -> BayesReranker:
         """See :class:`~sparseleaf.rerank.stage.Reranker`."""
-        again = TellingFeatures.fit(rows.X, rows.Y, rows.n_jobs, self.most)
-        return replace(again.stage(self.most, self.power, self.weight), sureness=self.sureness)
+        again = DiscriminativeFeatures.fit(rows.X, rows.Y, rows.n_jobs, self.most)
+        return replace(again.stage(self.most, self.power, self.weight), platt=self.platt)
 
     # --- tensors of the model file
 
     def tensors(self, compact: bool) -> dict[str, Array]:
         """See :class:`~sparseleaf.rerank.stage.Reranker`."""
         return {
-            "settings": np.array([self.weight, self.most, self.power, *self.sureness], np.float32),
+            "settings": np.array([self.weight, self.most, self.power, *self.platt], np.float32),
             "absent": self.absent,
             "log_shares": self.log_shares,
-            **self.telling.tensors(compact),
+            **self.log_odds.tensors(compact),
         }
 
     @classmethod
@@ -293,9 +293,9 @@ class BayesReranker(ListedReranker):
         absent, log_shares = source.take("absent", ("F32",), 1), source.take("log_shares", ("F32",), 1)
         if len(absent) != source.n_labels or len(log_shares) != source.n_labels:
             raise ValueError(f"absent and log_shares must have a number for each of {source.n_labels} labels")
-        telling = PackedVectors.from_tensors(source, source.n_labels, source.n_features)
-        _ = telling.kernel  # checks that indices exist
-        stage = cls(telling, absent, log_shares, int(most), power, weight, (slope, offset))
+        log_odds = PackedVectors.from_tensors(source, source.n_labels, source.n_features)
+        _ = log_odds.kernel  # checks that indices exist
+        stage = cls(log_odds, absent, log_shares, int(most), power, weight, (slope, offset))
         _ = stage.kernel  # checks that indices exist and numbers are finite
         return stage
 
@@ -309,7 +309,7 @@ def _numbered(features: Array, width: int) -> tuple[Array, Array]:
     return np.flatnonzero(there).astype(features.dtype), (np.cumsum(there) - 1)[features]
 
 
-def fit_sureness(margins: Array, truth: Array) -> tuple[float, float]:
+def fit_platt(margins: Array, truth: Array) -> tuple[float, float]:
     """Slope and offset of Platt's scaling; (1, 0) where all candidates are true, or none."""
     if truth.all() or not truth.any():
         return 1.0, 0.0

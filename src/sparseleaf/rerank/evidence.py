@@ -93,7 +93,7 @@ class Evidence:
     ----------
     centroids : CentroidReranker
         By angle, with a weight of 0: the cosine alone.
-    linear : LinearModels or None
+    models : LinearModels or None
         None while these are being trained.
     neighbours : Neighbours or None
     label_counts : int array, shape (n_labels,)
@@ -101,7 +101,7 @@ class Evidence:
     """
 
     centroids: CentroidReranker
-    linear: LinearModels | None
+    models: LinearModels | None
     neighbours: Neighbours | None
     label_counts: Array
 
@@ -135,10 +135,10 @@ class Evidence:
             n_jobs,
         )
         table = flat.reshape(-1, len(COLUMNS))
-        if self.linear is not None:
+        if self.models is not None:
             cosine = self.centroids.rescored(X, starts, joined, np.zeros(len(joined)), n_jobs)
             table[:, COLUMNS.index("cosine")] = cosine
-            table[:, COLUMNS.index("margin")] = self.linear.margins(rows, starts, joined, n_jobs)
+            table[:, COLUMNS.index("margin")] = self.models.margins(rows, starts, joined, n_jobs)
             table[:, COLUMNS.index("log rows")] = np.log1p(
                 self.label_counts[joined],
                 dtype=np.float64,  # a file has them in narrow types
@@ -169,16 +169,16 @@ class Evidence:
                 labels.append(candidates.labels)
                 advance(begin + len(own), "")
         models = LinearModels.fit(rows, Y, np.concatenate(starts), np.concatenate(labels), seed, n_jobs)
-        return replace(blind, linear=models)
+        return replace(blind, models=models)
 
     # --- tensors of the model file
 
     def tensors(self, compact: bool) -> dict[str, Array]:
         """Tensors by name; without ``compact`` entries of vectors are written as float32."""
-        assert self.linear is not None
+        assert self.models is not None
         tensors = {"label_counts": narrow(self.label_counts)}
         tensors |= prefixed("centroids", self.centroids.tensors(compact))
-        tensors |= prefixed("models", self.linear.tensors(compact))
+        tensors |= prefixed("models", self.models.tensors(compact))
         if self.neighbours is not None:
             tensors |= prefixed("neighbours", self.neighbours.tensors(compact))
         return tensors

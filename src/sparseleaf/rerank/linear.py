@@ -77,14 +77,14 @@ class LinearReranker(EvidenceReranker):
     def ranker(self) -> _kernels.OpinionRanker:
         """The compiled whole: what :meth:`weigh` makes of candidates, without their table."""
         evidence = self.evidence
-        assert evidence.linear is not None
+        assert evidence.models is not None
         index, lists = evidence.neighbours, NO_LISTS
         if index is not None:
             lists = index.labels
         return _kernels.OpinionRanker(
             evidence.centroids.kernel,
-            evidence.linear.kernel,
-            evidence.linear.bias,
+            evidence.models.kernel,
+            evidence.models.bias,
             None if index is None else index.kernel,
             lists.kernel,
             evidence.centroids.feature_weights,

@@ -185,7 +185,7 @@ def test_a_large_file_is_mapped(folder, monkeypatch):
         return array is not None
 
     model = sparseleaf.load(folder / "linear").model_
-    linear = model.rerank.evidence.linear.weights
+    linear = model.rerank.evidence.models.weights
     for array in (model.trees.router_steps, model.trees.router_weights, model.trees.leaf_values):
         assert mapped(array)
     assert mapped(linear.steps)

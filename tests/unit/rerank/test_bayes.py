@@ -15,7 +15,7 @@ from sparseleaf import _kernels as kernels
 from sparseleaf.metrics import precision_at_k
 from sparseleaf.model import Role
 from sparseleaf.rerank import bayes as module
-from sparseleaf.rerank.bayes import FLOOR, POWERS, TellingFeatures, fit_sureness
+from sparseleaf.rerank.bayes import FLOOR, POWERS, DiscriminativeFeatures, fit_platt
 
 
 def make_told(n=1200, n_labels=150, seed=0):
@@ -46,7 +46,9 @@ def test_telling_features_are_those_of_the_twin(seed, n, n_labels, most, n_jobs)
     rng = np.random.default_rng(seed)
     there, having = rng.random((n, 7)) < rng.random(7), rng.random((n, n_labels)) < 0.4
     values = there * rng.choice([-2.5, 0.1, 3], (n, 7))
-    found = TellingFeatures.fit(sp.csr_matrix(values, dtype=np.float32), sp.csr_matrix(having), n_jobs, most)
+    found = DiscriminativeFeatures.fit(
+        sp.csr_matrix(values, dtype=np.float32), sp.csr_matrix(having), n_jobs, most
+    )
     for label, wanted in enumerate(naive.telling(there, having, most)):
         held = found.features[label] >= 0
         assert held.sum() == len(wanted)
@@ -66,7 +68,7 @@ def test_telling_features_are_those_of_the_twin(seed, n, n_labels, most, n_jobs)
 
 def test_candidates_and_margins_are_those_of_the_twin(trees):
     dense = X.toarray()
-    stage = TellingFeatures.fit(X[:800], Y[:800], 2).stage(6, 1.5, 0.25)
+    stage = DiscriminativeFeatures.fit(X[:800], Y[:800], 2).stage(6, 1.5, 0.25)
     wanted = naive.telling(dense[:800], Y[:800].toarray(), 6)
     shares = np.log((Y[:800].toarray().sum(axis=0) + 0.5) / 801)
     labels, scores = trees.candidates(X[800:830], 20, None, 1)
@@ -74,7 +76,7 @@ def test_candidates_and_margins_are_those_of_the_twin(trees):
     for i in range(30):
         told = np.array([naive.told(dense[800 + i], f, 1.5, s) for f, s in zip(wanted, shares, strict=True)])
         touched = [k for k, features in enumerate(wanted) if any(dense[800 + i, f] for f, _, _ in features)]
-        best = sorted(touched, key=lambda k: (-told[k], k))[: module.TOLD]
+        best = sorted(touched, key=lambda k: (-told[k], k))[: module.MOST_ADDED]
         own = slice(starts[i], starts[i + 1])
         assert joined[own].tolist() == sorted({*best, *labels[i][labels[i] >= 0].tolist()})
         assert evidence[own] == pytest.approx(told[joined[own]], abs=0.05)  # weights are in 8 bits
@@ -88,7 +90,7 @@ def test_one_label_by_hand():
     # feature 0 is in 2 of 8 rows, both of label 0, which has these two rows alone
     rows = sp.csr_matrix(np.c_[[1, 1, 0, 0, 0, 0, 0, 0], np.ones(8)], dtype=np.float32)
     having = sp.csr_matrix(np.c_[[1, 1, 0, 0, 0, 0, 0, 0]].astype(np.float32))
-    found = TellingFeatures.fit(rows, having, 1, 4)
+    found = DiscriminativeFeatures.fit(rows, having, 1, 4)
     p, q = (2 + 2 * 0.25) / (2 + 2), 0.25
     assert found.features.tolist() == [[0, -1, -1, -1]]  # a feature of all rows tells nothing
     assert found.weights[0, 0] == pytest.approx(np.log(p / q) - np.log((1 - p) / (1 - q)))
@@ -111,7 +113,7 @@ def test_what_is_above_chance_by_rounding_alone_tells_nothing(n, label_rows):
     # 103 · (1 / 103) is below 1: each feature has exactly as many of the label's rows as chance would have
     rows = sp.csr_matrix(np.eye(n // (n // label_rows), dtype=np.float32).repeat(n // label_rows, axis=0))
     having = sp.csr_matrix(np.c_[np.arange(n) % (n // label_rows) == 0].astype(np.float32))
-    found = TellingFeatures.fit(rows, having, 1)
+    found = DiscriminativeFeatures.fit(rows, having, 1)
     assert (found.features == -1).all()
     assert (found.absent == 0).all()
     assert found.stage(8, 1.5, 0.5).kernel is not None
@@ -125,7 +127,7 @@ def test_it_finds_labels_that_the_trees_do_not_name(trees):
     assert clf.rerank_weight_ == stage.weight
     assert stage.most in module.FEATURES
     assert stage.power in POWERS
-    assert np.diff(stage.telling.indptr).max() <= stage.most
+    assert np.diff(stage.log_odds.indptr).max() <= stage.most
     assert stage.log_shares == pytest.approx(np.log((Y[:1000].toarray().sum(axis=0) + 0.5) / 1001), rel=1e-5)
 
 
@@ -173,7 +175,7 @@ def test_it_can_be_added_and_given_a_weight():
 
 
 def test_rows_and_labels_that_say_nothing(trees):
-    stage = TellingFeatures.fit(X[:800], Y[:800], 1).stage(8, 1.5, 0.5)
+    stage = DiscriminativeFeatures.fit(X[:800], Y[:800], 1).stage(8, 1.5, 0.5)
     model = trees.with_stage(Role.RERANKER, stage)
     for rows in (sp.csr_matrix((2, 300), dtype=np.float32), np.full((2, 300), 3e38, np.float32)):
         labels, scores = model.topk(rows, 3, None, 1)
@@ -188,15 +190,15 @@ def test_rows_and_labels_that_say_nothing(trees):
     assert tiny.predict_topk(np.ones((1, 1)), 1)[0].tolist() == [[0]]
 
 
-def test_sureness_keeps_the_order():
+def test_platt_keeps_the_order():
     rng = np.random.default_rng(0)
     margins = rng.normal(size=500).astype(np.float32)
-    slope, offset = fit_sureness(margins, rng.random(500) < 1 / (1 + np.exp(-(2 * margins - 1))))
+    slope, offset = fit_platt(margins, rng.random(500) < 1 / (1 + np.exp(-(2 * margins - 1))))
     assert slope == pytest.approx(2, abs=0.5)
     assert offset == pytest.approx(-1, abs=0.5)
-    assert fit_sureness(margins, margins < 0) == (1.0, 0.0)
-    assert fit_sureness(margins, np.ones(500, bool)) == (1.0, 0.0)
-    assert fit_sureness(margins[:0], np.zeros(0, bool)) == (1.0, 0.0)
+    assert fit_platt(margins, margins < 0) == (1.0, 0.0)
+    assert fit_platt(margins, np.ones(500, bool)) == (1.0, 0.0)
+    assert fit_platt(margins[:0], np.zeros(0, bool)) == (1.0, 0.0)
 
 
 def test_the_kernels_refuse_what_is_not_sound():

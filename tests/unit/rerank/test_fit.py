@@ -93,8 +93,8 @@ def test_linear_models_learn_from_what_the_final_trees_propose(classifier):
     X, Y = make_tail()
     clf = classifier.set_params(rerank="linear").fit(X, Y)
     trees = clf.model_.with_stage(Role.RERANKER, None)
-    expected = Evidence.fit(X, Y, trees, 0, 1).linear
-    found = clf.model_.rerank.evidence.linear
+    expected = Evidence.fit(X, Y, trees, 0, 1).models
+    found = clf.model_.rerank.evidence.models
     assert np.array_equal(found.weights.indices, expected.weights.indices)
     assert np.array_equal(found.bias, expected.bias)
 
@@ -111,4 +111,4 @@ def test_a_label_of_held_out_rows_alone_has_negative_examples():
     reached = clf.model_.scorer.leaves(Rows(X, None, 1))
     beside = (reached @ reached[[held[0]]].T).toarray().ravel() > 0  # rows that share a leaf with it
     assert beside.sum() > 3
-    assert clf.model_.rerank.evidence.linear.bias[149] < 0
+    assert clf.model_.rerank.evidence.models.bias[149] < 0

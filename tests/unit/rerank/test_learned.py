@@ -61,7 +61,7 @@ def test_the_table_is_what_it_says(trees, evidence):
     labels, scores = trees.candidates(X[700:712], 100, None, 1)
     found = evidence.candidates(X[700:712], labels, scores, 2)
     means = np.stack([seen[Y[:600, k].toarray().ravel() > 0].sum(axis=0) for k in range(150)])
-    weights = evidence.linear.weights.unpacked().toarray()
+    weights = evidence.models.weights.unpacked().toarray()
     for i, x in enumerate(new):
         own = slice(found.starts[i], found.starts[i + 1])
         rows, cosines = naive.nearest(indexed, x, NEIGHBOURS)
@@ -72,7 +72,7 @@ def test_the_table_is_what_it_says(trees, evidence):
             assert line[:8] == pytest.approx(wanted[label], rel=1e-3, abs=1e-4)
             length = np.linalg.norm(means[label])
             assert known["cosine"] == pytest.approx(means[label] @ x / length if length else 0, abs=3e-3)
-            margin = weights[label] @ x + evidence.linear.bias[label]
+            margin = weights[label] @ x + evidence.models.bias[label]
             assert known["margin"] == pytest.approx(margin, abs=1e-4)
             assert known["log rows"] == pytest.approx(np.log1p(Y[:600, label].nnz))
 
@@ -80,10 +80,10 @@ def test_the_table_is_what_it_says(trees, evidence):
 def test_linear_models_are_of_candidates_alone(evidence):
     # a label that no training row has is refused by its bias; others are learnt
     lonely = np.diff(sp.csc_matrix(Y[:600]).indptr) == 0
-    assert (evidence.linear.bias[lonely] == -1).all()
-    assert (np.diff(evidence.linear.weights.indptr)[lonely] == 0).all()
-    assert (np.diff(evidence.linear.weights.indptr)[~lonely] > 0).all()
-    assert np.abs(evidence.linear.weights.whole_values).min() >= 0.1 - 1e-2
+    assert (evidence.models.bias[lonely] == -1).all()
+    assert (np.diff(evidence.models.weights.indptr)[lonely] == 0).all()
+    assert (np.diff(evidence.models.weights.indptr)[~lonely] > 0).all()
+    assert np.abs(evidence.models.weights.whole_values).min() >= 0.1 - 1e-2
 
 
 def test_the_compiled_ranking_is_that_of_the_table(trees, evidence):
