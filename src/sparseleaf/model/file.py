@@ -156,6 +156,7 @@ def _header(metadata: dict[str, str]) -> dict[str, Any]:
         raise ModelFileError(f"its metadata is not JSON ({error})") from None
     if not isinstance(header, dict):
         raise ModelFileError("its metadata is not a JSON object")
+    headers.require_shallow(header)
     version = header.get("format_version")
     if isinstance(version, int) and not isinstance(version, bool) and version > FORMAT_VERSION:
         raise ModelFileError(f"format version {version} is newer than {FORMAT_VERSION}; update sparseleaf")

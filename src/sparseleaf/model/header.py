@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 NAME_KINDS = {"i": "int", "u": "int", "f": "float", "b": "bool"}
 """How label names are told apart, by the kind of their numpy type; all others are text."""
 
+MOST_LEVELS = 64
+"""Of objects and arrays in each other."""
+
 PLAIN = ("method", "n_features", "n_labels", "n_train_rows", "target_kind", "link", "parameters", "history")
 """Attributes that are in the header as they are."""
 
@@ -66,6 +69,21 @@ def check(header: dict[str, Any]) -> None:
     for entry in header["stages"]:
         if not isinstance(entry, dict) or not isinstance(entry.get("kind"), str):
             raise ModelFileError(f"metadata 'stages' has {short(entry)}; wanted an object with a 'kind'")
+
+
+def require_shallow(header: dict[str, Any]) -> None:
+    """Raise ModelFileError where values are nested so deeply that they could not be walked by recursion."""
+    level: list[Any] = [header]
+    for _ in range(MOST_LEVELS):
+        level = [
+            inner
+            for value in level
+            if isinstance(value, dict | list)
+            for inner in (value.values() if isinstance(value, dict) else value)
+        ]
+        if not level:
+            return
+    raise ModelFileError(f"its metadata has more than {MOST_LEVELS} levels")
 
 
 def require(header: dict[str, Any], key: str, kind: type) -> None:

@@ -64,10 +64,20 @@ def drop(name):
     return lambda tensors, header: tensors.pop(name)
 
 
+def nested(levels):
+    """A member in a member in a member."""
+    header = {}
+    for _ in range(levels // 2):
+        header = {"method": "blend", "members": [header]}
+    return header
+
+
 @pytest.mark.parametrize(("name", "change", "match"), [
     ("blend-v3", say(members=3), "'members' is 3; wanted a list of headers"),
     ("blend-v3", say(members=[1, 2]), "wanted a list of headers"),
     ("blend-v3", say(members=[]), "'members' is not a list of 2 headers"),
+    ("blend-v3", say(members=[{"method": "blend", "members": []}] * 2), "member 1: "),
+    ("blend-v3", say(parameters=nested(70)), "its metadata has more than 64 levels"),
     ("blend-v3", say(method="ldsm"), "'label_counts' is missing"),
     ("blend-v3", drop("blend.0.label_counts"), "'label_counts' is missing"),
     ("blend-v3", drop("blend.1.trees.feature"), "member 2: tensor 'blend.1.trees.feature' is missing"),
