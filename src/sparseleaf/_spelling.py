@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Mapping
 from typing import Any, TypeVar
+
+from sparseleaf._warnings import warn
 
 Value = TypeVar("Value")
 
@@ -31,13 +32,12 @@ def current_history(history: Mapping[str, list[float]], *, percent: bool) -> dic
     }
 
 
-def warn_of_name(name: str, stacklevel: int) -> None:
+def warn_of_name(name: str) -> None:
     """Say what a metric is called now."""
-    warnings.warn(
+    warn(
         f"The metric {name!r} was renamed to {current_name(name)!r}, which is a fraction; the former name, in percent"
         " where it was so, will be removed in the release after next.",
         FutureWarning,
-        stacklevel=stacklevel + 1,
     )
 
 
@@ -47,7 +47,7 @@ class ByMetric(dict[str, Value]):
     def __missing__(self, name: str) -> Value:
         if current_name(name) not in self or current_name(name) == name:
             raise KeyError(name)
-        warn_of_name(name, 2)
+        warn_of_name(name)
         return self._in_former_unit(self[current_name(name)])
 
     def _in_former_unit(self, value: Value) -> Value:

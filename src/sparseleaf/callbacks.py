@@ -54,7 +54,7 @@ class EarlyStopping:
 
     def __init__(self, metric: str, rounds: int, *, higher_is_better: bool = True) -> None:
         if current_name(metric) != metric:
-            warn_of_name(metric, 2)
+            warn_of_name(metric)
         self.metric = current_name(metric)
         self.rounds = rounds
         self.higher_is_better = higher_is_better

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +21,7 @@ from safetensors import SafetensorError, safe_open
 from sparseleaf._files import as_path, local_copy, remove_drafts
 from sparseleaf._settings import plain_settings, short
 from sparseleaf._tensors import write_tensors
+from sparseleaf._warnings import warn
 from sparseleaf.progress import say
 
 if TYPE_CHECKING:
@@ -143,9 +143,7 @@ class Checkpoint:
         try:
             self._write()
         except OSError as error:
-            warnings.warn(
-                f"checkpoint: could not be written, the one before it stays ({error})", stacklevel=3
-            )
+            warn(f"checkpoint: could not be written, the one before it stays ({error})")
             return False
         return True
 

@@ -277,7 +277,7 @@ class RankingScorer:
     def __post_init__(self) -> None:
         """Understand the names of the last release."""
         if self.metric in FORMER:
-            warn_of_name(self.metric, 3)
+            warn_of_name(self.metric)
             object.__setattr__(self, "metric", FORMER[self.metric])
 
     def __call__(self, estimator: Any, X: Any, y: Any) -> float:

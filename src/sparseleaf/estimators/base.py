@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -18,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sparseleaf import _kernels
 from sparseleaf._arrays import LARGEST_COUNT, as_csr32, effective_n_jobs, has_nan, require_countable
 from sparseleaf._spelling import Measured, current_history
+from sparseleaf._warnings import warn
 from sparseleaf.data.checks import TEXT_HINT, check_sparse, check_values
 from sparseleaf.data.rows import RowsInfo
 from sparseleaf.data.targets import ONE_CLASS_A_ROW, decode, encode_targets
@@ -245,10 +245,9 @@ class ModelClassifier(ClassifierMixin, ModelEstimator):  # type: ignore[misc]
     @property
     def score_threshold(self) -> float:
         """The former name of ``threshold_``."""
-        warnings.warn(
+        warn(
             "'score_threshold' was renamed to 'threshold_' and will be removed in the release after next.",
             FutureWarning,
-            stacklevel=2,
         )
         return self.threshold_
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 from sklearn.base import BaseEstimator
 
+from sparseleaf._warnings import warn
 from sparseleaf.estimators.parameters import (
     ADVANCED,
     REMOVAL,
@@ -56,9 +56,6 @@ class DeclaredEstimator(BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
-        return self._set_params(params)
-
-    def _set_params(self, params: dict[str, Any], stacklevel: int = 4) -> Self:
         former = former_arguments(self.parameter_table)
         known: dict[str, Any] = {}
         entries: dict[str, Any] = {}
@@ -68,7 +65,7 @@ class DeclaredEstimator(BaseEstimator):  # type: ignore[misc]
             elif name not in former:
                 known[name] = value
             else:
-                _warn_of(name, former[name], stacklevel)
+                _warn_of(name, former[name])
                 (entries if former[name].advanced else known)[former[name].name] = value
         if entries:
             known[ADVANCED] = {**(known.get(ADVANCED, self.advanced) or {}), **entries}
@@ -90,7 +87,7 @@ class DeclaredEstimator(BaseEstimator):  # type: ignore[misc]
                 raise TypeError(
                     f"{type(self).__name__}.__init__() got {name!r} and {parameter.name!r}, its new name."
                 )
-        self._set_params(given, stacklevel=5)
+        self.set_params(**given)
 
     @classmethod
     def from_settings(cls, values: Mapping[str, Any]) -> Self:
@@ -178,16 +175,15 @@ class _FormerAttribute:
     def __get__(self, estimator: DeclaredEstimator | None, owner: type) -> Any:
         if estimator is None:
             return self
-        _warn_of(self._name, self._parameter, 3)
+        _warn_of(self._name, self._parameter)
         return getattr(estimator._settings(), self._parameter.name)
 
     def __set__(self, estimator: DeclaredEstimator, value: Any) -> None:
-        estimator._set_params({self._name: value})
+        estimator.set_params(**{self._name: value})
 
 
-def _warn_of(name: str, parameter: Parameter, stacklevel: int) -> None:
-    warnings.warn(
+def _warn_of(name: str, parameter: Parameter) -> None:
+    warn(
         f"The {name!r} parameter moved to {moved_to(parameter)}; the former argument {REMOVAL}.",
         FutureWarning,
-        stacklevel=stacklevel,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -10,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparseleaf._arrays import effective_n_jobs
+from sparseleaf._warnings import warn
 from sparseleaf.estimators.declarations import FOREST
 from sparseleaf.estimators.naming import named
 from sparseleaf.estimators.parameters import Table, documented
@@ -186,7 +186,7 @@ class SketchForestClassifier(RoutedClassifier):
             with phase("out-of-bag score"):
                 self._score_out_of_bag(X, Y, seen)
         except KeyboardInterrupt:
-            warnings.warn("interrupted: the model has no out-of-bag score", stacklevel=6)
+            warn("interrupted: the model has no out-of-bag score")
             return False
         return True
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import difflib
 import inspect
 import textwrap
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, Never, TypeVar
 
+from sparseleaf._warnings import warn
 from sparseleaf.estimators.values import Values
 
 Estimator = TypeVar("Estimator", bound=type)
@@ -68,11 +68,10 @@ class Parameter:
     def require(self, owner: str, value: Any) -> None:
         """Raise ValueError for a value that may not be given; warn of one in a former spelling."""
         if isinstance(value, str) and value in self.former_values:
-            warnings.warn(
+            warn(
                 f"The value {value!r} of the {self.name!r} parameter was renamed to {self.current(value)!r}; the"
                 f" former spelling {REMOVAL}.",
                 FutureWarning,
-                stacklevel=6,
             )
         if self.current(value) not in self.values:
             raise ValueError(
@@ -119,11 +118,7 @@ def renamed_argument(name: str, value: Any, former_name: str, former: Any) -> An
         return value
     if value is not None:
         raise TypeError(f"got {former_name!r} and {name!r}, its new name.")
-    warnings.warn(
-        f"The {former_name!r} argument was renamed to {name!r}; the former name {REMOVAL}.",
-        FutureWarning,
-        stacklevel=3,
-    )
+    warn(f"The {former_name!r} argument was renamed to {name!r}; the former name {REMOVAL}.", FutureWarning)
     return former
 
 
@@ -155,10 +150,9 @@ def parse_settings(settings: Iterable[str], table: Table) -> dict[str, Any]:
         if parameter is None:
             raise ValueError(f"--set {setting!r}: there is no parameter {name!r}; {suggestion(name, table)}")
         if parameter.name != name:
-            warnings.warn(
+            warn(
                 f"The {name!r} parameter was renamed to {parameter.name!r}; the former name {REMOVAL}.",
                 FutureWarning,
-                stacklevel=2,
             )
         try:
             values[parameter.name] = parameter.parse(text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparseleaf._arrays import hash_rows, smallest_hashes
+from sparseleaf._warnings import warn
 from sparseleaf.model.registry import stage_class
 from sparseleaf.model.threshold import best_threshold
 from sparseleaf.progress import phase
@@ -139,10 +139,7 @@ class Reranking:
                 )
         except KeyboardInterrupt:
             self.interrupted = True
-            warnings.warn(
-                "interrupted: the model has all trees, but no re-ranking stage; fit_rerank adds one",
-                stacklevel=4,
-            )
+            warn("interrupted: the model has all trees, but no re-ranking stage; fit_rerank adds one")
             return None
 
     def threshold(self, model: Model, n_jobs: int) -> float | None:
@@ -158,7 +155,7 @@ class Reranking:
                 return best_threshold(model.scores(X, None, n_jobs), Y)
         except KeyboardInterrupt:
             self.interrupted = True
-            warnings.warn("interrupted: predict has the default threshold", stacklevel=4)
+            warn("interrupted: predict has the default threshold")
             return None
 
     def _validation_rows(self) -> tuple[Features, sp.csr_matrix]:
@@ -178,9 +175,7 @@ class Reranking:
                 return stage.refit(self._rows(self.X, self.Y, trees, n_jobs))
         except KeyboardInterrupt:
             self.interrupted = True
-            warnings.warn(
-                "interrupted: the re-ranking stage is fitted without its validation rows", stacklevel=4
-            )
+            warn("interrupted: the re-ranking stage is fitted without its validation rows")
             return stage
 
     def _rows(self, X: Features, Y: sp.csr_matrix, trees: Model, n_jobs: int) -> TrainingRows:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sparseleaf import memory
+from sparseleaf._warnings import warn
 from sparseleaf.callbacks import Callback, EarlyStopping, TrainingState, best_tree
 from sparseleaf.checkpoint import Checkpoint
 from sparseleaf.distributed.launch import make_launcher
@@ -246,9 +246,7 @@ class Trainer:
             for values in self._history.values():
                 del values[self._complete :]
             unit = "trees" if ensemble.per_round == 1 else "rounds"
-            warnings.warn(
-                f"interrupted: the model has the {self._complete} {unit} grown so far", stacklevel=5
-            )
+            warn(f"interrupted: the model has the {self._complete} {unit} grown so far")
         self._keep(self._complete)
         self._write(checkpoint)
 

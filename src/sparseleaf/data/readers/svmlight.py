@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import re
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +17,7 @@ from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
 from sparseleaf._files import AnyPath, read_bytes
+from sparseleaf._warnings import warn
 from sparseleaf.data.reading import Reader, Rows, Source, register
 
 _QUERY = re.compile(rb"^[^\S\n]*(?:[^\s#:]+[^\S\n]+)?qid:([^\s#]*)", re.MULTILINE)
@@ -47,9 +47,7 @@ class SvmlightReader(Reader):
         # there is no header: a feature that training never saw is an ordinary day, and cannot matter to the model
         width = source.features.count
         if X.shape[1] > width:
-            warnings.warn(
-                f"{source.files}: features above {width - 1} are left out; training had none", stacklevel=4
-            )
+            warn(f"{source.files}: features above {width - 1} are left out; training had none")
             return Rows(X[:, :width], y, qid)
         X.resize(X.shape[0], width)
         return Rows(X, y, qid)
