@@ -11,6 +11,7 @@ import sparseleaf
 from smalldata import make_set
 from sparseleaf import LdSMClassifier, SketchForestClassifier, SparseGBDTClassifier, memory
 from sparseleaf.data import make_xc
+from sparseleaf.training.routed import RowsSize
 
 
 def test_estimate_of_a_known_shape():
@@ -115,7 +116,8 @@ def test_routed_trees_that_cannot_fit_are_refused(kind, monkeypatch):
 
 def test_who_grows_no_trees_needs_no_memory_for_growing():
     X, Y = make_set(500, 5, 6)
-    found = [SketchForestClassifier()._estimate(X, sp.csr_matrix(Y), abreast, 2) for abreast in (0, 1, 4)]
+    size = RowsSize.of(X, sp.csr_matrix(Y))
+    found = [SketchForestClassifier()._estimate(size, abreast, 2) for abreast in (0, 1, 4)]
     assert found[0].certain == 0
     assert found[1].certain < found[2].certain
     assert found[0].model == found[2].model > 0
