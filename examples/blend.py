@@ -1,4 +1,9 @@
-"""Re-ranking that learns, and two classifiers as one model."""
+"""
+Re-ranking and blending
+=======================
+
+Re-ranking that learns, and two classifiers as one model.
+"""
 
 import tempfile
 from pathlib import Path

@@ -1,4 +1,9 @@
-"""Kill a training without mercy, start it again, and get the model that it would have been."""
+"""
+Checkpoints
+===========
+
+Kill a training without mercy, start it again, and get the model that it would have been.
+"""
 
 import signal
 import subprocess

@@ -1,4 +1,8 @@
-"""Training in several processes: each rank has rows of its own, and all end with the same model.
+"""
+Training in several processes
+=============================
+
+Training in several processes: each rank has rows of its own, and all end with the same model.
 
 Alone: ``python distributed.py``; in three processes: ``mpiexec -n 3 python distributed.py`` (``pip install
 sparseleaf[mpi]``). On a cluster, the scheduler's launcher takes the place of mpiexec.

@@ -1,4 +1,9 @@
-"""Stop when a validation set stops getting better; watch the training; draw what happened."""
+"""
+Early stopping and callbacks
+============================
+
+Stop when a validation set stops getting better; watch the training; draw what happened.
+"""
 
 from sparseleaf import SparseGBDTClassifier
 from sparseleaf.callbacks import TrainingState

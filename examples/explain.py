@@ -1,4 +1,9 @@
-"""Which features move which outputs, and by how much: exact Shapley values of a model with three outputs."""
+"""
+Shapley values
+==============
+
+Which features move which outputs, and by how much: exact Shapley values of a model with three outputs.
+"""
 
 import numpy as np
 

@@ -1,4 +1,9 @@
-"""The sketch forest on a made-up set with many labels: what the stages of re-ranking add to the trees."""
+"""
+SketchForest and its re-ranking stages
+======================================
+
+The sketch forest on a made-up set with many labels: what the stages of re-ranking add to the trees.
+"""
 
 from sparseleaf import SketchForestClassifier
 from sparseleaf.data import make_xc

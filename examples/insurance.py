@@ -1,4 +1,9 @@
-"""Choose a loss for what the targets are: claims of policies, most of which have none, and the size of one claim."""
+"""
+Insurance claims: Poisson, gamma and Tweedie
+============================================
+
+Choose a loss for what the targets are: claims of policies, most of which have none, and the size of one claim.
+"""
 
 import numpy as np
 from sklearn.metrics import mean_tweedie_deviance

@@ -1,4 +1,9 @@
-"""Texts with tags: label names in, label names out, in a scikit-learn pipeline."""
+"""
+Tagging texts with label names
+==============================
+
+Texts with tags: label names in, label names out, in a scikit-learn pipeline.
+"""
 
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline

@@ -1,4 +1,9 @@
-"""LdSM on a made-up set with many labels: with and without re-ranking, and how well its nodes were split."""
+"""
+LdSM and its diagnostics
+========================
+
+LdSM on a made-up set with many labels: with and without re-ranking, and how well its nodes were split.
+"""
 
 from sparseleaf import LdSMClassifier
 from sparseleaf.data import make_xc

@@ -1,4 +1,9 @@
-"""Predict several numbers at once: one tree for all outputs, against a tree for each."""
+"""
+One tree for all outputs
+========================
+
+Predict several numbers at once: one tree for all outputs, against a tree for each.
+"""
 
 import numpy as np
 

@@ -1,4 +1,9 @@
-"""Train on a made-up set, look at the best labels, measure, save and load."""
+"""
+Multi-label classification
+==========================
+
+Train on a made-up set, look at the best labels, measure, save and load.
+"""
 
 import tempfile
 from pathlib import Path

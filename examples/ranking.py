@@ -1,4 +1,9 @@
-"""Rank documents: three losses on the same queries, early stopping, and a ranked list in the end."""
+"""
+Ranking
+=======
+
+Rank documents: three losses on the same queries, early stopping, and a ranked list in the end.
+"""
 
 import numpy as np
 

@@ -23,6 +23,11 @@ from sparseleaf.data import make_xc
 ROOT = Path(__file__).parents[2]
 FIRST_PAGES = ("README.md", "quickstart.md")
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+ESTIMATORS = [
+    getattr(sparseleaf, name)
+    for name in sparseleaf.__all__
+    if name.startswith(("Multi", "Sparse", "Sketch", "LdSM", "GBDT"))
+]
 EXAMPLES = sorted(ROOT.glob("examples/*.py"))
 SHORT = ("quickstart", "multi_output")
 BLOCK = re.compile(r"^```python\n(.*?)^```(?:\n\n```text\n(.*?)^```)?", re.DOTALL | re.MULTILINE)
@@ -46,6 +51,49 @@ def run_page(page: Path) -> dict[str, object]:
 def test_python_in_pages_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run_page(page)
+
+
+PEERS = {
+    "xgboost.md": ["xgboost"],
+    "lightgbm.md": ["lightgbm"],
+    "omikuji-napkinxc.md": ["omikuji", "napkinxc"],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PEERS)
+def test_code_of_other_libraries_runs(name, tmp_path, monkeypatch):
+    """In pages on migrating, ```py is the other library's side."""
+    for module in PEERS[name]:
+        pytest.importorskip(module)
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs" / "migrate" / name).read_text()
+    assert "```py\n" in text
+    names: dict[str, object] = {}
+    for code in re.findall(r"^```py(?:thon)?\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
+        exec(compile(code, name, "exec"), names)
+
+
+def test_parameters_of_the_tables_for_migrating_exist():
+    """What the column of sparseleaf calls a parameter, and an advanced one, is one of some estimator."""
+    plain, advanced = {"callbacks", "engine", "layout", "init_model"}, set()
+    for estimator in ESTIMATORS:
+        for parameter in estimator.parameter_table.values():
+            (advanced if parameter.advanced else plain).add(parameter.name)
+    n_names = 0
+    for page in (ROOT / "docs" / "migrate").glob("*.md"):
+        for row in re.findall(r"^\|(.*)\|$", page.read_text(), re.MULTILINE):
+            cell = row.split("|")[-2]
+            names = set(re.findall(r"[`(,] ?(\w+)=", cell)) | {
+                name for name in re.findall(r"`(\w+)`", cell) if "_" in name and not name.endswith("_")
+            }
+            n_names += len(names)
+            assert names <= plain | advanced, (page.name, row)
+            if "*advanced*" in cell:
+                assert names & advanced, (page.name, row)
+            else:
+                assert names <= plain, (page.name, row)
+    assert n_names > 40
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
