@@ -46,16 +46,25 @@ void Accumulator::add_parts(const std::vector<int64_t>& effort, bool sparse, int
 
 std::vector<Part> Accumulator::parts(const LiveFeatures& live, int64_t n_rows, int64_t wanted) const {
     std::vector<Part> found;
+    if (wanted <= 1 && live.n_bins * gradients_.columns * 4 < kCacheBytes) {  // one of each kind
+        const auto n_dense = static_cast<int32_t>(live.dense.size());
+        const int64_t all = effort(n_rows, n_dense, live.n_bins);
+        const int64_t in_dense = live.sparse.empty() ? all : n_rows * n_dense;
+        if (n_dense > 0) found.push_back({false, 0, n_dense, in_dense});
+        if (!live.sparse.empty())
+            found.push_back({true, 0, static_cast<int32_t>(sparse_.n_groups()), all - in_dense});
+        return found;
+    }
     int64_t n_dense_bins = 0;
-    std::vector<int64_t> effort{0};
+    std::vector<int64_t> so_far{0};
     for (const int32_t f : live.dense) {
         n_dense_bins += set_.n_bins_of(f);
-        effort.push_back(effort.back() + n_rows + kEffortOfABin * set_.n_bins_of(f));
+        so_far.push_back(so_far.back() + n_rows + kEffortOfABin * set_.n_bins_of(f));
     }
-    add_parts(effort, false, wanted, n_dense_bins, found);
+    add_parts(so_far, false, wanted, n_dense_bins, found);
     if (live.sparse.empty()) return found;
     // entries are walked over even where their features are not live
-    effort.assign(1, 0);
+    so_far.assign(1, 0);
     auto f = live.sparse.begin();
     for (int64_t g = 0; g < sparse_.n_groups(); ++g) {
         int64_t n_bins = 0;
@@ -63,9 +72,9 @@ std::vector<Part> Accumulator::parts(const LiveFeatures& live, int64_t n_rows, i
             n_bins += set_.n_bins_of(*f);
         const double share = static_cast<double>(n_rows) / static_cast<double>(n_rows_);
         const double adds = n_bins > 0 ? share * static_cast<double>(sparse_.n_entries[g]) : 0.0;
-        effort.push_back(effort.back() + static_cast<int64_t>(adds) + kEffortOfABin * n_bins);
+        so_far.push_back(so_far.back() + static_cast<int64_t>(adds) + kEffortOfABin * n_bins);
     }
-    add_parts(effort, true, wanted, live.n_bins - n_dense_bins, found);
+    add_parts(so_far, true, wanted, live.n_bins - n_dense_bins, found);
     return found;
 }
 
