@@ -26,7 +26,7 @@ extensions = [
 ]
 exclude_patterns = ["_build", "results", "gallery/*.ipynb", "gallery/*.py", "sg_execution_times.rst"]
 suppress_warnings = ["config.cache"]  # sphinx-gallery's settings hold classes, which Sphinx cannot compare
-nitpicky = False
+smartquotes = False  # "auto" in a description is a string
 
 # --- Markdown: the pages are read on GitHub, too, so they use none of MyST's own syntax but toctrees
 myst_enable_extensions = ["colon_fence"]
@@ -36,6 +36,7 @@ myst_heading_anchors = 4
 templates_path = ["_templates"]
 autosummary_generate = True
 autodoc_typehints = "none"
+toc_object_entries_show_parents = "hide"
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False  # the template lists them
 

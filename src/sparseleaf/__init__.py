@@ -89,6 +89,16 @@ def load(path: str | os.PathLike[str], *, n_jobs: int | None = None) -> Any:
     Returns
     -------
     Fitted estimator of the class that was saved.
+
+    Examples
+    --------
+    >>> import sparseleaf
+    >>> from sparseleaf.data import make_xc
+    >>> X, Y = make_xc(200, 60, 10)
+    >>> sparseleaf.SparseGBDTClassifier(n_trees=2).fit(X, Y).save("model.safetensors")
+    >>> model = sparseleaf.load("model.safetensors", n_jobs=1)
+    >>> type(model).__name__
+    'SparseGBDTClassifier'
     """
     from sparseleaf.estimators import ESTIMATORS, task_of
     from sparseleaf.estimators.declarations import N_JOBS
@@ -113,6 +123,29 @@ def estimate_memory(X: Any, y: Any = None, *, Y: Any = None, **parameters: Any) 
 
     Parameters are those of the constructor, and the advanced ones by their own names. Every estimator has a method of
     this name.
+
+    Parameters
+    ----------
+    X : array-like or sparse matrix, shape (n_rows, n_features)
+    y : labels
+        In any form that ``fit`` takes.
+    **parameters
+        Of :class:`SparseGBDTClassifier`.
+    Y : labels, deprecated
+        The former name of ``y``.
+
+    Returns
+    -------
+    MemoryEstimate
+
+    Examples
+    --------
+    >>> import sparseleaf
+    >>> from sparseleaf.data import make_xc
+    >>> X, Y = make_xc(1_000, 50, 200)
+    >>> estimate = sparseleaf.estimate_memory(X, Y, n_trees=10)
+    >>> estimate.total > estimate.certain
+    True
     """
     from sparseleaf.estimators import SparseGBDTClassifier
 

@@ -26,6 +26,16 @@ class TrainingState:
         Since training began.
     history : dict of str to list of float
         Metrics after every tree.
+
+    Examples
+    --------
+    >>> from sparseleaf import SparseGBDTClassifier
+    >>> from sparseleaf.data import make_xc
+    >>> def stop_after_three(state):
+    ...     return state.tree == 3
+    >>> clf = SparseGBDTClassifier(n_trees=10).fit(*make_xc(200, 60, 10), callbacks=[stop_after_three])
+    >>> clf.best_iteration_
+    3
     """
 
     tree: int
@@ -50,6 +60,12 @@ class EarlyStopping:
     rounds : int
         Trees to wait.
     higher_is_better : bool
+
+    Examples
+    --------
+    >>> from sparseleaf.callbacks import EarlyStopping
+    >>> EarlyStopping("valid precision@1", rounds=2).stops_at([0.1, 0.3, 0.2, 0.2, 0.4])
+    4
     """
 
     def __init__(self, metric: str, rounds: int, *, higher_is_better: bool = True) -> None:

@@ -38,7 +38,21 @@ MAY_CHANGE = ("n_trees", "early_stopping_rounds", "histogram_mb", "warm_start", 
 
 
 class CheckpointError(ValueError):
-    """The file is no checkpoint of this training."""
+    """The file is no checkpoint of this training.
+
+    Examples
+    --------
+    >>> from sparseleaf import SparseGBDTClassifier
+    >>> from sparseleaf.checkpoint import CheckpointError
+    >>> from sparseleaf.data import make_xc
+    >>> X, Y = make_xc(200, 60, 10)
+    >>> _ = SparseGBDTClassifier(n_trees=4).fit(X, Y, checkpoint="run.ckpt", checkpoint_every=2)
+    >>> try:
+    ...     SparseGBDTClassifier(n_trees=4, max_depth=2).fit(X, Y, checkpoint="run.ckpt")
+    ... except CheckpointError:
+    ...     print("of another training")
+    of another training
+    """
 
 
 class Checkpoint:

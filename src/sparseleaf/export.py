@@ -60,6 +60,15 @@ def to_onnx(estimator: Any, path: str | os.PathLike[str] | None = None) -> Any:
         If the format cannot hold the model: a projection, too many labels or leaf values.
     ImportError
         If onnx is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparseleaf import MultiGBDTRegressor
+    >>> from sparseleaf.export import to_onnx
+    >>> X = np.random.default_rng(0).uniform(size=(100, 3))
+    >>> model = MultiGBDTRegressor(n_trees=3).fit(X, X[:, :2])
+    >>> _ = to_onnx(model, "model.onnx")
     """
     model = _held(estimator)
     onnx = _imported("onnx", "to_onnx")
@@ -127,6 +136,15 @@ def to_treelite(estimator: Any, path: str | os.PathLike[str] | None = None) -> A
         shares of logistic ones.
     ImportError
         If treelite is not installed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparseleaf import MultiGBDTRegressor
+    >>> from sparseleaf.export import to_treelite
+    >>> X = np.random.default_rng(0).uniform(size=(100, 3))
+    >>> model = MultiGBDTRegressor(n_trees=3).fit(X, X[:, :2])
+    >>> _ = to_treelite(model, "model.tl")
     """
     model = _held(estimator)
     if model.link not in TREELITE_LINKS:

@@ -50,6 +50,13 @@ class MemoryEstimate(Estimate):
         Stored (row, label) scores, at most: labels of the row plus k a tree; in practice a fraction.
     model : int
         The trees, at most: every leaf full.
+
+    Examples
+    --------
+    >>> from sparseleaf import MultiGBDTRegressor
+    >>> estimate = MultiGBDTRegressor().estimate_memory([[0.0]] * 100, [[0.0, 1.0]] * 100)
+    >>> estimate.bins
+    100
     """
 
     features: int
@@ -79,6 +86,14 @@ class RoutedEstimate(Estimate):
         Grown trees, at most: routers that weigh every feature of their rows, and label counts.
     model : int
         The same as the arrays of a model, which are made while the trees are still there.
+
+    Examples
+    --------
+    >>> from sparseleaf import SketchForestClassifier
+    >>> from sparseleaf.data import make_xc
+    >>> estimate = SketchForestClassifier().estimate_memory(*make_xc(1_000, 50, 200))
+    >>> estimate.total > estimate.certain
+    True
     """
 
     work: int

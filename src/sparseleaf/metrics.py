@@ -64,6 +64,7 @@ def precision_at_k(Y_true: MatrixLike, predicted: MatrixLike, k: int = 5) -> flo
 
     Examples
     --------
+    >>> from sparseleaf.metrics import precision_at_k
     >>> precision_at_k([[1, 0, 1], [0, 1, 0]], [[0, 1], [1, 2]], k=2)
     0.5
     """
@@ -85,6 +86,12 @@ def recall_at_k(Y_true: MatrixLike, predicted: MatrixLike, k: int = 5) -> float:
     -------
     float
         In [0, 1].
+
+    Examples
+    --------
+    >>> from sparseleaf.metrics import recall_at_k
+    >>> recall_at_k([[1, 1, 0], [0, 0, 1]], [[0], [2]], k=1)
+    0.75
     """
     k = _check_k(k)
     ranking = _rank(Y_true, predicted, k)
@@ -107,6 +114,12 @@ def ndcg_at_k(Y_true: MatrixLike, predicted: MatrixLike, k: int = 5) -> float:
     -------
     float
         In [0, 1]; rows without labels are 0.
+
+    Examples
+    --------
+    >>> from sparseleaf.metrics import ndcg_at_k
+    >>> ndcg_at_k([[1, 0, 0], [0, 0, 1]], [[0, 1], [2, 0]], k=2)
+    1.0
     """
     k = _check_k(k)
     return _ndcg(_rank(Y_true, predicted, k), k)
@@ -134,6 +147,13 @@ def psp_at_k(
     -------
     float
         In [0, 1]; 0 if no row has a label.
+
+    Examples
+    --------
+    >>> from sparseleaf.metrics import propensities, psp_at_k
+    >>> Y = [[1, 0, 0], [0, 0, 1]]
+    >>> psp_at_k(Y, [[0], [2]], propensities(Y), k=1)
+    1.0
     """
     k = _check_k(k)
     ranking = _rank(Y_true, predicted, k)
@@ -161,6 +181,13 @@ def psndcg_at_k(
     -------
     float
         In [0, 1]; 0 if no row has a label.
+
+    Examples
+    --------
+    >>> from sparseleaf.metrics import propensities, psndcg_at_k
+    >>> Y = [[1, 0, 0], [0, 0, 1]]
+    >>> psndcg_at_k(Y, [[0], [2]], propensities(Y), k=1)
+    1.0
     """
     k = _check_k(k)
     ranking = _rank(Y_true, predicted, k)
@@ -188,6 +215,13 @@ def propensities(Y_train: MatrixLike, A: float = 0.55, B: float = 1.5) -> NDArra
     ndarray of float64, shape (L,)
         In (0, 1]. With one or two training rows the formula's C is negative and would give "probabilities"
         above 1; C is then 0 and every propensity 1.
+
+    Examples
+    --------
+    >>> from sparseleaf.metrics import propensities
+    >>> rare_first = propensities([[0, 1], [0, 1], [1, 1], [0, 1]])
+    >>> bool(rare_first[0] < rare_first[1])
+    True
     """
     Y = _check_labels(Y_train, "Y_train")
     counts = np.bincount(Y.indices, minlength=Y.shape[1])
@@ -211,6 +245,12 @@ def propensities_from_counts(
     Returns
     -------
     ndarray of float64, shape (L,)
+
+    Examples
+    --------
+    >>> from sparseleaf.metrics import propensities_from_counts
+    >>> propensities_from_counts([1, 10, 100], 1_000).round(2).tolist()
+    [0.14, 0.28, 0.56]
     """
     for name, value, wanted, good in (("A", A, "at least 0", A >= 0), ("B", B, "above 0", B > 0)):
         if not (good and np.isfinite(value)):
@@ -243,6 +283,13 @@ def evaluate(
     -------
     dict of str to float
         ``precision@1 precision@3 precision@5 ndcg@1 … psp@1 … psndcg@1 …`` in this order, each in [0, 1].
+
+    Examples
+    --------
+    >>> from sparseleaf.metrics import evaluate
+    >>> found = evaluate([[1, 0, 0, 0, 1], [0, 0, 1, 0, 0]], [[0, 2, 4, 1, 3], [1, 2, 0, 3, 4]])
+    >>> found["precision@1"], found["precision@5"]
+    (0.5, 0.3)
     """
     ks = [_check_k(k, "ks") for k in ks]
     if not ks:
@@ -269,6 +316,16 @@ class RankingScorer:
         Propensities are those of the rows that the estimator was trained on.
     k : int
         How many predictions count.
+
+    Examples
+    --------
+    >>> from sparseleaf import SparseGBDTClassifier
+    >>> from sparseleaf.data import make_xc
+    >>> from sparseleaf.metrics import scorers
+    >>> X, Y = make_xc(200, 60, 10)
+    >>> clf = SparseGBDTClassifier(n_trees=2).fit(X, Y)
+    >>> 0 <= scorers["ndcg@5"](clf, X, Y) <= 1
+    True
     """
 
     metric: str

@@ -58,6 +58,11 @@ def plot_learning_curve(
     ------
     ImportError
         If matplotlib is missing; it comes with ``pip install "sparseleaf[plot]"``.
+
+    Examples
+    --------
+    >>> from sparseleaf.plotting import plot_learning_curve
+    >>> axes = plot_learning_curve(dict(valid=[0.3, 0.5, 0.6]))
     """
     curves = _check_history(history)
     target = None if path is None else Path(path)
@@ -138,6 +143,11 @@ def draw_learning_curve(history: Mapping[str, Sequence[float]], width: int = 60,
     -------
     str
         Lines separated by newlines, none after the last.
+
+    Examples
+    --------
+    >>> from sparseleaf.plotting import draw_learning_curve
+    >>> text = draw_learning_curve(dict(valid=[0.3, 0.5, 0.6]), height=4)
     """
     curves = _check_history(history)
     for name, size, least in (("width", width, 10), ("height", height, 2)):

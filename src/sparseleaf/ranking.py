@@ -23,7 +23,32 @@ __all__ = ["average_precision", "evaluate", "make_queries", "ndcg", "pairwise_ac
 
 
 def ndcg(y: Any, scores: Any, qid: Any = None, *, group: Any = None, k: int | None = None) -> Array:
-    """NDCG of every query, over its first ``k`` places: gain 2^grade - 1, discount 1/log2(1 + rank)."""
+    """NDCG of every query, over its first ``k`` places: gain 2^grade - 1, discount 1/log2(1 + rank).
+
+    Parameters
+    ----------
+    y : array-like, shape (n_rows,)
+        Grades, 0 or more.
+    scores : array-like, shape (n_rows,)
+        Predicted scores; rows of a query are ranked by falling score.
+    qid : array-like, shape (n_rows,), optional
+        Query of each row.
+    group : array-like, shape (n_queries,), optional
+        In place of ``qid``: sizes of queries whose rows are adjacent.
+    k : int or None, default=None
+        Places that count; None for all.
+
+    Returns
+    -------
+    array, shape (n_queries,)
+        NaN for a query that does not count.
+
+    Examples
+    --------
+    >>> from sparseleaf.ranking import ndcg
+    >>> ndcg([2, 0, 1, 0], [3.0, 1.0, 2.0, 0.5], qid=[1, 1, 2, 2]).tolist()
+    [1.0, 1.0]
+    """
     if k is not None and (not isinstance(k, int | np.integer) or k < 1):
         raise ValueError(f"k: found {k!r}; wanted an int of at least 1, or None.")
 
@@ -37,7 +62,30 @@ def ndcg(y: Any, scores: Any, qid: Any = None, *, group: Any = None, k: int | No
 
 
 def average_precision(y: Any, scores: Any, qid: Any = None, *, group: Any = None) -> Array:
-    """Average precision of every query; a grade above 0 is relevant."""
+    """Average precision of every query; a grade above 0 is relevant.
+
+    Parameters
+    ----------
+    y : array-like, shape (n_rows,)
+        Grades, 0 or more.
+    scores : array-like, shape (n_rows,)
+        Predicted scores; rows of a query are ranked by falling score.
+    qid : array-like, shape (n_rows,), optional
+        Query of each row.
+    group : array-like, shape (n_queries,), optional
+        In place of ``qid``: sizes of queries whose rows are adjacent.
+
+    Returns
+    -------
+    array, shape (n_queries,)
+        NaN for a query that does not count.
+
+    Examples
+    --------
+    >>> from sparseleaf.ranking import average_precision
+    >>> average_precision([0, 1, 0], [3.0, 2.0, 1.0], group=[3]).tolist()
+    [0.5]
+    """
 
     def one(grades: Array) -> float:
         relevant = grades > 0
@@ -50,7 +98,30 @@ def average_precision(y: Any, scores: Any, qid: Any = None, *, group: Any = None
 
 
 def reciprocal_rank(y: Any, scores: Any, qid: Any = None, *, group: Any = None) -> Array:
-    """1 / rank of the first relevant document of every query."""
+    """1 / rank of the first relevant document of every query.
+
+    Parameters
+    ----------
+    y : array-like, shape (n_rows,)
+        Grades, 0 or more.
+    scores : array-like, shape (n_rows,)
+        Predicted scores; rows of a query are ranked by falling score.
+    qid : array-like, shape (n_rows,), optional
+        Query of each row.
+    group : array-like, shape (n_queries,), optional
+        In place of ``qid``: sizes of queries whose rows are adjacent.
+
+    Returns
+    -------
+    array, shape (n_queries,)
+        NaN for a query that does not count.
+
+    Examples
+    --------
+    >>> from sparseleaf.ranking import reciprocal_rank
+    >>> reciprocal_rank([0, 1, 0], [3.0, 2.0, 1.0], group=[3]).tolist()
+    [0.5]
+    """
 
     def one(grades: Array) -> float:
         found = np.flatnonzero(grades > 0)
@@ -60,7 +131,30 @@ def reciprocal_rank(y: Any, scores: Any, qid: Any = None, *, group: Any = None) 
 
 
 def pairwise_accuracy(y: Any, scores: Any, qid: Any = None, *, group: Any = None) -> Array:
-    """Share of the pairs of different grades that are in the right order; equal scores count half."""
+    """Share of the pairs of different grades that are in the right order; equal scores count half.
+
+    Parameters
+    ----------
+    y : array-like, shape (n_rows,)
+        Grades, 0 or more.
+    scores : array-like, shape (n_rows,)
+        Predicted scores; rows of a query are ranked by falling score.
+    qid : array-like, shape (n_rows,), optional
+        Query of each row.
+    group : array-like, shape (n_queries,), optional
+        In place of ``qid``: sizes of queries whose rows are adjacent.
+
+    Returns
+    -------
+    array, shape (n_queries,)
+        NaN for a query that does not count.
+
+    Examples
+    --------
+    >>> from sparseleaf.ranking import pairwise_accuracy
+    >>> pairwise_accuracy([2, 1, 0], [3.0, 1.0, 1.0], group=[3]).round(2).tolist()
+    [0.83]
+    """
     grades, values, queries = _checked(y, scores, qid, group)
     found = np.full(queries.n_queries, np.nan)
     for q in range(queries.n_queries):
@@ -75,7 +169,31 @@ def pairwise_accuracy(y: Any, scores: Any, qid: Any = None, *, group: Any = None
 def evaluate(
     y: Any, scores: Any, qid: Any = None, *, group: Any = None, k: tuple[int, ...] = (1, 3, 5, 10)
 ) -> dict[str, float]:
-    """Means over queries: ``ndcg@k`` for each k, ``map``, ``mrr`` and ``pairwise``; NaN where no query counts."""
+    """Means over queries: ``ndcg@k`` for each k, ``map``, ``mrr`` and ``pairwise``; NaN where no query counts.
+
+    Parameters
+    ----------
+    y : array-like, shape (n_rows,)
+        Grades, 0 or more.
+    scores : array-like, shape (n_rows,)
+        Predicted scores; rows of a query are ranked by falling score.
+    qid : array-like, shape (n_rows,), optional
+        Query of each row.
+    group : array-like, shape (n_queries,), optional
+        In place of ``qid``: sizes of queries whose rows are adjacent.
+    k : tuple of int, default=(1, 3, 5, 10)
+        Places of NDCG.
+
+    Returns
+    -------
+    dict of str to float
+
+    Examples
+    --------
+    >>> from sparseleaf.ranking import evaluate
+    >>> evaluate([2, 0, 1, 0], [3.0, 1.0, 2.0, 0.5], qid=[1, 1, 2, 2], k=(5,))
+    {'ndcg@5': 1.0, 'map': 1.0, 'mrr': 1.0, 'pairwise': 1.0}
+    """
     found = {f"ndcg@{depth}": ndcg(y, scores, qid, group=group, k=depth) for depth in k}
     found["map"] = average_precision(y, scores, qid, group=group)
     found["mrr"] = reciprocal_rank(y, scores, qid, group=group)
@@ -101,6 +219,12 @@ def make_queries(n_rows: int, qid: Any = None, group: Any = None, weights: Any =
         Instead: rows of every query, one query after the other.
     weights : array-like, shape (n_queries,) or (n_rows,), optional
         One a query (in order of first appearance, or of ``group``), or the same in every row of a query.
+
+    Examples
+    --------
+    >>> from sparseleaf.ranking import make_queries
+    >>> make_queries(4, qid=["a", "b", "a", "b"]).n_queries
+    2
     """
     require_countable("X", n_rows, "rows")
     if (qid is None) == (group is None):

@@ -49,6 +49,14 @@ def save_mapped(folder: PathLike, X: Any, Y: Any) -> None:
         NaN, a missing value, is allowed; infinite values are not.
     Y : sparse matrix or array-like
         Targets, as a classifier of this library takes them; ids are written, not names.
+
+    Examples
+    --------
+    >>> from sparseleaf.data import load_mapped, make_xc, save_mapped
+    >>> save_mapped("folder", *make_xc(100, 60, 10))
+    >>> X, Y = load_mapped("folder")
+    >>> Y.shape
+    (100, 10)
     """
     X = _features(X)
     Y = encode_targets(Y, n_rows=X.shape[0]).matrix
@@ -60,6 +68,24 @@ def map_xc(path: PathLike, folder: PathLike, *, n_jobs: int | None = None) -> No
 
     The text is read a block of lines at a time: a file may be larger than memory. Errors are those of
     :func:`~sparseleaf.data.load_xc`; their line numbers count from the named line.
+
+    Parameters
+    ----------
+    path : path-like
+        XC text, plain or gzipped.
+    folder : path-like
+        Made where it is missing.
+    n_jobs : int or None, default=None
+        Number of threads; None for all cores.
+
+    Examples
+    --------
+    >>> from sparseleaf.data import load_mapped, make_xc, map_xc, save_xc
+    >>> save_xc("train.txt", *make_xc(100, 60, 10))
+    >>> map_xc("train.txt", "train")
+    >>> X, Y = load_mapped("train")
+    >>> X.shape
+    (100, 60)
     """
     source, threads = as_path(path), effective_n_jobs(n_jobs)
     with local_copy(source) as here, here.open("rb") as raw:
@@ -78,10 +104,28 @@ def map_xc(path: PathLike, folder: PathLike, *, n_jobs: int | None = None) -> No
 def load_mapped(folder: PathLike) -> tuple[sparse.csr_matrix, sparse.csr_matrix]:
     """Map a set; X and Y are as :func:`~sparseleaf.data.load_xc` gives them, but their numbers stay on disk.
 
+    Parameters
+    ----------
+    folder : path-like
+        What :func:`map_xc` or :func:`save_mapped` wrote.
+
+    Returns
+    -------
+    X : csr_matrix of float32, shape (n_rows, n_features)
+    Y : csr_matrix, shape (n_rows, n_labels)
+
     Raises
     ------
     ValueError
         If the folder does not hold such a set.
+
+    Examples
+    --------
+    >>> from sparseleaf.data import load_mapped, make_xc, save_mapped
+    >>> save_mapped("mapped", *make_xc(100, 60, 10))
+    >>> X, Y = load_mapped("mapped")
+    >>> X.shape, Y.shape
+    ((100, 60), (100, 10))
     """
     folder = Path(folder)
     try:

@@ -89,6 +89,13 @@ def make_xc(
         Sparse rows are positive and of Euclidean length 1, rarer features weighing more, as tf-idf does.
     Y : scipy.sparse.csr_matrix of float32, shape (n_rows, n_labels)
         Ones.
+
+    Examples
+    --------
+    >>> from sparseleaf.data import make_xc
+    >>> X, Y = make_xc(1_000, 200, 50, labels_per_row=3, nnz_per_row=10, seed=1)
+    >>> X.shape, Y.shape
+    ((1000, 200), (1000, 50))
     """
     _check_integer("n_rows", n_rows, 0)
     _check_integer("n_features", n_features, 1)

@@ -32,6 +32,14 @@ class Table:
         Columns that ``y`` came from; empty for the sparse formats.
     qid : ndarray, shape (n_rows,), or None
         Query of every row: int64 from ``qid:`` in svmlight; of a column numbers as they are, or str as objects.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from sparseleaf.data import load_table
+    >>> _ = Path("queries.svm").write_text(chr(10).join(["2 qid:1 1:0.5", "0 qid:1 2:0.1"]))
+    >>> load_table("queries.svm").qid.tolist()
+    [1, 1]
     """
 
     X: Any
@@ -82,6 +90,16 @@ def load_table(
         If a file or an argument is not valid; the message names it, and the column.
     ImportError
         If CSV or Parquet is to be read and pandas or pyarrow is not installed.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from sparseleaf.data import load_table
+    >>> lines = ["length,width,species", "1.4,0.2,setosa", "4.7,1.4,versicolor"]
+    >>> _ = Path("iris.csv").write_text(chr(10).join(lines))
+    >>> table = load_table("iris.csv", target="species")
+    >>> list(table.X.columns), list(table.y)
+    (['length', 'width'], ['setosa', 'versicolor'])
     """
     if isinstance(path_or_paths, str | os.PathLike):
         path_or_paths = [path_or_paths]

@@ -56,6 +56,12 @@ class Targets:
     kind : str
         How the targets were given: "multilabel-sparse", "multilabel-indicator" (dense), "label-lists",
         "multiclass" or "binary" (one class per row, at most two classes).
+
+    Examples
+    --------
+    >>> from sparseleaf.data import encode_targets
+    >>> encode_targets([["b"], ["a", "b"]], n_rows=2).matrix.toarray().tolist()
+    [[0.0, 1.0], [1.0, 1.0]]
     """
 
     matrix: sparse.csr_matrix
@@ -107,6 +113,13 @@ def encode_targets(Y: Any, n_rows: int | None = None) -> Targets:
     ------
     ValueError
         If ``Y`` is none of these; the message says what was found and what is wanted.
+
+    Examples
+    --------
+    >>> from sparseleaf.data import encode_targets
+    >>> targets = encode_targets([["red", "green"], ["blue"]], n_rows=2)
+    >>> targets.matrix.shape
+    (2, 3)
     """
     check_values(Y, "Y")
     if sparse.issparse(Y):

@@ -60,6 +60,14 @@ def load_xc(
     ValueError
         If a file is not valid; the message names the file, the line (the header is line 1), what was found
         and what is wanted.
+
+    Examples
+    --------
+    >>> from sparseleaf.data import load_xc, make_xc, save_xc
+    >>> save_xc("train.txt.gz", *make_xc(100, 60, 10))
+    >>> X, Y = load_xc("train.txt.gz")
+    >>> X.shape, Y.shape
+    ((100, 60), (100, 10))
     """
     if isinstance(path_or_paths, str | os.PathLike):
         path_or_paths = [path_or_paths]
@@ -97,6 +105,17 @@ def save_xc(path: PathLike, X: Any, Y: Any) -> None:
     Y : sparse matrix or array-like
         Targets, as a classifier of this library takes them. The format has no place for label names: ids
         are written.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from sparseleaf.data import save_xc
+    >>> save_xc("small.txt", [[0, 0.5], [1, 0]], [[1, 0, 1], [0, 1, 0]])
+    >>> print(Path("small.txt").read_text())
+    2 2 3
+    0,2 1:0.5
+    1 0:1
+    <BLANKLINE>
     """
     target = as_path(path)
     X = _features(X)

@@ -52,6 +52,16 @@ class BlendClassifier(ModelClassifier):
         Adding up to 1.
     classes_ : array, shape (n_labels,)
     n_features_in_ : int
+
+    Examples
+    --------
+    >>> from sparseleaf import BlendClassifier, LdSMClassifier, SparseGBDTClassifier
+    >>> from sparseleaf.data import make_xc
+    >>> X, Y = make_xc(500, 100, 50, labels_per_row=3)
+    >>> members = [SparseGBDTClassifier(n_trees=5), LdSMClassifier(n_trees=3, max_nodes=50)]
+    >>> blend = BlendClassifier(members).fit(X, Y)
+    >>> len(blend.weights_)
+    2
     """
 
     method: ClassVar[str] = "blend"

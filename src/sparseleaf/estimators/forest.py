@@ -72,6 +72,16 @@ class SketchForestClassifier(RoutedClassifier):
     interrupted_ : bool
         Whether Ctrl-C ended ``fit`` early, which keeps the trees grown so far.
     n_features_in_ : int
+
+    Examples
+    --------
+    >>> from sparseleaf import SketchForestClassifier
+    >>> from sparseleaf.data import make_xc
+    >>> X, Y = make_xc(500, 100, 50, labels_per_row=3)
+    >>> clf = SketchForestClassifier(n_trees=5, rerank="cosine").fit(X, Y)
+    >>> labels, scores = clf.predict_topk(X, k=3)
+    >>> labels.shape
+    (500, 3)
     """
 
     method: ClassVar[str] = "forest"

@@ -54,6 +54,16 @@ class LdSMClassifier(RoutedClassifier):
     interrupted_ : bool
         Whether Ctrl-C ended ``fit`` early, which keeps the trees grown so far.
     n_features_in_ : int
+
+    Examples
+    --------
+    >>> from sparseleaf import LdSMClassifier
+    >>> from sparseleaf.data import make_xc
+    >>> X, Y = make_xc(500, 100, 50, labels_per_row=3)
+    >>> clf = LdSMClassifier(n_trees=3, max_nodes=50).fit(X, Y)
+    >>> labels, scores = clf.predict_topk(X, k=3)
+    >>> labels.shape
+    (500, 3)
     """
 
     method: ClassVar[str] = "ldsm"

@@ -58,6 +58,17 @@ class MultiGBDTClassifier(RerankMixin, ClassifierMixin, MultiGBDT):  # type: ign
     interrupted_ : bool
         Whether Ctrl-C ended ``fit`` early, which keeps the trees grown so far.
     n_features_in_, n_outputs_ : int
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sparseleaf import MultiGBDTClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> clf = MultiGBDTClassifier(n_trees=20).fit(X, y)
+    >>> clf.predict_proba(X).shape
+    (150, 3)
+    >>> clf.score(X, y) > 0.9
+    True
     """
 
     method: ClassVar[str] = "gbdt-mo"

@@ -48,6 +48,18 @@ class MultiGBDTRegressor(RegressorMixin, MultiGBDT):  # type: ignore[misc]
     interrupted_ : bool
         Whether Ctrl-C ended ``fit`` early, which keeps the trees grown so far.
     n_features_in_, n_outputs_ : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparseleaf import MultiGBDTRegressor
+    >>> X = np.linspace(0, 1, 200)[:, None]
+    >>> Y = np.column_stack((X[:, 0], np.sin(6 * X[:, 0])))
+    >>> model = MultiGBDTRegressor(n_trees=50).fit(X, Y)
+    >>> model.predict(X).shape
+    (200, 2)
+    >>> model.score(X, Y) > 0.9
+    True
     """
 
     method: ClassVar[str] = "gbdt-mo"

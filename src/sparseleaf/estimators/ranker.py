@@ -74,6 +74,18 @@ class GBDTRanker(DenseGBDT):
     interrupted_ : bool
         Whether Ctrl-C ended ``fit`` early, which keeps the trees grown so far.
     n_features_in_ : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparseleaf import GBDTRanker
+    >>> X = np.random.default_rng(0).uniform(size=(200, 3))
+    >>> grades = (3 * X[:, 0]).astype(int)
+    >>> queries = np.repeat(np.arange(20), 10)
+    >>> ranker = GBDTRanker(n_trees=20).fit(X, grades, qid=queries)
+    >>> query, rows = ranker.rank(X, queries)[0]
+    >>> len(rows)
+    10
     """
 
     method: ClassVar[str] = "rank"

@@ -57,6 +57,16 @@ class SparseGBDTClassifier(RerankMixin, ModelClassifier):
     interrupted_ : bool
         Whether Ctrl-C ended ``fit`` early, which keeps the trees grown so far.
     n_features_in_ : int
+
+    Examples
+    --------
+    >>> from sparseleaf import SparseGBDTClassifier
+    >>> from sparseleaf.data import make_xc
+    >>> X, Y = make_xc(500, 50, 100, labels_per_row=3)
+    >>> clf = SparseGBDTClassifier(n_trees=5).fit(X, Y)
+    >>> labels, scores = clf.predict_topk(X, k=3)
+    >>> labels.shape
+    (500, 3)
     """
 
     method: ClassVar[str] = "gbdt-sparse"

@@ -16,7 +16,19 @@ Tensors = dict[str, tuple[str, "Array"]]
 
 
 class ModelFileError(ValueError):
-    """The file is not a model that this version can read."""
+    """The file is not a model that this version can read.
+
+    Examples
+    --------
+    >>> import sparseleaf
+    >>> from pathlib import Path
+    >>> _ = Path("broken.safetensors").write_bytes(b"not a model")
+    >>> try:
+    ...     sparseleaf.load("broken.safetensors")
+    ... except sparseleaf.ModelFileError:
+    ...     print("refused")
+    refused
+    """
 
 
 @dataclass(frozen=True)

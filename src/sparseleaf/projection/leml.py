@@ -75,6 +75,14 @@ class LEML(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  #
     ----------
     components_ : float32 array, shape (n_features, r)
         W.
+
+    Examples
+    --------
+    >>> from sparseleaf.data import make_xc
+    >>> from sparseleaf.projection import LEML
+    >>> X, Y = make_xc(300, 100, 20)
+    >>> LEML(n_components=5).fit(X, Y).transform(X).shape
+    (300, 5)
     """
 
     def __init__(
