@@ -8,8 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import naive_growing
+from smalldata import LOSSES, blocks_of, make_state
 from sparseleaf import _kernels
-from sparseleaf.boosting.builder import Growth, HeldBins, HistogramTrees, TreeSample, gradient_columns
+from sparseleaf.boosting.builder import (
+    ExactTrees,
+    Growth,
+    HeldBins,
+    HistogramTrees,
+    TreeSample,
+    gradient_columns,
+)
 from sparseleaf.boosting.columns import COUNT, DIAGONAL, MATRIX, SHARED, Columns, padded_width
 from sparseleaf.distributed.communicator import LocalCommunicator
 from thread_workers import run_workers
@@ -427,3 +435,38 @@ def test_workers_that_the_features_are_not_dealt_out_to_are_refused():
         builder.build(case.fitted(np.arange(20)), sample, LocalCommunicator(), by_rows=False)
     with pytest.raises(ValueError, match="bins: a column"):
         case.trees(ENOUGH).make_builder(HeldBins(case.bins, case.missing_bin, 1, 2), 1)
+
+
+# --- the exact search
+
+
+@pytest.mark.parametrize("growth", GROWTH)
+@pytest.mark.parametrize("n_workers", [2, 3])
+def test_the_exact_search_of_several_workers_is_that_of_one(growth, n_workers):
+    n, n_labels, n_features = 120, 8, 5
+    truth, scores, stored = make_state(n, n_labels, seed=3)
+    residuals = _kernels.ResidualBlocks(blocks_of(truth, scores, stored), n_labels, LOSSES["squared"])
+    bins = np.random.default_rng(4).integers(0, 20, (n, n_features)).astype(np.uint32)
+    missing_bin = np.full(n_features, 20, np.int32)
+    trees = ExactTrees(Growth(growth, 12, None, 3, 0.0), 3, 1.0, 1.0, n)
+    rows, aside = np.arange(0, n, dtype=np.int32)[:100], np.arange(100, n, dtype=np.int32)
+
+    def build(comm):
+        first, step = (comm.rank, comm.size) if comm.size > 1 else (0, 1)
+        held = HeldBins(np.ascontiguousarray(bins[:, first::step]), missing_bin, first, step)
+        own = TreeSample(rows.copy(), aside.copy(), np.arange(n_features, dtype=np.int32), 3, 11)
+        grown = trees.make_builder(held, 2).build(residuals, own, comm, by_rows=False)
+        leaves = [
+            sorted(own.rows[a:b].tolist()) + sorted(own.aside[c:d].tolist())
+            for a, b, c, d in zip(grown.starts, grown.ends, grown.aside_starts, grown.aside_ends, strict=True)
+        ]
+        return [grown.nodes.feature.tolist(), grown.nodes.bin.tolist(), grown.nodes.gain.tolist()], leaves
+
+    wanted, leaves = build(LocalCommunicator())
+    assert len(wanted[0]) == 23
+    for found, own in run_workers(n_workers, build):
+        assert found == wanted
+        assert [rows for leaf in own for rows in leaf if rows < 100] == [
+            row for leaf in leaves for row in leaf if row < 100
+        ]
+        assert sorted(row for leaf in own for row in leaf) == list(range(n))
