@@ -6,7 +6,7 @@ typed by hand. ``python -m benchmarks.tables`` writes them, and so does ``python
 
 from __future__ import annotations
 
-from benchmarks.tables import distributed, gbdt_mo, gbdt_sparse, ranking, routed
+from benchmarks.tables import distributed, gbdt_mo, gbdt_sparse, precision, ranking, routed
 from benchmarks.tables.common import DOCS
 
 
@@ -34,6 +34,7 @@ PAGES = {
     distributed.PAGE: distributed.page,
     routed.FOREST_PAGE: routed.forest_page,
     routed.RERANKING_PAGE: routed.reranking_page,
+    precision.PAGE: precision.page,
 }
 """Who makes each page."""
 
