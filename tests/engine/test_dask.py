@@ -314,6 +314,25 @@ def test_two_trainings_at_once_with_one_thread_a_worker(client, alone):
     }
 
 
+def test_an_interrupt_keeps_the_trees_so_far(client):
+    def interrupt(state):
+        if state.tree == 2:
+            raise KeyboardInterrupt
+
+    with pytest.warns(UserWarning, match="interrupted: the model has the 2 trees grown so far"):
+        found = train(jobs.make_jobs()["multi"], client, 2, "rows", callbacks=[interrupt])
+    assert found.interrupted_
+    estimator, rows = jobs.make_jobs()["multi"]
+    alone = estimator.set_params(n_trees=2, n_jobs=1).fit(**rows)
+    assert not alone.interrupted_
+    assert_same_trees(found, alone)
+
+
+def assert_same_trees(found, wanted):
+    for name in ("feature", "threshold", "leaf_values"):
+        np.testing.assert_array_equal(getattr(found.model_.trees, name), getattr(wanted.model_.trees, name))
+
+
 def test_nothing_stays_on_the_workers(client):
     train(jobs.make_jobs()["sparse"], client, 2, "rows")
     with pytest.raises(RuntimeError, match="enough"):

@@ -26,6 +26,7 @@ from sparseleaf.distributed.sockets import Address, Listener, SocketCommunicator
 from sparseleaf.engine.agreement import require_same_version
 from sparseleaf.engine.guard import require_main_guard
 from sparseleaf.engine.sources import make_source
+from sparseleaf.progress import phase
 
 if TYPE_CHECKING:
     from sparseleaf.distributed.launch import Prepare, Program
@@ -274,7 +275,8 @@ class DaskWorkers:
 
     def send(self, message: Any) -> Any:
         """See :class:`~sparseleaf.distributed.launch.Workers`."""
-        return self._advance(message)[0]
+        with phase("workers"):
+            return self._advance(message)[0]
 
     def step(self) -> Any:
         """See :class:`~sparseleaf.distributed.launch.Workers`."""
