@@ -70,6 +70,7 @@ html_theme_options = {
     "footer_end": [],
     "pygments_light_style": "tango",
 }
+html_sidebars = {"quickstart": [], "benchmarks": []}  # pages without others below them
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 
