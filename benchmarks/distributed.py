@@ -127,7 +127,7 @@ def dask(job, n):
     from distributed import Client
 
     from sparseleaf.distributed.dask import DaskLauncher, local_cluster
-    from sparseleaf.engine.sources import PartFiles
+    from sparseleaf.distributed.sources import PartFiles
 
     ends, seconds = borders(job["rows"], n), []
     parts = PartFiles(list(pairwise(ends)), partial(read_block, job))

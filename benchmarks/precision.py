@@ -22,8 +22,8 @@ import numpy as np
 from benchmarks import dense_sets
 from benchmarks._common import load_set, machine, write_results
 from sparseleaf import MultiGBDTClassifier, MultiGBDTRegressor, SparseGBDTClassifier
-from sparseleaf.boosting import scales
 from sparseleaf.metrics import precision_at_k
+from sparseleaf.training import scales
 
 WAYS = ((10**9, "random"), (10**9, "nearest"), (2**31 - 1, "random"))
 """Levels of so many rows, the last as many as can be trained on, and how to round."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from sparseleaf import _kernels
-from sparseleaf.boosting.builder import (
+from sparseleaf.distributed.communicator import LocalCommunicator
+from sparseleaf.training.builder import (
     ExactTrees,
     Growth,
     HeldBins,
@@ -13,8 +14,7 @@ from sparseleaf.boosting.builder import (
     TreeSample,
     gradient_columns,
 )
-from sparseleaf.boosting.columns import COUNT, DIAGONAL, MATRIX, SHARED, Columns, padded_width
-from sparseleaf.distributed.communicator import LocalCommunicator
+from sparseleaf.training.columns import COUNT, DIAGONAL, MATRIX, SHARED, Columns, padded_width
 
 KINDS = {"count": COUNT, "shared": SHARED, "diagonal": DIAGONAL, "matrix": MATRIX}
 

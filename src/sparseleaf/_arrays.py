@@ -172,3 +172,10 @@ def largest_entries(matrix: sp.csr_matrix, most: int) -> sp.csr_matrix:
     kept[own[order[rank >= most]]] = False
     indptr = np.concatenate(([0], np.cumsum(np.minimum(sizes, most))))
     return sp.csr_matrix((matrix.data[kept], matrix.indices[kept], indptr), shape=matrix.shape)
+
+
+def even_ranges(weights: Array, n: int) -> list[tuple[int, int]]:
+    """``n`` ranges that follow each other and have about the same weight; some are empty if there are few numbers."""
+    so_far = np.concatenate(([0], np.cumsum(weights)))
+    borders = np.searchsorted(so_far, so_far[-1] * np.arange(1, n) / n - 1e-9).tolist()
+    return list(zip([0, *borders], [*borders, len(weights)], strict=True))

@@ -1,11 +1,19 @@
-"""Parameters of an estimator as JSON has them: to compare trainings with each other."""
+"""Parameters as training reads them, and as JSON has them: to compare trainings with each other."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, Never
 
 import numpy as np
+
+
+class Settings(SimpleNamespace):
+    """The value of every declared parameter, as an attribute; read-only."""
+
+    def __setattr__(self, name: str, value: object) -> Never:
+        raise AttributeError(f"settings are read-only: {name}")
 
 
 def plain_settings(estimator: Any, without: Collection[str]) -> dict[str, Any]:
@@ -36,3 +44,10 @@ def short(value: Any) -> str:
     """A value in a message."""
     text = value if isinstance(value, str) and "fingerprint" in value else repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+def most_leaves(params: Settings, n_rows: int) -> int:
+    """Leaves that a boosted tree can have."""
+    by_rows = max(1, n_rows // params.min_samples_leaf)
+    by_depth = 2 ** min(params.max_depth, 40) if params.max_depth is not None else by_rows
+    return int(min(by_rows, by_depth, params.max_leaves or by_rows))

@@ -7,8 +7,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from typing import Any
 
-from sparseleaf.boosting.builder import MIN_SLOTS, MORE_SLOTS
-from sparseleaf.boosting.columns import padded_width
+from sparseleaf.training.builder import MIN_SLOTS, MORE_SLOTS
+from sparseleaf.training.columns import padded_width
 
 GIB = 2.0**30
 

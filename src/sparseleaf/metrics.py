@@ -345,7 +345,7 @@ class RankingScorer:
         """
         from sklearn.pipeline import Pipeline
 
-        from sparseleaf.estimators.base import encode_known  # which imports this module
+        from sparseleaf.data.targets import encode_known
 
         if isinstance(estimator, Pipeline):
             X = estimator[:-1].transform(X) if len(estimator) > 1 else X

@@ -2,7 +2,7 @@
 
 import jobs
 
-from sparseleaf.boosting import scales
+from sparseleaf.training import scales
 
 ROWS = 10**9
 LARGEST_SUM = scales.LARGEST_SUM * jobs.N_ROWS // ROWS

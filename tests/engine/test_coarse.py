@@ -9,7 +9,7 @@ import pytest
 
 from marks import first
 from sparseleaf import MultiGBDTRegressor
-from sparseleaf.boosting import scales
+from sparseleaf.training import scales
 
 
 @pytest.fixture(scope="module")

@@ -11,13 +11,13 @@ from sparseleaf import (
     SparseGBDTClassifier,
     _arrays,
 )
-from sparseleaf.boosting.builder import Growth, HistogramTrees
 from sparseleaf.data import make_xc, save_xc
 from sparseleaf.data.rows import RowsInfo
 from sparseleaf.data.targets import encode_targets
 from sparseleaf.distributed.communicator import LocalCommunicator
 from sparseleaf.model import join_trees
 from sparseleaf.ranking import make_queries
+from sparseleaf.training.builder import Growth, HistogramTrees
 from sparseleaf.training.partition import Partition, describe_rows
 
 WIDE = 2**31

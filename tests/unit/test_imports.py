@@ -12,6 +12,8 @@ ALLOWED = {
     "model": {"model", "data", "links"},
     "projection": {"projection", "model", "data", "progress"},
     "rerank": {"rerank", "model", "progress"},
+    "objectives": {"objectives", "links"},
+    "distributed": {"distributed", "progress", "data"},
 }
 """Packages and modules that a package may import, besides the private modules of the library."""
 

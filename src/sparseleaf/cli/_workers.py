@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sparseleaf._arrays import even_ranges
 from sparseleaf._files import as_path
 from sparseleaf.cli._common import Reading, read_rows
 from sparseleaf.data.reading import STDIN, Columns, Rows
+from sparseleaf.distributed.agreement import describe_training, refuse_differences
 from sparseleaf.distributed.failures import gather_results, run_together
-from sparseleaf.engine.agreement import describe_training, refuse_differences
-from sparseleaf.engine.shard import even_ranges
 
 if TYPE_CHECKING:
     from sparseleaf.distributed.communicator import Communicator
@@ -109,7 +109,7 @@ def _share(rows: Rows, comm: Communicator) -> Rows:
     n_rows = rows.X.shape[0]
     borders = [first for first, _ in even_ranges(np.ones(n_rows), comm.size)] + [n_rows]
     if rows.qid is not None:
-        from sparseleaf.engine.sources import between_queries
+        from sparseleaf.distributed.sources import between_queries
 
         borders = between_queries(np.asarray(rows.qid), borders)
     if len(borders) != comm.size + 1 or len(set(borders)) != len(borders):
@@ -136,7 +136,7 @@ def dask(
     """Every worker reads the files that fall to it; the client reads the first, to know what they hold."""
     from sparseleaf.cli.train import fitting
     from sparseleaf.distributed.dask import DaskLauncher
-    from sparseleaf.engine.sources import PartFiles
+    from sparseleaf.distributed.sources import PartFiles
 
     if any(str(path) in ("-", str(STDIN)) for path in paths):
         raise ValueError("-: standard input cannot go to workers; wanted files.")

@@ -147,7 +147,7 @@ def _truth(estimator: Any, n_rows: int, Y: Any) -> sparse.csr_matrix:
     """
     from scipy import sparse
 
-    from sparseleaf.estimators.base import encode_known
+    from sparseleaf.data.targets import encode_known
 
     model = estimator.model_
     if sparse.issparse(Y):
@@ -160,7 +160,7 @@ def _numbers(estimator: Any, rows: Rows, predicted: Any) -> dict[str, Any]:
     """RMSE, MAE and R² of every output, over the rows in which it is known, and their means."""
     import numpy as np
 
-    from sparseleaf.estimators.multi_targets import in_order
+    from sparseleaf.training.dense_targets import in_order
 
     values = (
         rows.y.toarray() if hasattr(rows.y, "toarray") else in_order(rows.y, estimator.model_.label_names)

@@ -57,3 +57,12 @@ def join_info(parts: list[RowsInfo]) -> RowsInfo:
         any(part.nan for part in parts),
         first.names,
     )
+
+
+def refuse_nan(X: Features | RowsInfo, name: str = "X") -> None:
+    """Raise ValueError where a projection, a router or a centroid would meet NaN."""
+    if X.nan if isinstance(X, RowsInfo) else has_nan(X):
+        raise ValueError(
+            f"{name}: found NaN, which a projection, router or centroid cannot take; fill missing values in first,"
+            " or train SparseGBDTClassifier with projection=None, whose trees learn which way missing values go."
+        )

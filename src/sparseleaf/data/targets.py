@@ -391,3 +391,43 @@ def _from_classes(Y: NDArray[Any]) -> Targets:
         check_unicode(names.tolist(), "Y")
     matrix = _ones(ids.astype(np.int32), np.arange(y.size + 1, dtype=np.int64), (y.size, names.size))
     return Targets(matrix, names, found)
+
+
+def encode_known(Y: Any, n_rows: int, known: Targets) -> sparse.csr_matrix:
+    """Targets of other rows over the labels of training; labels never seen there get columns behind them.
+
+    Labels are matched by name where training had names, and by column where it had none; a matrix for lists of
+    names, or names of another type, would be matched wrongly and is refused.
+    """
+    targets = encode_targets(Y, n_rows)
+    matrix, names, other = targets.matrix, known.names, targets.names
+    if names is None and other is not None:
+        return _by_column(matrix, other, known.n_labels)
+    if names is None or other is None:
+        if names is not None and (known.kind == "label-lists" or matrix.shape[1] != known.n_labels):
+            raise ValueError("Y: found a matrix without names; wanted label names, as in training.")
+        width = max(matrix.shape[1], known.n_labels)
+        return sparse.csr_matrix((matrix.data, matrix.indices, matrix.indptr), shape=(n_rows, width))
+    if len(other) and len(names) and isinstance(other.tolist()[0], str) != isinstance(names.tolist()[0], str):
+        raise ValueError(
+            f"Y: found labels such as {other.tolist()[0]!r}; wanted ones such as {names.tolist()[0]!r}, as in training."
+        )
+    position = {name: i for i, name in enumerate(names.tolist())}
+    for name in other.tolist():
+        position.setdefault(name, len(position))
+    columns = np.array([position[name] for name in other.tolist()], np.int64)
+    found = sparse.csr_matrix(
+        (matrix.data, columns[matrix.indices], matrix.indptr), shape=(n_rows, len(position))
+    )
+    found.sort_indices()
+    return found
+
+
+def _by_column(matrix: sparse.csr_matrix, names: NDArray[Any], n_labels: int) -> sparse.csr_matrix:
+    """Targets whose names are column numbers: training knew labels by these alone."""
+    if len(names) and not (names.dtype.kind in "iu" and names.min() >= 0 and names.max() < n_labels):
+        raise ValueError(
+            f"Y: found names that are no columns; training knew its labels as 0 to {n_labels - 1}, wanted these."
+        )
+    columns = names.astype(np.int64)[matrix.indices]
+    return sparse.csr_matrix((matrix.data, columns, matrix.indptr), shape=(matrix.shape[0], n_labels))

@@ -20,17 +20,17 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
+from sparseleaf.distributed.agreement import require_same_version
 from sparseleaf.distributed.communicator import WorkerLostError, payload
+from sparseleaf.distributed.guard import require_main_guard
 from sparseleaf.distributed.profile import StepRecord, join_records, recorded
 from sparseleaf.distributed.sockets import Address, Listener, SocketCommunicator
-from sparseleaf.engine.agreement import require_same_version
-from sparseleaf.engine.guard import require_main_guard
-from sparseleaf.engine.sources import make_source
+from sparseleaf.distributed.sources import make_source
 from sparseleaf.progress import phase
 
 if TYPE_CHECKING:
     from sparseleaf.distributed.launch import Prepare, Program
-    from sparseleaf.engine.sources import Source
+    from sparseleaf.distributed.sources import Source
 
 Result = TypeVar("Result")
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from sparseleaf.distributed.agreement import describe_training, refuse_differences
 from sparseleaf.distributed.communicator import Reduction, Traffic, blocks, payload
 from sparseleaf.distributed.failures import gather_results, run_once
 from sparseleaf.distributed.launch import LocalWorkers
 from sparseleaf.distributed.profile import StepRecord, join_records, recorded
-from sparseleaf.engine.agreement import describe_training, refuse_differences
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array

@@ -15,19 +15,19 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sparseleaf import _kernels
-from sparseleaf._arrays import LARGEST_COUNT, as_csr32, effective_n_jobs, has_nan, require_countable
+from sparseleaf._arrays import LARGEST_COUNT, as_csr32, effective_n_jobs, require_countable
 from sparseleaf._spelling import Measured, current_history
 from sparseleaf._warnings import warn
 from sparseleaf.data.checks import TEXT_HINT, check_sparse, check_values
-from sparseleaf.data.rows import RowsInfo
-from sparseleaf.data.targets import ONE_CLASS_A_ROW, decode, encode_targets
+from sparseleaf.data.rows import RowsInfo, refuse_nan
+from sparseleaf.data.targets import ONE_CLASS_A_ROW, decode, encode_known
 from sparseleaf.estimators.declared import DeclaredEstimator
 from sparseleaf.estimators.parameters import check_parameters
-from sparseleaf.estimators.validation import check_each, eval_sets
 from sparseleaf.metrics import precision_at_k
 from sparseleaf.model import Model, save_model
 from sparseleaf.model.explain import MEMORY_MB, shap_values
 from sparseleaf.progress import phase, reporting
+from sparseleaf.training.validation import check_each, eval_sets
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
@@ -406,52 +406,3 @@ class ModelClassifier(ClassifierMixin, ModelEstimator):  # type: ignore[misc]
             return features, encode_known(y, features.shape[0], targets)
 
         return check_each(eval_sets(eval_set), check)
-
-
-def encode_known(Y: Any, n_rows: int, known: Targets) -> sp.csr_matrix:
-    """Targets of other rows over the labels of training; labels never seen there get columns behind them.
-
-    Labels are matched by name where training had names, and by column where it had none; a matrix for lists of
-    names, or names of another type, would be matched wrongly and is refused.
-    """
-    targets = encode_targets(Y, n_rows)
-    matrix, names, other = targets.matrix, known.names, targets.names
-    if names is None and other is not None:
-        return _by_column(matrix, other, known.n_labels)
-    if names is None or other is None:
-        if names is not None and (known.kind == "label-lists" or matrix.shape[1] != known.n_labels):
-            raise ValueError("Y: found a matrix without names; wanted label names, as in training.")
-        width = max(matrix.shape[1], known.n_labels)
-        return sp.csr_matrix((matrix.data, matrix.indices, matrix.indptr), shape=(n_rows, width))
-    if len(other) and len(names) and isinstance(other.tolist()[0], str) != isinstance(names.tolist()[0], str):
-        raise ValueError(
-            f"Y: found labels such as {other.tolist()[0]!r}; wanted ones such as {names.tolist()[0]!r}, as in training."
-        )
-    position = {name: i for i, name in enumerate(names.tolist())}
-    for name in other.tolist():
-        position.setdefault(name, len(position))
-    columns = np.array([position[name] for name in other.tolist()], np.int64)
-    found = sp.csr_matrix(
-        (matrix.data, columns[matrix.indices], matrix.indptr), shape=(n_rows, len(position))
-    )
-    found.sort_indices()
-    return found
-
-
-def _by_column(matrix: sp.csr_matrix, names: Array, n_labels: int) -> sp.csr_matrix:
-    """Targets whose names are column numbers: training knew labels by these alone."""
-    if len(names) and not (names.dtype.kind in "iu" and names.min() >= 0 and names.max() < n_labels):
-        raise ValueError(
-            f"Y: found names that are no columns; training knew its labels as 0 to {n_labels - 1}, wanted these."
-        )
-    columns = names.astype(np.int64)[matrix.indices]
-    return sp.csr_matrix((matrix.data, columns, matrix.indptr), shape=(matrix.shape[0], n_labels))
-
-
-def refuse_nan(X: Features | RowsInfo, name: str = "X") -> None:
-    """Raise ValueError where a projection, a router or a centroid would meet NaN."""
-    if X.nan if isinstance(X, RowsInfo) else has_nan(X):
-        raise ValueError(
-            f"{name}: found NaN, which a projection, router or centroid cannot take; fill missing values in first,"
-            " or train SparseGBDTClassifier with projection=None, whose trees learn which way missing values go."
-        )

@@ -12,7 +12,8 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from sparseleaf._arrays import effective_n_jobs
-from sparseleaf.estimators.base import ModelClassifier, encode_known
+from sparseleaf.data.targets import encode_known
+from sparseleaf.estimators.base import ModelClassifier
 from sparseleaf.estimators.declarations import BLEND
 from sparseleaf.estimators.naming import named
 from sparseleaf.estimators.parameters import Table, documented

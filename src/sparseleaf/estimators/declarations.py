@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sparseleaf import binning
-from sparseleaf.boosting.reducers import REDUCERS
 from sparseleaf.estimators.parameters import Parameter, declare
 from sparseleaf.estimators.values import (
     NONE,
@@ -35,6 +34,7 @@ from sparseleaf.objectives import (
 )
 from sparseleaf.objectives.ranking import CHANGES
 from sparseleaf.projection import PROJECTIONS
+from sparseleaf.training.sketches import REDUCERS
 
 SHARE = Float(0, 1, low_open=True)
 AUTO = Names(("auto",))

@@ -8,12 +8,12 @@ from typing import Any, ClassVar, Self
 
 from sklearn.base import BaseEstimator
 
+from sparseleaf._settings import Settings
 from sparseleaf._warnings import warn
 from sparseleaf.estimators.parameters import (
     ADVANCED,
     REMOVAL,
     Parameter,
-    Settings,
     Table,
     check_parameters,
     former_arguments,

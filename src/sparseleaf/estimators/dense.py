@@ -11,18 +11,18 @@ from sklearn.utils import check_array
 
 from sparseleaf import memory
 from sparseleaf._arrays import effective_n_jobs
+from sparseleaf._settings import most_leaves
 from sparseleaf.data.categories import encode_categories, find_categories
 from sparseleaf.data.checks import check_values
 from sparseleaf.distributed.launch import check_layout
 from sparseleaf.estimators.base import CUSTOM, ModelEstimator, saved
 from sparseleaf.estimators.evaluation import make_metric
-from sparseleaf.estimators.multi_targets import KnownTargets, weighted
-from sparseleaf.estimators.parameters import most_leaves
-from sparseleaf.estimators.validation import EvalSet, check_each, eval_sets
 from sparseleaf.model import Model, Role, Rows, with_float_values
 from sparseleaf.training.dense import DenseEnsemble, Problem, SearchPlan, Watched
 from sparseleaf.training.dense_partition import DensePartition
+from sparseleaf.training.dense_targets import KnownTargets, weighted
 from sparseleaf.training.resuming import describe_before
+from sparseleaf.training.validation import EvalSet, check_each, eval_sets
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features

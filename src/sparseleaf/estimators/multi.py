@@ -11,9 +11,9 @@ from sparseleaf.callbacks import Callback
 from sparseleaf.checkpoint import EVERY
 from sparseleaf.estimators.base import ModelEstimator
 from sparseleaf.estimators.dense import DenseGBDT
-from sparseleaf.estimators.validation import EvalSet
 from sparseleaf.objectives import DenseObjective
 from sparseleaf.training.trainer import Trainer
+from sparseleaf.training.validation import EvalSet
 
 if TYPE_CHECKING:
     from sparseleaf.model import Model

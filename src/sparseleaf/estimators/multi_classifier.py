@@ -10,12 +10,10 @@ import scipy.sparse as sp
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 
-from sparseleaf.data.targets import ONE_CLASS_A_ROW, decode
-from sparseleaf.estimators.base import encode_known
+from sparseleaf.data.targets import ONE_CLASS_A_ROW, decode, encode_known
 from sparseleaf.estimators.declarations import CLASSIFIER
 from sparseleaf.estimators.evaluation import known_ranking
 from sparseleaf.estimators.multi import MultiGBDT
-from sparseleaf.estimators.multi_targets import KnownTargets, encode_labels, partly_known
 from sparseleaf.estimators.naming import named
 from sparseleaf.estimators.parameters import Table, documented
 from sparseleaf.estimators.reranking import RerankMixin
@@ -24,6 +22,7 @@ from sparseleaf.metrics import precision_at_k
 from sparseleaf.model import Model
 from sparseleaf.model.explain import MEMORY_MB
 from sparseleaf.objectives import dense_objective
+from sparseleaf.training.dense_targets import KnownTargets, encode_labels, partly_known
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array

@@ -12,13 +12,13 @@ from sklearn.utils import check_consistent_length, column_or_1d
 
 from sparseleaf.estimators.declarations import AUTO_REGRESSION, REGRESSOR
 from sparseleaf.estimators.multi import MultiGBDT
-from sparseleaf.estimators.multi_targets import KnownTargets, as_numbers, encode_numbers, in_order
 from sparseleaf.estimators.naming import named
 from sparseleaf.estimators.parameters import Table, documented
 from sparseleaf.links import LINKS
 from sparseleaf.model import Model
 from sparseleaf.model.explain import MEMORY_MB
 from sparseleaf.objectives import dense_objective
+from sparseleaf.training.dense_targets import KnownTargets, as_numbers, encode_numbers, in_order
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array

@@ -7,8 +7,7 @@ import inspect
 import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from types import SimpleNamespace
-from typing import Any, Never, TypeVar
+from typing import Any, TypeVar
 
 from sparseleaf._warnings import warn
 from sparseleaf.estimators.values import Values
@@ -89,13 +88,6 @@ Table = Mapping[str, Parameter]
 def declare(*parameters: Parameter) -> dict[str, Parameter]:
     """The parameters of an estimator by name."""
     return {parameter.name: parameter for parameter in parameters}
-
-
-class Settings(SimpleNamespace):
-    """The value of every declared parameter, as an attribute; read-only."""
-
-    def __setattr__(self, name: str, value: object) -> Never:
-        raise AttributeError(f"settings are read-only: {name}")
 
 
 def former_arguments(table: Table) -> dict[str, Parameter]:
@@ -189,10 +181,3 @@ def _entry(parameter: Parameter) -> str:
     return f"{parameter.name} : {parameter.values.text}, default={parameter.default!r}\n" + textwrap.fill(
         parameter.description, 108, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
     )
-
-
-def most_leaves(params: Settings, n_rows: int) -> int:
-    """Leaves that a boosted tree can have."""
-    by_rows = max(1, n_rows // params.min_samples_leaf)
-    by_depth = 2 ** min(params.max_depth, 40) if params.max_depth is not None else by_rows
-    return int(min(by_rows, by_depth, params.max_leaves or by_rows))

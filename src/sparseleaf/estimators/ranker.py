@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from sparseleaf._settings import Settings
 from sparseleaf.callbacks import Callback
 from sparseleaf.checkpoint import EVERY
 from sparseleaf.estimators.declarations import RANKER
 from sparseleaf.estimators.dense import DenseGBDT
 from sparseleaf.estimators.evaluation import Metric
-from sparseleaf.estimators.multi_targets import KnownTargets
 from sparseleaf.estimators.naming import named
-from sparseleaf.estimators.parameters import Settings, Table, documented
-from sparseleaf.estimators.validation import EvalSet
+from sparseleaf.estimators.parameters import Table, documented
 from sparseleaf.model.explain import MEMORY_MB
 from sparseleaf.objectives import RankingObjective, ranking_objective
 from sparseleaf.objectives.targets import NO_CLASSES, NO_VALUES, DenseTargets
@@ -32,7 +31,9 @@ from sparseleaf.ranking import (
     reciprocal_rank,
 )
 from sparseleaf.training.dense import Problem, Watched
+from sparseleaf.training.dense_targets import KnownTargets
 from sparseleaf.training.trainer import Trainer
+from sparseleaf.training.validation import EvalSet
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array

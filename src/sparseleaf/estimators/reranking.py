@@ -6,16 +6,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from sparseleaf._arrays import effective_n_jobs
-from sparseleaf.estimators.base import ModelEstimator, encode_known, refuse_nan
+from sparseleaf.data.rows import refuse_nan
+from sparseleaf.data.targets import encode_known
+from sparseleaf.estimators.base import ModelEstimator
 from sparseleaf.estimators.declarations import RERANK, RERANK_SCALE, RERANK_WEIGHT
 from sparseleaf.estimators.parameters import Parameter
-from sparseleaf.estimators.validation import EvalSet, check_each, eval_sets
 from sparseleaf.model.stage import Role
 from sparseleaf.model.threshold import best_threshold
 from sparseleaf.progress import phase, reporting
 from sparseleaf.rerank.fit import fit_stage, refuse_fixed_weight
 from sparseleaf.rerank.rows import TrainingRows
 from sparseleaf.rerank.validation import Validation
+from sparseleaf.training.validation import EvalSet, check_each, eval_sets
 
 if TYPE_CHECKING:
     import scipy.sparse as sp

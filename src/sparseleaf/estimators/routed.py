@@ -15,10 +15,10 @@ from sparseleaf import memory
 from sparseleaf._arrays import effective_n_jobs, own_indices
 from sparseleaf.callbacks import Callback
 from sparseleaf.checkpoint import EVERY
+from sparseleaf.data.rows import refuse_nan
 from sparseleaf.data.targets import encode_targets
-from sparseleaf.estimators.base import ModelClassifier, refuse_nan
+from sparseleaf.estimators.base import ModelClassifier
 from sparseleaf.estimators.reranking import RerankMixin
-from sparseleaf.estimators.validation import EvalSet
 from sparseleaf.model import Model, RoutedScorer
 from sparseleaf.model.empty import EmptyRows
 from sparseleaf.routed.ensemble import FrozenTree, join_trees
@@ -26,6 +26,7 @@ from sparseleaf.routed.growth import trees_abreast
 from sparseleaf.training.partition import SparsePartition
 from sparseleaf.training.routed import RoutedEnsemble, RowsSize
 from sparseleaf.training.trainer import Trainer
+from sparseleaf.training.validation import EvalSet
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features

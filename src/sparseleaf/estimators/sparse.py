@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from sparseleaf import memory
 from sparseleaf._arrays import effective_n_jobs
+from sparseleaf._settings import most_leaves
 from sparseleaf.callbacks import Callback
 from sparseleaf.checkpoint import EVERY
 from sparseleaf.data.rows import RowsInfo
@@ -16,14 +17,14 @@ from sparseleaf.distributed.launch import check_layout
 from sparseleaf.estimators.base import ModelClassifier
 from sparseleaf.estimators.declarations import SPARSE
 from sparseleaf.estimators.naming import named
-from sparseleaf.estimators.parameters import Table, documented, most_leaves, renamed_argument
+from sparseleaf.estimators.parameters import Table, documented, renamed_argument
 from sparseleaf.estimators.reranking import RerankMixin
-from sparseleaf.estimators.validation import EvalSet
 from sparseleaf.objectives import SparseObjective, sparse_objective
 from sparseleaf.projection import choose_keep_raw, choose_projection
 from sparseleaf.training.partition import SparsePartition
 from sparseleaf.training.sparse import SparseEnsemble
 from sparseleaf.training.trainer import Trainer
+from sparseleaf.training.validation import EvalSet
 
 if TYPE_CHECKING:
     pass

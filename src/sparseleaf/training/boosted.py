@@ -11,9 +11,9 @@ from sparseleaf.distributed.placement import Placement
 from sparseleaf.training.program import Grown
 
 if TYPE_CHECKING:
-    from sparseleaf.boosting.loop import Recipe
-    from sparseleaf.boosting.tree import FlatTree, LeafVectors
     from sparseleaf.distributed.communicator import Communicator
+    from sparseleaf.training.recipe import Recipe
+    from sparseleaf.training.tree import FlatTree, LeafVectors
 
 BoostedTree = tuple["FlatTree", "LeafVectors"]
 

@@ -10,29 +10,29 @@ import numpy as np
 
 from sparseleaf import memory
 from sparseleaf._arrays import effective_n_jobs
+from sparseleaf._settings import Settings, most_leaves
 from sparseleaf.binning import Cuts, bin_features
-from sparseleaf.boosting.builder import Growth, HistogramTrees
-from sparseleaf.boosting.columns import COUNT, DIAGONAL, MATRIX, SHARED
-from sparseleaf.boosting.freeze import concatenate_trees
-from sparseleaf.boosting.leaves import NewtonLeaves
-from sparseleaf.boosting.loop import Recipe
-from sparseleaf.boosting.packing import pack_trees, unpack_trees
-from sparseleaf.boosting.reducers import make_reducer
-from sparseleaf.boosting.statistics import DenseGradients
 from sparseleaf.callbacks import EarlyStopping
 from sparseleaf.data.categories import join_categories
 from sparseleaf.distributed.failures import run_together
-from sparseleaf.engine.dense import DenseShard
-from sparseleaf.estimators.multi_targets import KnownTargets, join_known
-from sparseleaf.estimators.parameters import Settings, most_leaves
-from sparseleaf.estimators.validation import EvalSet, eval_names, eval_sets
 from sparseleaf.model import AxisScorer, Model, in_order, join_trees
 from sparseleaf.objectives.targets import TargetForm
 from sparseleaf.progress import phase
 from sparseleaf.training.boosted import BoostedGrowth, ScoreBound
+from sparseleaf.training.builder import Growth, HistogramTrees
+from sparseleaf.training.columns import COUNT, DIAGONAL, MATRIX, SHARED
 from sparseleaf.training.dense_partition import common_base_score, count_queries
+from sparseleaf.training.dense_shard import DenseShard
+from sparseleaf.training.dense_targets import KnownTargets, join_known
+from sparseleaf.training.freeze import concatenate_trees
+from sparseleaf.training.leaves import NewtonLeaves
+from sparseleaf.training.packing import pack_trees, unpack_trees
 from sparseleaf.training.partition import describe_prior, describe_rows, find_all_cuts
+from sparseleaf.training.recipe import Recipe
 from sparseleaf.training.resuming import describe_problem
+from sparseleaf.training.sketches import make_reducer
+from sparseleaf.training.statistics import DenseGradients
+from sparseleaf.training.validation import EvalSet, eval_names, eval_sets
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
@@ -102,7 +102,7 @@ class SearchPlan:
     split : str
         The search, "auto" resolved.
     curvature : int
-        See :mod:`sparseleaf.boosting.columns`.
+        See :mod:`sparseleaf.training.columns`.
     matrix : bool
         Whether the full matrix of curvatures is used.
     sketch : int

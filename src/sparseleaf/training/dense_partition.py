@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sparseleaf._arrays import even_ranges
 from sparseleaf.binning import bin_features
-from sparseleaf.boosting.columns import fixed_point_scales
 from sparseleaf.data.targets import form_of
-from sparseleaf.engine.dense import DenseShard
-from sparseleaf.engine.shard import even_ranges
-from sparseleaf.estimators.multi_targets import KnownTargets, with_labels
 from sparseleaf.fingerprint import fingerprint
 from sparseleaf.objectives.dense import gradient_sums
 from sparseleaf.objectives.search import minimise
@@ -25,6 +22,9 @@ from sparseleaf.objectives.targets import (
     largest_targets,
     target_sums,
 )
+from sparseleaf.training.columns import fixed_point_scales
+from sparseleaf.training.dense_shard import DenseShard
+from sparseleaf.training.dense_targets import KnownTargets, with_labels
 from sparseleaf.training.partition import Partition
 
 if TYPE_CHECKING:

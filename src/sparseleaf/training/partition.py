@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from sparseleaf._arrays import hash_numbers, require_countable, smallest_hashes
+from sparseleaf._arrays import even_ranges, hash_numbers, require_countable, smallest_hashes
 from sparseleaf.binning import EXACT_BINS, SAMPLE_ROWS, Cuts, find_cuts, join_cuts
 from sparseleaf.data.rows import RowsInfo, join_info
 from sparseleaf.data.targets import Targets, form_of, relabelled
 from sparseleaf.distributed.failures import run_together
-from sparseleaf.engine.shard import even_ranges
 from sparseleaf.fingerprint import fingerprint
 from sparseleaf.model.empty import EmptyRows, feature_counts, find_empty
 from sparseleaf.projection import Projection, fit_projection

@@ -18,7 +18,6 @@ from sparseleaf._arrays import effective_n_jobs
 from sparseleaf.data.rows import RowsInfo
 from sparseleaf.data.targets import Targets, join_forms
 from sparseleaf.distributed.failures import gather_results
-from sparseleaf.estimators.validation import EvalSet, eval_names, eval_sets
 from sparseleaf.metrics import precision_at_k
 from sparseleaf.model import Role, Rows, in_order
 from sparseleaf.progress import phase
@@ -29,6 +28,7 @@ from sparseleaf.routed.packing import pack_routed, unpack_routed
 from sparseleaf.training.partition import describe_rows, stack_rows
 from sparseleaf.training.program import Grown
 from sparseleaf.training.resuming import describe_names_of, describe_watched
+from sparseleaf.training.validation import EvalSet, eval_names, eval_sets
 
 if TYPE_CHECKING:
     from sparseleaf import memory

@@ -10,21 +10,11 @@ import numpy as np
 
 from sparseleaf import memory
 from sparseleaf._arrays import effective_n_jobs
+from sparseleaf._settings import most_leaves
 from sparseleaf.binning import EXACT_BINS, Cuts, bin_features
-from sparseleaf.boosting.builder import ExactTrees, Growth, HistogramTrees, Trees
-from sparseleaf.boosting.freeze import concatenate_trees
-from sparseleaf.boosting.leaves import LeafRule
-from sparseleaf.boosting.loop import Recipe
-from sparseleaf.boosting.packing import pack_trees, unpack_trees
-from sparseleaf.boosting.reducers import make_reducer
-from sparseleaf.boosting.statistics import SparseResiduals
 from sparseleaf.callbacks import EarlyStopping
-from sparseleaf.data.rows import RowsInfo
+from sparseleaf.data.rows import RowsInfo, refuse_nan
 from sparseleaf.data.targets import Targets, join_forms
-from sparseleaf.engine.sparse import SparseShard
-from sparseleaf.estimators.base import refuse_nan
-from sparseleaf.estimators.parameters import most_leaves
-from sparseleaf.estimators.validation import EvalSet, eval_names, eval_sets
 from sparseleaf.metrics import ndcg_at_k, precision_at_k
 from sparseleaf.model import AxisScorer, Model, Role, in_order, with_short_values
 from sparseleaf.objectives import sparse_objective
@@ -32,6 +22,10 @@ from sparseleaf.progress import phase
 from sparseleaf.projection import choose_keep_raw, choose_projection
 from sparseleaf.rerank.fit import Reranking, rows_to_hold_out
 from sparseleaf.training.boosted import BoostedGrowth, ScoreBound
+from sparseleaf.training.builder import ExactTrees, Growth, HistogramTrees, Trees
+from sparseleaf.training.freeze import concatenate_trees
+from sparseleaf.training.leaves import LeafRule
+from sparseleaf.training.packing import pack_trees, unpack_trees
 from sparseleaf.training.partition import (
     describe_empty_rows,
     describe_rows,
@@ -39,16 +33,21 @@ from sparseleaf.training.partition import (
     fit_common_projection,
     gather_rows,
 )
+from sparseleaf.training.recipe import Recipe
 from sparseleaf.training.resuming import describe_names_of, describe_watched, kept_projection
+from sparseleaf.training.sketches import make_reducer
+from sparseleaf.training.sparse_shard import SparseShard
+from sparseleaf.training.statistics import SparseResiduals
+from sparseleaf.training.validation import EvalSet, eval_names, eval_sets
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
     from sparseleaf._arrays import Array, Features
+    from sparseleaf._settings import Settings
     from sparseleaf.checkpoint import Checkpoint
     from sparseleaf.distributed.communicator import Communicator
     from sparseleaf.distributed.launch import Workers
-    from sparseleaf.estimators.parameters import Settings
     from sparseleaf.estimators.sparse import SparseGBDTClassifier
     from sparseleaf.model.empty import EmptyRows
     from sparseleaf.projection import Projection

@@ -13,10 +13,10 @@ import naive_ranking
 import sparseleaf
 from smalldata import saved_bytes
 from sparseleaf import GBDTRanker, MultiGBDTClassifier, SparseGBDTClassifier
-from sparseleaf.engine.shard import Shard
 from sparseleaf.estimators.declarations import RANKING_METRICS as METRICS
 from sparseleaf.objectives import objectives_of
 from sparseleaf.ranking import evaluate, ndcg
+from sparseleaf.training.shard import Shard
 
 pd = pytest.importorskip("pandas")
 

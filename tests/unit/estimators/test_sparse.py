@@ -490,7 +490,7 @@ def test_an_interrupt_keeps_the_trees_that_are_complete(data, early):
 
 def test_an_interrupt_within_a_tree_keeps_those_before_it(data, monkeypatch):
     X, Y = data
-    from sparseleaf.boosting.loop import Recipe
+    from sparseleaf.training.recipe import Recipe
 
     grown = []
     plain = Recipe.grow
@@ -508,7 +508,7 @@ def test_an_interrupt_within_a_tree_keeps_those_before_it(data, monkeypatch):
 
 
 def test_an_interrupt_before_the_first_tree_is_raised(data, monkeypatch):
-    from sparseleaf.boosting.loop import Recipe
+    from sparseleaf.training.recipe import Recipe
 
     def interrupt(self, *args):
         raise KeyboardInterrupt

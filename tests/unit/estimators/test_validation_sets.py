@@ -16,7 +16,7 @@ from sparseleaf import (
     SparseGBDTClassifier,
 )
 from sparseleaf.data import make_xc
-from sparseleaf.estimators.validation import eval_sets
+from sparseleaf.training.validation import eval_sets
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(240, 4)).astype(np.float32)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from smalldata import make_set
 from sparseleaf import SparseGBDTClassifier, load
 from sparseleaf._steps import narrow
-from sparseleaf.boosting.tree import LeafVectors
 from sparseleaf.model.axis import decode_trees, encode_trees
 from sparseleaf.model.source import StageSource
 from sparseleaf.model.trees import with_float_values, with_short_values
+from sparseleaf.training.tree import LeafVectors
 
 
 def grow(**parameters):

@@ -11,10 +11,10 @@ import naive
 import sparseleaf
 from smalldata import make_set
 from sparseleaf import SparseGBDTClassifier
-from sparseleaf.boosting.freeze import concatenate_trees
-from sparseleaf.boosting.tree import FlatTree, LeafVectors
 from sparseleaf.model import join_trees
 from sparseleaf.model.stage import ONE_THREAD_ROWS
+from sparseleaf.training.freeze import concatenate_trees
+from sparseleaf.training.tree import FlatTree, LeafVectors
 
 
 def flat(feature, child, gain, threshold):

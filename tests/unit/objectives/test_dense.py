@@ -9,11 +9,11 @@ from sklearn.metrics import mean_tweedie_deviance
 
 import naive_dense
 from sparseleaf.distributed.communicator import LocalCommunicator
-from sparseleaf.estimators.multi_targets import KnownTargets
 from sparseleaf.links import LINKS
 from sparseleaf.objectives import Custom, dense_objective, objectives_of
 from sparseleaf.objectives.targets import NO_CLASSES, NO_VALUES, DenseTargets
 from sparseleaf.training.dense_partition import DensePartition, common_base_score
+from sparseleaf.training.dense_targets import KnownTargets
 from workers import run_workers
 
 PAIRS = (

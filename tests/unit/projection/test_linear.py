@@ -5,8 +5,7 @@ from sklearn.decomposition import PCA
 
 from sparseleaf import SparseGBDTClassifier
 from sparseleaf._arrays import has_nan
-from sparseleaf.data.rows import RowsInfo
-from sparseleaf.estimators.base import refuse_nan
+from sparseleaf.data.rows import RowsInfo, refuse_nan
 from sparseleaf.model import Role
 from sparseleaf.projection import Projection, choose_keep_raw, choose_projection, fit_projection
 

@@ -5,13 +5,13 @@ import pytest
 import scipy.sparse as sp
 
 from sparseleaf import _kernels
+from sparseleaf._arrays import even_ranges
 from sparseleaf.binning import SAMPLE_ROWS, find_cuts
-from sparseleaf.boosting.leaves import LeafRule
 from sparseleaf.data.rows import RowsInfo, join_info
 from sparseleaf.data.targets import Targets, encode_targets, join_forms, relabelled
 from sparseleaf.distributed.communicator import LocalCommunicator
-from sparseleaf.engine.shard import even_ranges
 from sparseleaf.projection import fit_projection
+from sparseleaf.training.leaves import LeafRule
 from sparseleaf.training.partition import (
     PROJECTION_ROWS,
     Partition,

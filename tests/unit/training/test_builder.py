@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 import naive_growing
 from smalldata import LOSSES, blocks_of, make_state
 from sparseleaf import _kernels
-from sparseleaf.boosting.builder import (
+from sparseleaf.distributed.communicator import LocalCommunicator
+from sparseleaf.training.builder import (
     ExactTrees,
     Growth,
     HeldBins,
@@ -18,8 +19,7 @@ from sparseleaf.boosting.builder import (
     TreeSample,
     gradient_columns,
 )
-from sparseleaf.boosting.columns import COUNT, DIAGONAL, MATRIX, SHARED, Columns, padded_width
-from sparseleaf.distributed.communicator import LocalCommunicator
+from sparseleaf.training.columns import COUNT, DIAGONAL, MATRIX, SHARED, Columns, padded_width
 from thread_workers import run_workers
 
 KINDS = {"count": COUNT, "shared": SHARED, "diagonal": DIAGONAL, "matrix": MATRIX}

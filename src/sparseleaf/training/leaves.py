@@ -9,13 +9,13 @@ import numpy as np
 
 from sparseleaf import _kernels
 from sparseleaf._arrays import on_grid
-from sparseleaf.boosting.tree import LeafVectors
+from sparseleaf.training.tree import LeafVectors
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
     from sparseleaf._arrays import Array
-    from sparseleaf.boosting.tree import FlatTree
+    from sparseleaf.training.tree import FlatTree
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@ import pytest
 
 import naive
 from smalldata import LOSSES, blocks_of, make_state
-from sparseleaf.boosting.reducers import REDUCERS, make_reducer
+from sparseleaf.training.sketches import REDUCERS, make_reducer
 
 N, L, WIDTH = 64, 50, 8
 

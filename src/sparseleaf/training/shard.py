@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sparseleaf import _kernels
-from sparseleaf._arrays import empty_aligned, hash_numbers
+from sparseleaf._arrays import empty_aligned, even_ranges, hash_numbers
 from sparseleaf._threads import in_threads
-from sparseleaf.boosting.builder import HeldBins, TreeSample, gradient_columns
-from sparseleaf.boosting.columns import padded_width
+from sparseleaf.training.builder import HeldBins, TreeSample, gradient_columns
+from sparseleaf.training.columns import padded_width
 
 if TYPE_CHECKING:
     from typing import Any
 
     from sparseleaf._arrays import Array
-    from sparseleaf.boosting.builder import TreeBuilder, Trees
-    from sparseleaf.boosting.columns import Columns
-    from sparseleaf.boosting.tree import FlatTree, GrownNodes, LeafVectors
     from sparseleaf.distributed.communicator import Communicator
+    from sparseleaf.training.builder import TreeBuilder, Trees
+    from sparseleaf.training.columns import Columns
+    from sparseleaf.training.tree import FlatTree, GrownNodes, LeafVectors
 
 BLOCK_ROWS = 16_384
 """Rows that are worked on at a time where that bounds memory. A power of two."""
@@ -100,7 +100,7 @@ class Shard:
     def _quantise(self, values: Array, first: int, scales: Array, to: int, key: int | None) -> Array:
         """Columns of ``values`` from ``first`` on to integer columns from ``to`` on; Σ of absolute values of each.
 
-        Rounded to nearest or, with a key, at random: see :mod:`sparseleaf.boosting.scales`.
+        Rounded to nearest or, with a key, at random: see :mod:`sparseleaf.training.scales`.
         """
         magnitude = np.empty(len(scales), np.int64)
         _kernels.quantise_columns(
@@ -271,10 +271,3 @@ class _RowsByLeaf:
         # leaves part the rows into ranges: in order of start, they follow each other without a gap
         order = np.lexsort((ends, starts))
         leaf_of_row[self.rows] = np.repeat(order.astype(np.int32), (ends - starts)[order])
-
-
-def even_ranges(weights: Array, n: int) -> list[tuple[int, int]]:
-    """``n`` ranges that follow each other and have about the same weight; some are empty if there are few numbers."""
-    so_far = np.concatenate(([0], np.cumsum(weights)))
-    borders = np.searchsorted(so_far, so_far[-1] * np.arange(1, n) / n - 1e-9).tolist()
-    return list(zip([0, *borders], [*borders, len(weights)], strict=True))

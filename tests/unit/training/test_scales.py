@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from sparseleaf.boosting import scales
-from sparseleaf.boosting.columns import int16_scales
-from sparseleaf.boosting.scales import ScaleFitter
+from sparseleaf.training import scales
+from sparseleaf.training.columns import int16_scales
+from sparseleaf.training.scales import ScaleFitter
 
 N = 5000
 

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparseleaf import _kernels
-from sparseleaf.engine.shard import Shard, even_ranges
+from sparseleaf._arrays import even_ranges
 from sparseleaf.objectives.targets import DenseTargets
+from sparseleaf.training.shard import Shard
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
-    from sparseleaf.boosting.reducers import Plan
-    from sparseleaf.boosting.tree import LeafVectors
     from sparseleaf.distributed.placement import Placement
     from sparseleaf.objectives.dense import DenseObjective
+    from sparseleaf.training.sketches import Plan
+    from sparseleaf.training.tree import LeafVectors
 
 
 class DenseShard(Shard):

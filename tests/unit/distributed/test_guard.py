@@ -18,7 +18,7 @@ SCRIPTS = {
     ),
     "left before": ('if __name__ != "__main__":\n    sys.exit()\nrequire_main_guard()\n', True),
 }
-HEAD = "import sys\nfrom sparseleaf.engine.guard import require_main_guard\n"
+HEAD = "import sys\nfrom sparseleaf.distributed.guard import require_main_guard\n"
 
 
 def run(*words, **options):

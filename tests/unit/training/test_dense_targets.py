@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sparseleaf.estimators.multi_targets import encode_labels, encode_numbers, join_known, weighted
+from sparseleaf.training.dense_targets import encode_labels, encode_numbers, join_known, weighted
 
 pd = pytest.importorskip("pandas")
 

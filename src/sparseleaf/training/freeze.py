@@ -12,7 +12,7 @@ from sparseleaf.model.trees import SET_BYTES, Trees
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
-    from sparseleaf.boosting.tree import FlatTree, LeafVectors
+    from sparseleaf.training.tree import FlatTree, LeafVectors
 
 LARGEST_SET = 2**24
 """Sets of categories are numbered by thresholds, which are exact up to here."""

@@ -3,7 +3,7 @@
 import pytest
 
 from sparseleaf import MultiGBDTRegressor
-from sparseleaf.engine.agreement import describe_training, refuse_differences
+from sparseleaf.distributed.agreement import describe_training, refuse_differences
 
 
 def described(data=None, **settings):

@@ -14,12 +14,12 @@ import numpy as np
 from sparseleaf import _kernels
 from sparseleaf._arrays import require_countable
 from sparseleaf.binning import common_bins
-from sparseleaf.boosting.tree import Bounds, GrownNodes
+from sparseleaf.training.tree import Bounds, GrownNodes
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
-    from sparseleaf.boosting.columns import Columns
     from sparseleaf.distributed.communicator import Communicator
+    from sparseleaf.training.columns import Columns
 
 MIN_SLOTS, MORE_SLOTS = _kernels.MIN_SLOTS, _kernels.MORE_SLOTS
 """Histograms that are kept at least, and beside those of the nodes that can wait to be split."""

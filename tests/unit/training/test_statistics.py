@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
 
-from sparseleaf.boosting.columns import (
+from sparseleaf.objectives import dense_objective
+from sparseleaf.objectives.targets import NO_CLASSES, NO_VALUES, DenseTargets
+from sparseleaf.training.columns import (
     COUNT,
     DIAGONAL,
     MATRIX,
@@ -11,12 +13,10 @@ from sparseleaf.boosting.columns import (
     make_columns,
     padded_width,
 )
-from sparseleaf.boosting.leaves import NewtonLeaves
-from sparseleaf.boosting.reducers import CountSketch, make_reducer
-from sparseleaf.boosting.statistics import DenseGradients, SparseResiduals
-from sparseleaf.engine.dense import DenseShard
-from sparseleaf.objectives import dense_objective
-from sparseleaf.objectives.targets import NO_CLASSES, NO_VALUES, DenseTargets
+from sparseleaf.training.dense_shard import DenseShard
+from sparseleaf.training.leaves import NewtonLeaves
+from sparseleaf.training.sketches import CountSketch, make_reducer
+from sparseleaf.training.statistics import DenseGradients, SparseResiduals
 from workers import ALONE
 
 

@@ -12,10 +12,10 @@ from sparseleaf._arrays import derive_key
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
     from sparseleaf.binning import Cuts
-    from sparseleaf.boosting.builder import Trees
-    from sparseleaf.boosting.statistics import Statistics
-    from sparseleaf.boosting.tree import FlatTree, LeafVectors
     from sparseleaf.distributed.placement import Placement
+    from sparseleaf.training.builder import Trees
+    from sparseleaf.training.statistics import Statistics
+    from sparseleaf.training.tree import FlatTree, LeafVectors
 
 ROWS, FEATURES, NODES = 11, 12, 13
 """What a random draw is for: part of its key, so that draws for different purposes are independent."""

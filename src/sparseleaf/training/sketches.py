@@ -17,7 +17,7 @@ from sparseleaf._arrays import derive_key
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
-    from sparseleaf.engine.sparse import Block
+    from sparseleaf.training.sparse_shard import Block
 
 
 class Reducer(Protocol):

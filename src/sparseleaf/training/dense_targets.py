@@ -11,8 +11,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_consistent_length
 
 from sparseleaf.data.checks import check_names, check_sparse, check_values
-from sparseleaf.data.targets import ONE_CLASS_A_ROW, Targets, encode_targets, join_forms
-from sparseleaf.estimators.base import encode_known
+from sparseleaf.data.targets import ONE_CLASS_A_ROW, Targets, encode_known, encode_targets, join_forms
 from sparseleaf.objectives.targets import NO_CLASSES, NO_VALUES, DenseTargets
 
 if TYPE_CHECKING:

@@ -8,16 +8,17 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparseleaf import _kernels
+from sparseleaf._arrays import even_ranges
 from sparseleaf._threads import in_threads
-from sparseleaf.engine.shard import BLOCK_ROWS, Shard, even_ranges
+from sparseleaf.training.shard import BLOCK_ROWS, Shard
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
-    from sparseleaf.boosting.columns import Columns
-    from sparseleaf.boosting.leaves import LeafRule
-    from sparseleaf.boosting.reducers import Plan
-    from sparseleaf.boosting.tree import LeafVectors
     from sparseleaf.distributed.placement import Placement
+    from sparseleaf.training.columns import Columns
+    from sparseleaf.training.leaves import LeafRule
+    from sparseleaf.training.sketches import Plan
+    from sparseleaf.training.tree import LeafVectors
 
 SPARE_ENTRIES = 1 << 16
 """Room that is not worth giving back."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparseleaf.boosting.tree import FlatTree, LeafVectors
 from sparseleaf.model.trees import SET_BYTES
+from sparseleaf.training.tree import FlatTree, LeafVectors
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array

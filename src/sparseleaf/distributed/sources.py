@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from sparseleaf.engine.shard import even_ranges
+from sparseleaf._arrays import even_ranges
 
 Rows = dict[str, Any]
 """What an estimator's ``fit`` takes, by name, of some rows."""

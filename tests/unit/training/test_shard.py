@@ -8,10 +8,10 @@ from smalldata import csr_targets, make_set, saved_bytes
 from sparseleaf import SparseGBDTClassifier
 from sparseleaf._arrays import hash_rows
 from sparseleaf.binning import bin_features, find_cuts
-from sparseleaf.engine import shard as shard_module
-from sparseleaf.engine import sparse as sparse_shard_module
-from sparseleaf.engine.sparse import SparseShard
+from sparseleaf.training import shard as shard_module
 from sparseleaf.training import sparse as sparse_module
+from sparseleaf.training import sparse_shard as sparse_shard_module
+from sparseleaf.training.sparse_shard import SparseShard
 
 
 def make_shard(n=300, *, missing=0.0, n_jobs=1, seed=0, **options):

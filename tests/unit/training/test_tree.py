@@ -1,7 +1,7 @@
 import numpy as np
 
 from sparseleaf.binning import Cuts
-from sparseleaf.boosting.tree import GrownNodes
+from sparseleaf.training.tree import GrownNodes
 
 CUTS = Cuts(np.array([0, 2, 2, 5]), np.array([0.5, 1.5, -1, 0, 1], np.float32))
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import naive_dense
-from sparseleaf.boosting.leaves import NewtonLeaves
-from sparseleaf.boosting.tree import Bounds, FlatTree
+from sparseleaf.training.leaves import NewtonLeaves
+from sparseleaf.training.tree import Bounds, FlatTree
 
 
 def tree_of(feature, child, bounds=None):

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import numpy as np
 
 from sparseleaf._arrays import derive_key
-from sparseleaf.boosting.columns import (
+from sparseleaf.distributed.failures import gather_results
+from sparseleaf.training.columns import (
     COUNT,
     DIAGONAL,
     MATRIX,
@@ -21,19 +22,18 @@ from sparseleaf.boosting.columns import (
     int16_scales,
     make_columns,
 )
-from sparseleaf.boosting.scales import ScaleFitter
-from sparseleaf.boosting.tree import LeafVectors
-from sparseleaf.distributed.failures import gather_results
+from sparseleaf.training.scales import ScaleFitter
+from sparseleaf.training.tree import LeafVectors
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
-    from sparseleaf.boosting.columns import Columns
-    from sparseleaf.boosting.leaves import LeafRule, NewtonLeaves
-    from sparseleaf.boosting.reducers import Reducer
-    from sparseleaf.boosting.tree import FlatTree
     from sparseleaf.distributed.placement import Placement
-    from sparseleaf.engine.dense import DenseShard
-    from sparseleaf.engine.sparse import SparseShard
+    from sparseleaf.training.columns import Columns
+    from sparseleaf.training.dense_shard import DenseShard
+    from sparseleaf.training.leaves import LeafRule, NewtonLeaves
+    from sparseleaf.training.sketches import Reducer
+    from sparseleaf.training.sparse_shard import SparseShard
+    from sparseleaf.training.tree import FlatTree
 
 
 AnyShard = TypeVar("AnyShard", contravariant=True)
