@@ -313,7 +313,9 @@ def fit_platt(margins: Array, truth: Array) -> tuple[float, float]:
     """Slope and offset of Platt's scaling; (1, 0) where all candidates are true, or none."""
     if truth.all() or not truth.any():
         return 1.0, 0.0
-    fitted = LogisticRegression(solver="newton-cholesky").fit(margins[:, None], truth)
+    # in float32 the line search of scikit-learn 1.6 may not converge, and warns
+    columns = margins[:, None].astype(np.float64)
+    fitted = LogisticRegression(solver="newton-cholesky").fit(columns, truth.astype(np.float64))
     # four digits: the last ones depend on the BLAS
     slope, offset = (float(f"{number:.4g}") for number in (fitted.coef_[0, 0], fitted.intercept_[0]))
     # a higher margin must stay a higher score
