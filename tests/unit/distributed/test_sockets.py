@@ -237,6 +237,7 @@ def test_many_silent_connections_do_not_keep_workers_out(monkeypatch):
             found = list(
                 pool.map(lambda rank: listeners[rank].connect(rank, addresses, SECRET, 20), range(2))
             )
+            assert list(pool.map(lambda comm: comm.allgather(comm.rank), found)) == [[0, 1], [0, 1]]
         for comm in found:
             comm.close()
     finally:
