@@ -7,7 +7,6 @@ import jobs
 import numpy as np
 import pytest
 
-from marks import first
 from sparseleaf import MultiGBDTRegressor
 from sparseleaf.training import scales
 
@@ -37,8 +36,9 @@ def test_the_scale_is_coarse(alone):
     assert not set(fine.values()) & set(alone[0].values())
 
 
-@pytest.mark.parametrize("layout", first(1, ["rows", "features"]))
-@pytest.mark.parametrize("n", first(1, [3, 2, 4]))
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", ["rows", "features"])
+@pytest.mark.parametrize("n", [2, 3, 4])
 def test_ranks_train_the_model_of_one_process(n, layout, mpiexec, alone):
     done = mpiexec(n, Path(coarse.__file__), layout, *coarse.NAMES)
     assert done.returncode == 0, done.stderr
