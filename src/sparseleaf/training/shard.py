@@ -1,10 +1,9 @@
-"""A shard: a block of rows with all its state, and the few verbs the grower needs of it.
+"""A shard: the binned rows of one worker, and which node of the growing tree each row is in.
 
-Here is what all shards have: bins, and which row is in which node of the tree that grows. What is fitted, sparse
-residuals or dense gradients, is their subclasses'.
+Subclasses hold what is fitted: sparse residuals or dense gradients.
 
-A shard begins with all features of some rows, or of all. :meth:`Shard.columns_take` makes it one of all rows with some
-of the features: everything but the bins is then the same in every shard, so that only cuts and partitions travel.
+A shard starts with all features of some rows. :meth:`Shard.columns_take` turns it into all rows of some features:
+everything but the bins is then the same on every worker, so that only splits and partitions are exchanged.
 """
 
 from __future__ import annotations
