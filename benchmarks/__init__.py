@@ -1,1 +1,1 @@
-"""One script per claim: ``python -m benchmarks.<name> --data <folder>`` from the repository's root."""
+"""Benchmarks of the documentation: ``python -m benchmarks`` and a script per claim, ``python -m benchmarks.<name>``."""

@@ -1,4 +1,4 @@
-"""What the benchmark scripts share: reading a set, timing, memory of a fresh process, results as JSON.
+"""What the benchmark scripts share: reading a dataset, timing, memory of a fresh process, results as JSON.
 
 Run scripts as modules from the repository's root (``python -m benchmarks.delicious --data <folder>``):
 `in_child` imports the calling script by its module name.
@@ -21,14 +21,14 @@ from pathlib import Path
 
 
 def load_set(data_dir, name):
-    """``X_train, Y_train, X_test, Y_test`` of one set; says so and ends the script if it is missing."""
+    """``X_train, Y_train, X_test, Y_test`` of a dataset in XC text; exits with a message if it is missing."""
     from sparseleaf.data import load_xc
 
     folder = Path(data_dir) / name
     files = [folder / f"{part}.txt.gz" for part in ("train", "test")]
     for file in files:
         if not file.is_file():
-            sys.exit(f"The set {name!r} is not in {data_dir}: {file} does not exist. Say where with --data.")
+            sys.exit(f"The dataset {name!r} was not found in --data {data_dir}: {file} does not exist.")
     (X_train, Y_train), (X_test, Y_test) = map(load_xc, files)
     return X_train, Y_train, X_test, Y_test
 
@@ -38,11 +38,11 @@ def percentages(Y_test, labels, propensity=None):
     from sparseleaf.metrics import evaluate
 
     printed = {"precision": "P", "ndcg": "nDCG", "psp": "PSP", "psndcg": "PSnDCG"}
-    found = {}
+    values = {}
     for name, value in evaluate(Y_test, labels, propensity).items():
         metric, _, k = name.partition("@")
-        found[f"{printed[metric]}@{k}"] = 100.0 * value
-    return found
+        values[f"{printed[metric]}@{k}"] = 100.0 * value
+    return values
 
 
 def measured(fn):
@@ -53,7 +53,7 @@ def measured(fn):
 
 
 def in_child(fn_name, *args):
-    """Run a function of the calling script in a fresh process, so that its memory is its own.
+    """Run a function of the calling script in a fresh process, so that its peak memory can be measured.
 
     Arguments and result travel as JSON. Returns ``{"result", "seconds", "peak_bytes"}``: the wall time of the
     call alone, and the peak resident memory of the whole process, imports included.
@@ -64,7 +64,7 @@ def in_child(fn_name, *args):
             "in_child needs the calling script to be run as a module: python -m benchmarks.<name>"
         )
     with tempfile.TemporaryDirectory() as folder:
-        answer = Path(folder) / "answer.json"  # a file, so that the function may print what it likes
+        output = Path(folder) / "result.json"  # not stdout: the function may print
         command = [
             sys.executable,
             "-m",
@@ -72,12 +72,12 @@ def in_child(fn_name, *args):
             spec.name,
             fn_name,
             json.dumps(args),
-            str(answer),
+            str(output),
         ]
         code = subprocess.run(command, check=False).returncode
-        if code or not answer.exists():
+        if code or not output.exists():
             raise RuntimeError(f"{fn_name}{args} failed in its process with exit code {code}")
-        return json.loads(answer.read_text())
+        return json.loads(output.read_text())
 
 
 def peak_bytes():
@@ -94,7 +94,7 @@ def peak_bytes():
 
 
 def machine():
-    """What the numbers were measured on."""
+    """CPU, cores and versions of the environment."""
     about = {
         "cpu": _cpu_model(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
@@ -120,6 +120,16 @@ def machine():
     return about
 
 
+def commit():
+    """The commit of the checkout that this script belongs to; "unknown" outside a git repository."""
+    command = ["git", "rev-parse", "HEAD"]
+    try:
+        done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return done.stdout.strip()
+
+
 def _cpu_model():
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -130,7 +140,7 @@ def _cpu_model():
 
 
 def write_results(path, results):
-    """Write a dict as JSON; the file appears whole or not at all. Numpy numbers and arrays are welcome."""
+    """Write a dict as JSON, atomically; numpy numbers and arrays are converted."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
@@ -147,11 +157,11 @@ def _plain(value):
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")
 
 
-def _answer(module, fn_name, args, answer):
+def _run(module, fn_name, args, output):
     fn = getattr(importlib.import_module(module), fn_name)
     result, seconds = measured(lambda: fn(*json.loads(args)))
-    write_results(answer, {"result": result, "seconds": seconds, "peak_bytes": peak_bytes()})
+    write_results(output, {"result": result, "seconds": seconds, "peak_bytes": peak_bytes()})
 
 
 if __name__ == "__main__":
-    _answer(*sys.argv[1:])
+    _run(*sys.argv[1:])

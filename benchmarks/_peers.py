@@ -1,7 +1,7 @@
-"""One way to train ours, XGBoost, LightGBM and CatBoost and to watch them on held-out rows after every round.
+"""Trains sparseleaf, XGBoost, LightGBM or CatBoost and evaluates it on several sets after every round.
 
-`watch` takes settings in our words (`max_depth`, `max_leaves`, …) and gives each library the same in its own. A peer is
-imported only when it is asked for.
+`train_curves` takes settings under sparseleaf's parameter names (`max_depth`, `max_leaves`, …) and translates them for
+each library. Libraries are imported on first use.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ THREADS = 2
 
 
 def threads(X):
-    """For a handful of rows a second thread costs more than it brings, most of all the libraries on OpenMP."""
+    """One thread for small datasets, where a second one costs more time than it saves."""
     return 1 if len(X) < 5_000 else THREADS
 
 
 class Curves:
-    """Loss and error of every part (rows to watch) after every round; regression has one of the two, its squares."""
+    """Loss and error on every evaluation set after every round; for regression both are the squared error."""
 
     def __init__(self, n_parts):
         self.loss = [[] for _ in range(n_parts)]
@@ -34,7 +34,7 @@ class Curves:
 
 
 def best_round(values, patience):
-    """Rounds, from 1, of the first best value that no better one follows within ``patience`` rounds."""
+    """Number of rounds at which early stopping with this patience finds its best value."""
     best = 0
     for i, value in enumerate(values):
         if value < values[best]:
@@ -44,17 +44,17 @@ def best_round(values, patience):
     return best + 1
 
 
-def exhausted(values, patience):
-    """Whether training that watches these values would have stopped by now."""
+def stops(values, patience):
+    """Whether early stopping on these values has ended training."""
     return len(values) - best_round(values, patience) >= patience
 
 
-def watch(method, n_classes, settings, X, y, parts, max_rounds, done):
-    """Train until ``done(curves)`` or ``max_rounds``; a list of `Curves`, one for outputs that are trained together.
+def train_curves(method, n_classes, settings, X, y, parts, max_rounds, done):
+    """Train until ``done(curves)`` or ``max_rounds``; returns one `Curves` per jointly trained group of outputs.
 
-    With ``n_classes`` y are class numbers, else a matrix of outputs. ``parts``: pairs (X, y) to measure on.
+    With ``n_classes``, y holds class numbers, otherwise a matrix of outputs. ``parts``: evaluation sets (X, y).
     """
-    if method.startswith("ours"):
+    if method.startswith("sparseleaf"):
         return [_ours(method, n_classes, settings, X, y, parts, max_rounds, done)]
     if method.startswith("XGBoost"):
         return [_xgboost(method, n_classes, settings, X, y, parts, max_rounds, done)]
@@ -62,7 +62,7 @@ def watch(method, n_classes, settings, X, y, parts, max_rounds, done):
         return [_catboost(n_classes, settings, X, y, parts, max_rounds, done)]
     if n_classes:
         return [_lightgbm(settings, X, y, parts, max_rounds, done, n_classes)]
-    return [  # it has no trees for several outputs: a model each
+    return [  # one model per output
         _lightgbm(settings, X, y[:, j], [(a, b[:, j]) for a, b in parts], max_rounds, done)
         for j in range(y.shape[1])
     ]
@@ -74,35 +74,38 @@ def _ours(method, n_classes, settings, X, y, parts, max_rounds, done):
     curves = Curves(len(parts))
     ends = np.cumsum([0, *(len(b) for _, b in parts)])
     truth = np.concatenate([b for _, b in parts])
-    given = truth
-    if n_classes:  # a class without training rows gets no probability
+    targets = truth
+    if n_classes:  # a class without training rows has probability 0
         seen = np.unique(y)
-        given = np.where(np.isin(truth, seen), truth, seen[0])
-        column = np.searchsorted(seen, given)
-    asked = []
+        targets = np.where(np.isin(truth, seen), truth, seen[0])
+        column = np.searchsorted(seen, targets)
+    called = []
 
     def measure(_, predicted):
-        if not asked:  # before training, to learn the metric's name
-            asked.append(True)
-            return "watched", 0.0, False
+        if not called:  # called once before training for the name of the metric
+            called.append(True)
+            return "curves", 0.0, False
         if n_classes:
-            likely = np.where(given == truth, predicted[np.arange(len(truth)), column], 0)
-            loss, error = -np.log(np.maximum(likely, 1e-15)), seen[predicted.argmax(axis=1)] != truth
+            likelihood = np.where(targets == truth, predicted[np.arange(len(truth)), column], 0)
+            loss, error = -np.log(np.maximum(likelihood, 1e-15)), seen[predicted.argmax(axis=1)] != truth
         else:
             loss = error = ((truth - predicted) ** 2).mean(axis=1)
         for part, (a, b) in enumerate(itertools.pairwise(ends)):
             curves.add(part, loss[a:b].mean(), error[a:b].mean())
-        return "watched", curves.loss[0][-1], False
+        return "curves", curves.loss[0][-1], False
 
-    estimator = (MultiGBDTClassifier if n_classes else MultiGBDTRegressor)(
-        **settings,
-        n_trees=max_rounds,
-        eval_metric=measure,
-        n_jobs=threads(X),
-        tree_per_output=method != "ours",
+    kind = MultiGBDTClassifier if n_classes else MultiGBDTRegressor
+    estimator = kind.from_settings(
+        {
+            **settings,
+            "n_trees": max_rounds,
+            "eval_metric": measure,
+            "n_jobs": threads(X),
+            "tree_per_output": method != "sparseleaf",
+        }
     )
     rows = np.concatenate([a for a, _ in parts])
-    estimator.fit(X, y, eval_set=(rows, given), callbacks=[lambda _: done(curves) if len(curves) else None])
+    estimator.fit(X, y, eval_set=(rows, targets), callbacks=[lambda _: done(curves) if len(curves) else None])
     return curves
 
 
@@ -111,7 +114,7 @@ def _xgboost(method, n_classes, settings, X, y, parts, max_rounds, done):
 
     curves = Curves(len(parts))
 
-    class Watch(xgboost.callback.TrainingCallback):
+    class Record(xgboost.callback.TrainingCallback):
         def after_iteration(self, model, epoch, evals_log):
             for part in range(len(parts)):
                 log = evals_log[str(part)]
@@ -123,17 +126,17 @@ def _xgboost(method, n_classes, settings, X, y, parts, max_rounds, done):
 
     parameters = xgboost_parameters(settings, n_classes, vector="vector" in method, threads=threads(X))
     train = xgboost.QuantileDMatrix(X, y, max_bin=parameters["max_bin"])
-    watched = [
+    evals = [
         (xgboost.QuantileDMatrix(a, b, ref=train, max_bin=parameters["max_bin"]), str(part))
         for part, (a, b) in enumerate(parts)
     ]
-    xgboost.train(parameters, train, max_rounds, evals=watched, verbose_eval=False, callbacks=[Watch()])
+    xgboost.train(parameters, train, max_rounds, evals=evals, verbose_eval=False, callbacks=[Record()])
     return curves
 
 
 def xgboost_parameters(settings, n_classes, *, vector, threads=THREADS):
-    """Our settings in XGBoost's words."""
-    goal = (
+    """Settings under XGBoost's parameter names."""
+    objective = (
         {
             "objective": "multi:softprob",
             "num_class": n_classes,
@@ -142,7 +145,7 @@ def xgboost_parameters(settings, n_classes, *, vector, threads=THREADS):
         if n_classes
         else {"objective": "reg:squarederror", "eval_metric": "rmse"}
     )
-    return goal | {
+    return objective | {
         "tree_method": "hist",
         "multi_strategy": "multi_output_tree" if vector else "one_output_per_tree",
         "eta": settings["learning_rate"],
@@ -150,7 +153,7 @@ def xgboost_parameters(settings, n_classes, *, vector, threads=THREADS):
         "max_leaves": settings["max_leaves"],
         "max_bin": settings["max_bins"],
         "lambda": settings.get("l2", 1.0),
-        # a leaf's rows: the sum of curvatures for squares; for classes there is no such limit, and 1 is usual
+        # the hessian sum of a leaf is its number of rows for squared error; for softmax XGBoost's default
         "min_child_weight": 1 if n_classes else settings["min_samples_leaf"],
         "subsample": settings.get("subsample", 1.0),
         "colsample_bynode": settings.get("colsample_bynode", 1.0),
@@ -159,7 +162,7 @@ def xgboost_parameters(settings, n_classes, *, vector, threads=THREADS):
 
 
 def lightgbm_parameters(settings, threads=THREADS):
-    """Our settings in LightGBM's words."""
+    """Settings under LightGBM's parameter names."""
     return {
         "learning_rate": settings["learning_rate"],
         "max_depth": settings["max_depth"],
@@ -183,16 +186,18 @@ def _lightgbm(settings, X, y, parts, max_rounds, done, n_classes=None):
     metrics = ("multi_logloss", "multi_error") if n_classes else ("l2", "l2")
 
     def after(environment):
-        found = {(part, metric): value for part, metric, value, _ in environment.evaluation_result_list}
+        values = {(part, metric): value for part, metric, value, _ in environment.evaluation_result_list}
         for part in range(len(parts)):
-            curves.add(part, *(found[str(part), metric] for metric in metrics))
+            curves.add(part, *(values[str(part), metric] for metric in metrics))
         if done(curves):
             raise lightgbm.callback.EarlyStopException(
                 environment.iteration, environment.evaluation_result_list
             )
 
-    goal = {"objective": "multiclass", "num_class": n_classes} if n_classes else {"objective": "regression"}
-    parameters = goal | {"metric": sorted(set(metrics))} | lightgbm_parameters(settings, threads(X))
+    objective = (
+        {"objective": "multiclass", "num_class": n_classes} if n_classes else {"objective": "regression"}
+    )
+    parameters = objective | {"metric": sorted(set(metrics))} | lightgbm_parameters(settings, threads(X))
     train = lightgbm.Dataset(X, y, params=parameters)
     lightgbm.train(
         parameters,
@@ -210,13 +215,13 @@ def _catboost(n_classes, settings, X, y, parts, max_rounds, done):
 
     curves = Curves(len(parts))
 
-    class Watch:
+    class Record:
         def after_iteration(self, info):
             for part in range(len(parts)):
                 log = info.metrics["validation" if len(parts) == 1 else f"validation_{part}"]
                 if n_classes:
                     curves.add(part, log["MultiClass"][-1], 1 - log["Accuracy"][-1])
-                else:  # its MultiRMSE adds up the squares of a row's outputs
+                else:  # MultiRMSE sums the squared errors of a row's outputs
                     square = log["MultiRMSE"][-1] ** 2 / y.shape[1]
                     curves.add(part, square, square)
             return not done(curves)
@@ -242,5 +247,5 @@ def _catboost(n_classes, settings, X, y, parts, max_rounds, done):
         if n_classes
         else catboost.CatBoostRegressor(loss_function="MultiRMSE", **shared)
     )
-    model.fit(X, y, eval_set=list(parts), use_best_model=False, callbacks=[Watch()])
+    model.fit(X, y, eval_set=list(parts), use_best_model=False, callbacks=[Record()])
     return curves

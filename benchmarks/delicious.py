@@ -1,4 +1,4 @@
-"""Delicious: accuracy of every way to search cuts, training time against XGBoost, prediction time.
+"""Delicious: accuracy of all split searches, training time against XGBoost, prediction time.
 
     python -m benchmarks.delicious --data <folder with delicious/> [--out results/delicious.json] [--skip-slow]
 
@@ -53,7 +53,7 @@ SLOW = ("raw, exact", "raw, full", "pca, exact", "pca, full")
 
 
 def train(data, settings):
-    """Train, predict the test rows, and serve single rows; everything in figures."""
+    """Train, predict the test set at once and row by row; returns the measurements."""
     from sparseleaf import SparseGBDTClassifier
 
     X, Y, X_test, Y_test = load_set(data, "delicious")
@@ -75,18 +75,18 @@ def train(data, settings):
 
 
 def single_row_ms(classifier, X, count=500):
-    """Median time of one dense row at a time, as a server would send it."""
+    """Median time of predicting a single dense row, as in online serving."""
     rows = [np.ascontiguousarray(X[i].toarray(), np.float32) for i in range(min(count, X.shape[0]))]
     times = []
     for row in rows:
-        began = time.perf_counter()
+        started = time.perf_counter()
         classifier.predict_topk(row, 5)
-        times.append(time.perf_counter() - began)
+        times.append(time.perf_counter() - started)
     return 1e3 * float(np.median(times))
 
 
 def train_xgboost(data):
-    """XGBoost on the same PCA features: 20 trees of one vector leaf for all labels."""
+    """XGBoost with vector leaves on the same PCA features: 20 trees."""
     import xgboost
     from sklearn.decomposition import TruncatedSVD
 
@@ -116,8 +116,8 @@ def main():
     )
     parser.add_argument("--data", required=True)
     parser.add_argument("--out", default="results/delicious.json")
-    parser.add_argument("--skip-slow", action="store_true", help="leave out the searches on all labels")
-    parser.add_argument("--skip-peer", action="store_true", help="leave out XGBoost")
+    parser.add_argument("--skip-slow", action="store_true", help="skip the split searches on all labels")
+    parser.add_argument("--skip-peer", action="store_true", help="skip XGBoost")
     arguments = parser.parse_args()
     load_set(arguments.data, "delicious")
     results = {"machine": machine(), "runs": {}}

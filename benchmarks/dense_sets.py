@@ -1,4 +1,4 @@
-"""Sets with dense targets, as the GBDT-MO paper has them: from files, or made."""
+"""Datasets with dense targets of the GBDT-MO paper, from files or synthetic."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 def need(path):
     if not path.is_file():
-        sys.exit(f"{path} does not exist. Say where the sets are with --data.")
+        sys.exit(f"{path} does not exist. Pass the folder of the datasets as --data.")
     return path
 
 
@@ -28,12 +28,12 @@ def mnist(data):
 
 
 def inpainting(data):
-    """The upper half of the central 20 x 20 pixels, and the 4 x 6 pixels below its middle, from 0 to 1."""
-    made = []
+    """Features: the upper half of the central 20 x 20 pixels; targets: the 4 x 6 pixels below, scaled to 0..1."""
+    parts = []
     for images in mnist(data)[::2]:
         centre = images.reshape(-1, 28, 28)[:, 4:24, 4:24] / 255
-        made += [centre[:, :10].reshape(-1, 200), centre[:, 10:14, 7:13].reshape(-1, 24)]
-    return made
+        parts += [centre[:, :10].reshape(-1, 200), centre[:, 10:14, 7:13].reshape(-1, 24)]
+    return parts
 
 
 def yeast(data):
@@ -43,7 +43,7 @@ def yeast(data):
 
 
 def student_por(data):
-    """Categories one-hot; the three grades, 0 to 20, as -1 to 1."""
+    """One-hot features; the three grades, 0 to 20, scaled to -1..1."""
     import pandas
 
     table = pandas.read_csv(need(Path(data) / "student-por" / "student-por.csv"), sep=None, engine="python")

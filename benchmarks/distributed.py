@@ -1,9 +1,9 @@
-"""Many machines, on one: speed of two workers against one, what travels, Yahoo's table, and a plan past both.
+"""Distributed training on one machine: speed-up of two workers, traffic, Yahoo's table, and a model of 100 machines.
 
-``python -m benchmarks.distributed [--scale 0.05] [--only speed traffic yahoo plan] [--out FILE]``
+``python -m benchmarks.distributed [--scale 0.05] [--only speed spark traffic yahoo plan] [--out FILE]``
 
-Workers have one thread each. Times are the median of the trees after the first; bytes are the mean of what the worker
-that receives most gets for a tree. ``--scale`` makes everything smaller, to try the script out.
+Workers have one thread each. Times are medians over the trees after the first; bytes are the mean per tree of the
+worker that receives most. ``--scale`` makes everything smaller, to test the script.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ BLOCK = 10_000
 OUT = Path("docs/results/distributed.json")
 
 
-# --- rows that any worker can make for itself
+# --- rows that every worker generates for itself
 
 
 def make_rows(first, end, n_features, n_outputs, labels=False):
-    """Rows ``first`` up to ``end`` of a set: blocks are drawn by their number."""
+    """Rows ``first`` up to ``end`` of a synthetic dataset; the random seed of a block is its number."""
     parts = []
     for block in range(first // BLOCK, -(-end // BLOCK)):
         rng = np.random.default_rng([7, block])
         X = rng.normal(size=(BLOCK, n_features)).astype(np.float32)
-        if labels:  # three of many, which two features tell
+        if labels:  # three labels per row, determined by two features
             group = (np.digitize(X[:, 0], [-1, 0, 1]) * 4 + np.digitize(X[:, 1], [-1, 0, 1])) * 3
             columns = (group[:, None] + np.arange(3)) * (n_outputs // 50 or 1) % n_outputs
             indptr = np.arange(0, 3 * BLOCK + 1, 3)
@@ -49,8 +49,8 @@ def make_rows(first, end, n_features, n_outputs, labels=False):
             Y = (np.sin(X[:, : len(weights)]) @ weights + rng.normal(size=(BLOCK, n_outputs))).astype(
                 np.float32
             )
-        own = slice(max(first - block * BLOCK, 0), min(end - block * BLOCK, BLOCK))
-        parts.append((X[own], Y[own]))
+        rows = slice(max(first - block * BLOCK, 0), min(end - block * BLOCK, BLOCK))
+        parts.append((X[rows], Y[rows]))
     stack = sp.vstack if labels else np.concatenate
     return np.concatenate([X for X, _ in parts]), stack([Y for _, Y in parts])
 
@@ -66,7 +66,7 @@ def borders(n_rows, n):
     return [n_rows * i // n for i in range(n + 1)]
 
 
-# --- one training, by either engine
+# --- one training, by MPI or Dask
 
 
 def result(estimator, profile, seconds):
@@ -84,7 +84,7 @@ def result(estimator, profile, seconds):
 
 
 def in_rank(job):
-    """What every rank does; the first prints the result."""
+    """The program of every rank; the first prints the result."""
     from mpi4py import MPI
 
     from sparseleaf.distributed.mpi import MPILauncher
@@ -107,8 +107,17 @@ def in_rank(job):
 
 def mpi(job, n):
     beside = Path(sys.executable).with_name("mpiexec")
-    found = str(beside) if beside.exists() else shutil.which("mpiexec")
-    command = [found, "-n", str(n), sys.executable, "-m", "benchmarks.distributed", "--rank", json.dumps(job)]
+    mpiexec = str(beside) if beside.exists() else shutil.which("mpiexec")
+    command = [
+        mpiexec,
+        "-n",
+        str(n),
+        sys.executable,
+        "-m",
+        "benchmarks.distributed",
+        "--rank",
+        json.dumps(job),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
     if not lines:
@@ -140,6 +149,62 @@ def dask(job, n):
     return result(estimator, engine.profile, seconds)
 
 
+def spark_session(n):
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.executor.memory": "2g",
+        "spark.executorEnv.PYTHONPATH": str(Path.cwd()),
+    }
+    session = SparkSession.builder.master(f"local-cluster[{n},1,2048]").config(map=settings).getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    return session
+
+
+def spark(job, n):
+    from benchmarks.spark_work import Blocks
+    from sparseleaf.distributed.spark import run_on_spark
+
+    session = spark_session(n)
+    try:
+        (piece,) = run_on_spark(session.range(0, n, 1, n), Blocks(job), n, n_trees=8, verbose=0)
+    finally:
+        session.stop()
+    return json.loads(piece)
+
+
+def from_frame(job, n):
+    """Seconds of ``fit`` on a DataFrame of Parquet files, and of its trees; the rest is reading and shuffling."""
+    import tempfile
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from sparseleaf.spark import MultiGBDTRegressor
+
+    with tempfile.TemporaryDirectory() as folder:
+        ends = borders(job["rows"], 8)
+        for i, (first, end) in enumerate(pairwise(ends)):
+            X, Y = make_rows(first, end, job["features"], job["outputs"])
+            columns = {"features": pa.array(list(X)), "label": pa.array(list(Y))}
+            pq.write_table(pa.table(columns), Path(folder) / f"part-{i}.parquet")
+        session = spark_session(n)
+        try:
+            frame = session.read.parquet(folder)
+            estimator = MultiGBDTRegressor(**job["parameters"], n_jobs=1, numWorkers=n, layout=job["layout"])
+            estimator.copy({estimator.n_trees: 1}).fit(frame.limit(1000))  # executors have started
+            began = time.perf_counter()
+            model = estimator.fit(frame)
+            seconds = time.perf_counter() - began
+        finally:
+            session.stop()
+    trees = [max(one["working"] + one["waiting"] for one in tree["workers"]) for tree in model.profile]
+    return {"fit": seconds, "trees": sum(trees), "seconds": median(trees[1:])}
+
+
 # --- the claims
 
 
@@ -147,22 +212,22 @@ DEPTH = 6
 
 
 def dense_job(rows, features, outputs, layout, **parameters):
-    wanted = {
+    settings = {
         "n_trees": 8, "max_depth": DEPTH, "max_leaves": None, "growth": "depth-wise", "min_samples_leaf": 20,
         "max_bins": 64, **parameters,
     }  # fmt: skip
     return {
         "rows": rows, "features": features, "outputs": outputs, "layout": layout, "labels": False,
-        "parameters": wanted,
+        "parameters": settings,
     }  # fmt: skip
 
 
-TURNS = 3
+REPEATS = 3
 
 
 def speed(scale):
-    """Two workers against one, in turns; the best of each, since others may use the machine too."""
-    found = {}
+    """One worker and two workers, alternating; the fastest run of each counts."""
+    results = {}
     for name, run, rows, layout in (
         ("MPI, by rows", mpi, 200_000, "rows"),
         ("MPI, by features", mpi, 200_000, "features"),
@@ -170,16 +235,34 @@ def speed(scale):
         ("Dask, by features", dask, 1_000_000, "features"),
     ):
         job = dense_job(int(rows * scale), 50, 32, layout, split="full", max_depth=7, max_bins=32)
-        seconds = [[run(job, n)["seconds"] for n in (1, 2)] for _ in range(TURNS)]
+        seconds = [[run(job, n)["seconds"] for n in (1, 2)] for _ in range(REPEATS)]
         one, two = (float(min(times)) for times in zip(*seconds, strict=True))
-        found[name] = {"rows": job["rows"], "one": one, "two": two, "times": one / two, "all": seconds}
-        print(name, found[name], flush=True)
-    return found
+        results[name] = {"rows": job["rows"], "one": one, "two": two, "times": one / two, "all": seconds}
+        print(name, results[name], flush=True)
+    return results
+
+
+def on_spark(scale):
+    """One and two Spark workers, and two MPI ranks on the same rows, alternating; the fastest run of each counts."""
+    results = {}
+    for layout in ("rows", "features"):
+        job = dense_job(int(1_000_000 * scale), 50, 32, layout, split="full", max_depth=7, max_bins=32)
+        runs = [
+            {"one": spark(job, 1)["seconds"], "two": spark(job, 2)["seconds"], "mpi": mpi(job, 2)["seconds"]}
+            for _ in range(REPEATS)
+        ]
+        best = {name: float(min(run[name] for run in runs)) for name in runs[0]}
+        results[f"Spark, by {layout}"] = {
+            "rows": job["rows"], **best, "times": best["one"] / best["two"],
+            "overhead": best["two"] / best["mpi"] - 1, "all": runs, "frame": from_frame(job, 2),
+        }  # fmt: skip
+        print(layout, results[f"Spark, by {layout}"], flush=True)
+    return results
 
 
 def traffic(scale):
     """What travels, against the formulas."""
-    found = {}
+    results = {}
     rows = int(50_000 * scale) // BLOCK * BLOCK or BLOCK
     for n in (2, 3):
         for outputs in (10, 100_000):
@@ -192,7 +275,7 @@ def traffic(scale):
             }  # fmt: skip
             run = mpi(job, n)
             formula = rows * DEPTH / 8 + 64 * n * run["nodes"]
-            found[f"by features, {outputs:,} outputs, {n} ranks"] = {
+            results[f"by features, {outputs:,} outputs, {n} ranks"] = {
                 "received": run["received"], "formula": formula, "share": run["received"] / formula,
             }  # fmt: skip
         for outputs in (8, 32):
@@ -208,18 +291,18 @@ def traffic(scale):
                 + (run["nodes"] - run["inner"]) * (outputs + 1) * 8 * 2 * others
                 + 64 * n * run["nodes"]
             )
-            found[f"by rows, {outputs:,} outputs, {n} ranks"] = {
+            results[f"by rows, {outputs:,} outputs, {n} ranks"] = {
                 "received": run["received"], "formula": formula, "share": run["received"] / formula,
             }  # fmt: skip
-    for name, one in found.items():
+    for name, one in results.items():
         print(name, one, flush=True)
-    return found
+    return results
 
 
 def yahoo(scale):
     """1.2 million rows of 500 features, trees of 63 nodes, one output."""
     rows = int(1_200_000 * scale)
-    found = {}
+    results = {}
     for name, run, layout in (
         ("map-reduce, by rows", dask, "rows"),
         ("map-reduce, by features", dask, "features"),
@@ -227,13 +310,13 @@ def yahoo(scale):
         ("MPI, by features", mpi, "features"),
     ):
         job = dense_job(rows, 500, 1, layout, n_trees=4, max_depth=5, max_bins=255)
-        found[name] = run(job, 2) | {"rows": rows}
-        print(name, found[name], flush=True)
-    return found
+        results[name] = run(job, 2) | {"rows": rows}
+        print(name, results[name], flush=True)
+    return results
 
 
 def plan(scale):
-    """Seconds a tree for 10⁹ rows × 10⁶ labels on 100 machines, from rates measured here and a stated network."""
+    """Modelled time per tree for 10⁹ rows × 10⁶ labels on 100 machines, from a measured rate and an assumed network."""
     rows = int(200_000 * scale) // BLOCK * BLOCK or BLOCK
     features, columns, bins, depth, cores, machines = 100, 32, 64, 10, 32, 100
     job = {
@@ -244,23 +327,23 @@ def plan(scale):
         },
     }  # fmt: skip
     alone = mpi(job, 1)
-    per_row = alone["seconds"] / rows  # of one thread, all of a tree
+    per_row = alone["seconds"] / rows  # whole tree, one thread
     network = {"bytes_per_second": 1.25e9, "latency": 50e-6}  # 10 Gbit/s Ethernet
     n, nodes = 10**9, 2**depth
-    speed_of = cores * 0.5  # threads of a machine share its memory: half of each is counted
+    speed_of = cores * 0.5  # half of linear: threads share the memory bandwidth
     by_rows = {
         "compute": n / machines * per_row / speed_of,
         "bytes": nodes / 2 * features * bins * (columns + 1) * 4 + 2 * nodes * 1000 * 12,
         "messages": depth * 4 * machines,
     }
-    # by features everything but histograms and search is done for all rows everywhere
+    # by features, every worker does everything but histograms and split search for all rows
     split_share = 0.5
     by_features = {
         "compute": n * per_row / speed_of * (split_share / machines + (1 - split_share)),
         "bytes": n * depth / 8 + 64 * machines * nodes,
         "messages": depth * 2 * machines,
     }
-    found = {
+    results = {
         "measured": {"rows": rows, "seconds": alone["seconds"], "seconds_per_row": per_row},
         "assumed": {
             "machines": machines, "cores": cores, "share_of_a_core": 0.5, "network": network,
@@ -271,12 +354,12 @@ def plan(scale):
     for name, one in (("by rows", by_rows), ("by features", by_features)):
         one["network"] = one["bytes"] / network["bytes_per_second"] + one["messages"] * network["latency"]
         one["seconds"] = one["compute"] + one["network"]
-        found[name] = one
+        results[name] = one
         print(name, one, flush=True)
-    return found
+    return results
 
 
-CLAIMS = {"speed": speed, "traffic": traffic, "yahoo": yahoo, "plan": plan}
+CLAIMS = {"speed": speed, "spark": on_spark, "traffic": traffic, "yahoo": yahoo, "plan": plan}
 
 
 def main():

@@ -1,12 +1,12 @@
-"""The sketch forest beside the label trees: omikuji (Parabel) and napkinXC (PLT), from PyPI, in the same run.
+"""SketchForest against label trees: omikuji (Parabel) and napkinXC (PLT), from PyPI, in the same run.
 
     python -m benchmarks.forest --data <folder> [--out results/forest.json] [--only SET ...] [--small]
 
-Settings of the forest were chosen on rows held out of training (`--search SET` repeats the trials); peers have their
-defaults. Every run is a process of its own, on two threads; one that is in --out already is not done again. "made" is
-a set of `make_xc`; "blend" is the forest with boosting as `benchmarks.tuned` has it, half and half, as one model.
-omikuji predicts row by row from Python, which is part of its time. `--small` takes the first rows of every set: a
-trial of the script, not of the systems.
+The forest was tuned on a validation split of the training set (`--search SET` repeats the trials); peers have their
+defaults. Every run is a process of its own, on two threads; runs that are in --out already are not repeated.
+"synthetic" is a dataset of `make_xc`; "blend" combines the forest with the boosted trees of `benchmarks.tuned`, equally
+weighted, in one model. omikuji predicts row by row from Python, which is part of its time. `--small` takes the first
+rows of every dataset, to test the script.
 """
 
 from __future__ import annotations
@@ -21,15 +21,21 @@ from pathlib import Path
 from benchmarks._common import in_child, load_set, machine, measured, percentages, write_results
 
 THREADS = 2
-MADE = {"n_rows": 129_000, "n_features": 20_000, "n_labels": 60_000, "labels_per_row": 5, "nnz_per_row": 30}
-MADE_TEST = 10_000
+SYNTHETIC = {
+    "n_rows": 129_000,
+    "n_features": 20_000,
+    "n_labels": 60_000,
+    "labels_per_row": 5,
+    "nnz_per_row": 30,
+}
+SYNTHETIC_TEST = 10_000
 SMALL_ROWS = 2_000
-ONE_ROW = 200  # rows that are predicted one at a time
-FOREST = {
+SINGLE_ROWS = 200  # rows for single-row prediction
+TUNED = {
     "bibtex": {"n_trees": 100, "rerank": "cosine"},
     "delicious": {"n_trees": 150, "sketch_dim": 128, "rerank": "cosine"},
     "tibkat-gnd": {"n_trees": 10},
-    "made": {"n_trees": 3, "rerank": "bayes"},
+    "synthetic": {"n_trees": 3, "rerank": "bayes"},
 }
 BOOSTED = {
     "colsample_bynode": 0.3,
@@ -68,12 +74,14 @@ def load(data, name, small, validate=False):
     """``X_train, Y_train, X_test, Y_test``."""
     import numpy as np
 
-    if name == "made":
+    if name == "synthetic":
         from sparseleaf.data import make_xc
 
-        shape = MADE | ({"n_rows": 2 * SMALL_ROWS, "n_features": 2_000, "n_labels": 1_000} if small else {})
+        shape = SYNTHETIC | (
+            {"n_rows": 2 * SMALL_ROWS, "n_features": 2_000, "n_labels": 1_000} if small else {}
+        )
         X, Y = make_xc(**shape, seed=1)
-        test = SMALL_ROWS // 2 if small else MADE_TEST
+        test = SMALL_ROWS // 2 if small else SYNTHETIC_TEST
         parts = [X[:-test], Y[:-test], X[-test:], Y[-test:]]
     else:
         parts = list(load_set(data, name))
@@ -86,7 +94,7 @@ def load(data, name, small, validate=False):
 
 
 def figures(labels, truth, Y, train_seconds, cpu_seconds, predict_seconds, size):
-    """What every run reports."""
+    """The metrics of a run."""
     from sparseleaf.metrics import propensities
 
     return {
@@ -99,8 +107,7 @@ def figures(labels, truth, Y, train_seconds, cpu_seconds, predict_seconds, size)
 
 
 def forest(data, name, small, settings, validate=False):
-    """Ours: train, save, load, predict; the trees alone beside it."""
-
+    """Train, save, load and predict with SketchForest; also without its re-ranking stage."""
     from sparseleaf import SketchForestClassifier
     from sparseleaf import load as load_file
 
@@ -117,21 +124,23 @@ def forest(data, name, small, settings, validate=False):
         saved.n_jobs = THREADS
         saved.predict_topk(X_test[:1], 5)
         (labels, _), taken = measured(lambda: saved.predict_topk(X_test, 5))
-        alone = [X_test[i] for i in range(min(ONE_ROW, X_test.shape[0]))]
-        times = [measured(lambda row=row: saved.predict_topk(row, 5))[1] for row in alone]
+        rows = [X_test[i] for i in range(min(SINGLE_ROWS, X_test.shape[0]))]
+        times = [measured(lambda row=row: saved.predict_topk(row, 5))[1] for row in rows]
     from sparseleaf.model import Role
 
     trees = classifier.model_.with_stage(Role.RERANKER, None).topk(X_test, 5, None, THREADS)[0]
     return figures(labels, Y_test, Y, seconds, cpu, taken, size) | {
-        "one_row_ms": 1e3 * statistics.median(times),
-        "one_row_least_ms": 1e3 * min(times),
+        "single_row_ms": 1e3 * statistics.median(times),
+        "single_row_min_ms": 1e3 * min(times),
         "rerank_weight": classifier.rerank_weight_,
-        "trees alone": {f"P@{k}": value for k, value in _precision(percentages(Y_test, trees)).items()},
+        "without re-ranking": {
+            f"P@{k}": value for k, value in _precision(percentages(Y_test, trees)).items()
+        },
     }
 
 
 def blend(data, name, small, settings):
-    """The forest and boosting, half and half, as one model."""
+    """SketchForest and SparseGBDT, equally weighted, in one model."""
     from sparseleaf import BlendClassifier, SketchForestClassifier, SparseGBDTClassifier
     from sparseleaf import load as load_file
 
@@ -155,8 +164,8 @@ def blend(data, name, small, settings):
     return figures(labels, Y_test, Y, seconds, cpu, taken, size)
 
 
-def _precision(found):
-    return {k: found[f"P@{k}"] for k in (1, 3, 5)}
+def _precision(values):
+    return {k: values[f"P@{k}"] for k in (1, 3, 5)}
 
 
 def omikuji(data, name, small):
@@ -179,9 +188,9 @@ def omikuji(data, name, small):
         list(zip(X_test.indices[a:b].tolist(), X_test.data[a:b].tolist(), strict=True))
         for a, b in zip(X_test.indptr[:-1], X_test.indptr[1:], strict=True)
     ]
-    found, taken = measured(lambda: [model.predict(row, top_k=5) for row in rows])
+    predicted, taken = measured(lambda: [model.predict(row, top_k=5) for row in rows])
     labels = np.full((len(rows), 5), -1)
-    for i, row in enumerate(found):
+    for i, row in enumerate(predicted):
         labels[i, : len(row)] = [label for label, _ in row]
     return figures(labels, Y_test, Y, seconds, cpu, taken, size)
 
@@ -200,9 +209,9 @@ def napkinxc(data, name, small):
         cpu = time.process_time() - before
         size = _folder_bytes(Path(folder))
         model.predict(X_test[:1], top_k=5)  # loads the model
-        found, taken = measured(lambda: model.predict(X_test, top_k=5))
+        predicted, taken = measured(lambda: model.predict(X_test, top_k=5))
     labels = np.full((X_test.shape[0], 5), -1)
-    for i, row in enumerate(found):
+    for i, row in enumerate(predicted):
         labels[i, : len(row)] = row
     return figures(labels, Y_test, Y, seconds, cpu, taken, size)
 
@@ -211,12 +220,12 @@ def _folder_bytes(folder):
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
-def wanted_runs(names, small):
-    """(title, function, further arguments)."""
+def planned_runs(names, small):
+    """(title, function, dataset, further arguments)."""
     runs = []
     for name in names:
-        settings = FOREST[name] | ({"n_trees": 5} if small else {})
-        runs.append((f"{name} / sketch forest", "forest", name, [settings]))
+        settings = TUNED[name] | ({"n_trees": 5} if small else {})
+        runs.append((f"{name} / SketchForest", "forest", name, [settings]))
         if name == BLENDED:
             runs.append((f"{name} / blend", "blend", name, [settings]))
         runs.append((f"{name} / omikuji", "omikuji", name, []))
@@ -230,11 +239,9 @@ def main():
     )
     parser.add_argument("--data", required=True)
     parser.add_argument("--out", default="results/forest.json")
-    parser.add_argument("--only", nargs="*", choices=tuple(FOREST), default=tuple(FOREST))
-    parser.add_argument("--small", action="store_true", help="try the script on few rows")
-    parser.add_argument(
-        "--search", choices=tuple(FOREST), help="try settings on a fifth of the training rows"
-    )
+    parser.add_argument("--only", nargs="*", choices=tuple(TUNED), default=tuple(TUNED))
+    parser.add_argument("--small", action="store_true", help="test the script on few rows")
+    parser.add_argument("--search", choices=tuple(TUNED), help="try settings on a validation split")
     arguments = parser.parse_args()
     if arguments.search:
         for settings in SEARCH:
@@ -249,8 +256,8 @@ def main():
         return
     out = Path(arguments.out)
     results = json.loads(out.read_text()) if out.exists() else {"machine": machine(), "runs": {}}
-    print(f"{'':28s} P@1   P@3   P@5   PSP@1 PSP@3 PSP@5  train s (CPU)   ms a row      MB  peak GB")
-    for title, function, name, further in wanted_runs(arguments.only, arguments.small):
+    print(f"{'':28s} P@1   P@3   P@5   PSP@1 PSP@3 PSP@5  train s (CPU)     ms/row      MB  peak GB")
+    for title, function, name, further in planned_runs(arguments.only, arguments.small):
         if title not in results["runs"]:
             child = in_child(function, arguments.data, name, arguments.small, *further)
             results["runs"][title] = {

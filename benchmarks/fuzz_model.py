@@ -1,10 +1,10 @@
-"""Load damaged model files, predict with those that load, and count.
+"""Fuzz the model file reader.
 
-Small valid files are damaged with fixed seeds: bits and bytes flipped in header and body, truncated, spliced
-with another file, numbers of the headers replaced by awkward ones, and single indices, offsets and values of
-tensors replaced by ones at the edges. Each file must load or be refused with ModelFileError, and one that
-loads must predict without an error: anything else stops the run, and a crash leaves a traceback. The address
-space is limited, so that a giant allocation is an error too.
+Small valid files are corrupted with fixed seeds: bits and bytes flipped in header and body, truncated, spliced with
+another file, numbers of the headers replaced by edge cases, and single indices, offsets and values of tensors replaced
+by extreme ones. Each file must load or be rejected with ModelFileError, and a model that loads must predict without an
+error: anything else stops the run, and a crash leaves a traceback. The address space is limited, so that a huge
+allocation is an error too.
 
     python -m benchmarks.fuzz_model --count 20000
 """
@@ -33,12 +33,13 @@ from sparseleaf import (
     MultiGBDTClassifier,
     SketchForestClassifier,
     SparseGBDTClassifier,
+    TextVectorizer,
 )
 
 OLD = Path(__file__).parents[1] / "tests" / "compat"
 ROWS, FEATURES, LABELS = 80, 6, 9
 NUMBER = re.compile(rb"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
-AWKWARD = (
+EDGE_CASES = (
     b"0 -0 1 -1 2 7 255 256 1.5 1e400 -1e400 1e-400 NaN Infinity 2147483647 2147483648 -2147483648 "
     b"4294967295 4294967296 9223372036854775807 9223372036854775808 -9223372036854775808 "
     b"18446744073709551615 18446744073709551616 340282366920938463463374607431768211456 "
@@ -73,7 +74,7 @@ FORMATS = {
 
 
 def valid_files(folder):
-    """Bytes of sound files: with and without names and projection, of each kind of target."""
+    """Bytes of valid files: with and without names and projection, of each kind of target."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(ROWS, FEATURES)).astype(np.float32)
     Y = (X @ rng.normal(size=(FEATURES, LABELS)) > 2).astype(int)
@@ -109,22 +110,48 @@ def valid_files(folder):
     files += saved(folder, SketchForestClassifier(n_trees=2, rerank="bayes").fit(sparse, names))
     files += saved(folder, MultiGBDTClassifier(n_trees=2, max_depth=2).fit(sparse, Y))
     blend = BlendClassifier([clf, LdSMClassifier(n_trees=2, max_nodes=8)], weights=None)
+    files += text_files(folder, names)
     return X, files + saved(folder, blend.fit(X, names)) + old_files()
 
 
+def text_files(folder, names):
+    """Bytes of models with a vectorizer: of plain texts, of records, and hashed."""
+    texts = [f"{' '.join(labels)} Öl 日本語 x{number % 5}" for number, labels in enumerate(names)]
+    records = [
+        {"title": text, "note": text[::-1], "year": number, "lang": f"l{number % 3}"}
+        for number, text in enumerate(texts)
+    ]
+    everything = TextVectorizer(
+        fields=["title", "note"],
+        shared_vocabulary=False,
+        char_ngram_range=(2, 2),
+        numeric="year",
+        categorical="lang",
+    )
+    files = []
+    for rows, vectorizer in (
+        (texts, TextVectorizer()),
+        (records, everything),
+        (texts, TextVectorizer(n_hash_features=20)),
+    ):
+        clf = SparseGBDTClassifier(n_trees=2, max_depth=2, min_samples_leaf=4, vectorizer=vectorizer)
+        files += saved(folder, clf.fit(rows, names))
+    return files
+
+
 def old_files():
-    """Bytes of the classifiers of all versions that the tests keep."""
+    """Bytes of the classifiers of all format versions in tests/compat."""
     paths = sorted(OLD.glob("*.safetensors"))
     return [path.read_bytes() for path in paths if hasattr(sparseleaf.load(path), "predict_topk")]
 
 
 def saved(folder, clf):
     """Bytes of the compact and of the exact file."""
-    found = []
+    files = []
     for compact in (True, False):
         clf.save(folder / "valid.safetensors", compact=compact)
-        found.append((folder / "valid.safetensors").read_bytes())
-    return found
+        files.append((folder / "valid.safetensors").read_bytes())
+    return files
 
 
 def split_file(data):
@@ -164,7 +191,7 @@ def splice(rng, data, files):
 def edit_number(rng, text):
     numbers = list(NUMBER.finditer(text))
     number = numbers[rng.integers(len(numbers))]
-    return text[: number.start()] + AWKWARD[rng.integers(len(AWKWARD))] + text[number.end() :]
+    return text[: number.start()] + EDGE_CASES[rng.integers(len(EDGE_CASES))] + text[number.end() :]
 
 
 def edit_layout(rng, data, files):
@@ -172,7 +199,7 @@ def edit_layout(rng, data, files):
     layout, _, body = split_file(data)
     names = [name for name in layout if name != "__metadata__"]
     name = names[rng.integers(len(names))]
-    if rng.random() < 0.2:  # as if it were another tensor's
+    if rng.random() < 0.2:  # the entry of another tensor
         layout[name] = layout[names[rng.integers(len(names))]]
         return join_file(layout, body)
     entry = edit_number(rng, json.dumps({name: layout[name]}).encode())
@@ -199,7 +226,7 @@ WIDER = {"U8": "U32", "U16": "U32", "I16": "F32", "I8": "F32", "F16": "F32"}
 
 
 def widen(layout, body, name):
-    """The same numbers of one tensor in a wider type, which can hold worse ones."""
+    """Store one tensor in a wider type, which can hold more extreme values."""
     entry = layout[name]
     begin, end = entry["data_offsets"]
     if entry["dtype"] not in WIDER:
@@ -218,7 +245,7 @@ def widen(layout, body, name):
 
 
 def edit_tensor(rng, data, files):
-    """Numbers of a tensor, at the edges of what they may be or beyond; at times in a wider type."""
+    """Replace numbers of a tensor by extreme values; sometimes in a wider type."""
     layout, _, body = split_file(data)
     names = [name for name in layout if name != "__metadata__"]
     if rng.random() < 0.4:
@@ -238,22 +265,34 @@ def edit_tensor(rng, data, files):
 KINDS = (flip, truncate, splice, edit_layout, edit_header, edit_tensor, edit_tensor)
 
 
+def texts_for(parameters):
+    """Texts or records with the columns that a vectorizer reads."""
+    texts = ["name 3 Öl", "", "日本語 x1"]
+    if parameters.fields is None:
+        return texts
+    columns = [*(parameters.numeric or ()), *(parameters.categorical or ())]
+    return [dict.fromkeys(parameters.fields, text) | dict.fromkeys(columns, 3) for text in texts]
+
+
 def check(path, X):
     """Whether the file is accepted; a model that loads must predict."""
     try:
         clf = sparseleaf.load(path)
     except ModelFileError as error:
         if len(str(error)) > 3000:
-            raise AssertionError("a sentence is wanted") from error
+            raise AssertionError("the message is too long") from error
         return False
     n_features = clf.n_features_in_
     if not 1 <= n_features <= 10_000:
-        return True  # loads, but no rows can have as many features
+        return True  # too many features to build rows for
     rows = np.resize(X, (70, n_features))
     clf.predict_topk(rows, 3)
     clf.predict_topk(sp.csr_matrix(rows[:5]), 3)
     clf.decision_function(rows)
     clf.predict(rows)
+    if clf.model_.vectorizer is not None:
+        clf.predict_topk(texts_for(clf.model_.vectorizer.parameters), 3)
+        clf.model_.vectorizer.feature_names()
     if clf.model_.takes_nan:
         clf.predict_topk(np.full((2, n_features), np.nan, np.float32))
     return True
@@ -261,16 +300,16 @@ def check(path, X):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--count", type=int, default=20_000, help="damaged files to try")
+    parser.add_argument("--count", type=int, default=20_000, help="number of corrupted files")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", type=int, help="try this one of them alone")
+    parser.add_argument("--only", type=int, help="only the file of this number")
     arguments = parser.parse_args()
     faulthandler.enable()
     np.seterr(all="ignore")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         X, files = valid_files(folder)
-        path = folder / "damaged.safetensors"
+        path = folder / "corrupted.safetensors"
         for data in files:
             path.write_bytes(data)
             assert check(path, X)
@@ -279,27 +318,27 @@ def main():
             used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
             resource.setrlimit(resource.RLIMIT_AS, (used + limit, resource.RLIM_INFINITY))
         except (OSError, ValueError):
-            print("the address space could not be limited")
+            print("could not limit the address space")
         accepted, tried = collections.Counter(), collections.Counter()
         begin = time.perf_counter()
         for number in range(arguments.count) if arguments.only is None else [arguments.only]:
-            # keyed by number: a failure can be looked at without the ones before it
+            # seeded by number, so that a failure can be reproduced alone
             rng = np.random.default_rng([arguments.seed, number])
             kind = KINDS[rng.integers(len(KINDS))]
-            damaged = kind(rng, files[rng.integers(len(files))], files)
-            path.write_bytes(damaged)
+            corrupted = kind(rng, files[rng.integers(len(files))], files)
+            path.write_bytes(corrupted)
             tried[kind.__name__] += 1
             try:
                 accepted[kind.__name__] += check(path, X)
             except BaseException:
                 print(f"failed at --seed {arguments.seed} --only {number} ({kind.__name__})", flush=True)
                 raise
-            path.unlink()  # a new file every time: the old one may still be mapped
+            path.unlink()  # the old file may still be memory-mapped
         seconds = time.perf_counter() - begin
     for kind, n in sorted(tried.items()):
-        print(f"{kind:12} {n:6} tried, {accepted[kind]:6} accepted, {n - accepted[kind]:6} refused")
+        print(f"{kind:12} {n:6} tried, {accepted[kind]:6} accepted, {n - accepted[kind]:6} rejected")
     n, total = sum(tried.values()), sum(accepted.values())
-    print(f"{'all':12} {n:6} tried, {total:6} accepted, {n - total:6} refused")
+    print(f"{'all':12} {n:6} tried, {total:6} accepted, {n - total:6} rejected")
     print(f"{seconds:.1f} s, no crash")
 
 

@@ -1,9 +1,9 @@
-"""Feed damaged XC text to the parser and count what it says.
+"""Fuzz the XC text parser.
 
-Valid files are damaged with fixed seeds: bits flipped, pieces cut out, doubled or taken from another file,
-numbers replaced by awkward ones. The parser must read or refuse each of them: anything but a result or a
-ValueError stops the run, and a crash leaves a traceback (faulthandler). Accepted arrays are checked as well,
-and so is that three threads answer as one does.
+Valid files are corrupted with fixed seeds: bits flipped, pieces removed, duplicated or taken from another file, numbers
+replaced by edge cases. The parser must accept or reject each of them: anything but a result or a ValueError stops the
+run, and a crash leaves a traceback (faulthandler). Accepted arrays are validated, and three threads must return the
+same as one.
 
     python benchmarks/fuzz_xc.py --count 20000
 """
@@ -20,7 +20,7 @@ import numpy as np
 from sparseleaf import _kernels
 from sparseleaf.data import make_xc
 
-AWKWARD = (
+EDGE_CASES = (
     b"0 -0 1 -1 00 007 1.5 .5 5. 1e 1e5 1e-400 1e400 3.4028236e38 1e-46 nan -nan NaN nan(7) inf -inf "
     b"2147483647 2147483648 4294967296 9223372036854775807 9223372036854775808 18446744073709551616 "
     b"0x10 +3 _ 1_000 \xc2\xb2 \x00 : , :: ,, 1:2:3 - Infinity"
@@ -39,7 +39,7 @@ def valid_files() -> list[bytes]:
     return files
 
 
-def damage(rng: np.random.Generator, files: list[bytes]) -> bytes:
+def corrupt(rng: np.random.Generator, files: list[bytes]) -> bytes:
     text = bytearray(files[rng.integers(len(files))])
     for _ in range(rng.integers(1, 4)):
         kind = rng.integers(7)
@@ -61,10 +61,10 @@ def damage(rng: np.random.Generator, files: list[bytes]) -> bytes:
         else:
             numbers = list(NUMBER.finditer(text))
             if numbers:
-                # The header is three numbers of hundreds, and the part with most power over memory.
+                # the three numbers of the header determine the memory, so they are edited more often
                 last = 3 if rng.random() < 0.3 else len(numbers)
                 number = numbers[rng.integers(min(last, len(numbers)))]
-                text[number.start() : number.end()] = AWKWARD[rng.integers(len(AWKWARD))]
+                text[number.start() : number.end()] = EDGE_CASES[rng.integers(len(EDGE_CASES))]
     return bytes(text)
 
 
@@ -98,7 +98,7 @@ def check(text: bytes) -> bool:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--count", type=int, default=20_000, help="damaged files to try")
+    parser.add_argument("--count", type=int, default=20_000, help="number of corrupted files")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     faulthandler.enable()
@@ -107,11 +107,11 @@ def main() -> None:
     begin = time.perf_counter()
     accepted = 0
     for number in range(arguments.count):
-        # Keyed by number: a failure can be looked at without the ones before it.
-        accepted += check(damage(np.random.default_rng([arguments.seed, number]), files))
+        # seeded by number, so that a failure can be reproduced alone
+        accepted += check(corrupt(np.random.default_rng([arguments.seed, number]), files))
     seconds = time.perf_counter() - begin
-    refused = arguments.count - accepted
-    print(f"{arguments.count} damaged files: {accepted} accepted, {refused} refused, {seconds:.1f} s")
+    rejected = arguments.count - accepted
+    print(f"{arguments.count} corrupted files: {accepted} accepted, {rejected} rejected, {seconds:.1f} s")
 
 
 if __name__ == "__main__":

@@ -1,23 +1,23 @@
-"""The tables of the GBDT-MO paper, redone on the sets at hand, beside XGBoost, LightGBM and CatBoost.
+"""The tables of the GBDT-MO paper, reproduced, with XGBoost, LightGBM and CatBoost.
 
     python -m benchmarks.gbdt_mo_paper --data <folder> [--only PART ...] [--runs TEXT] [--again]
         [--under-load] [--out FOLDER]
 
-mnist-speed    seconds a round and prediction beside LightGBM and XGBoost (Figure 5, Table VI)
+mnist-speed    time per round and prediction time against LightGBM and XGBoost (Figure 5, Table VI)
 mnist          accuracy (Table V)
-synthetic      friedman1 and random projection, one tree for all outputs against a tree for each (Table III)
-synthetic-long random projection with as many rounds as the authors allow
-yeast-searched Yeast with settings, too, chosen on the test rows (Table V)
-yeast, student-por, inpainting   against the peers, all turned in the same way (Table V)
-sparse         k outputs a leaf, restricted and not, on MNIST and MNIST-inpainting (Tables VIII, IX)
-hessian        exact against diagonal curvatures on MNIST and Yeast (Table X)
-many-outputs   1,000 outputs, beside XGBoost's vector leaves: time, memory, error
+synthetic      friedman1 and random projection, one tree for all outputs against one per output (Table III)
+synthetic-long random projection with as many rounds as the authors' scripts
+yeast-searched Yeast with settings, too, chosen on the test set (Table V)
+yeast, student-por, inpainting   all methods tuned in the same way (Table V)
+sparse         k outputs per leaf, restricted and not, on MNIST and MNIST-inpainting (Tables VIII, IX)
+hessian        exact against diagonal hessian on MNIST and Yeast (Table X)
+many-outputs   1,000 outputs against XGBoost's vector leaves: time, memory, error
 
-The paper stops its training on the test rows, 25 rounds after the best one, and reports the best: "as the paper" here.
-"held out" takes the number of rounds from a part of the training rows and looks at the test rows once; then all
-training rows are trained on (not for MNIST, where the part is the last 10,000 of 60,000). Depth, learning rate and
-sampling are chosen on such a part, but for yeast-searched. Each part writes ``gbdt_mo_<part>.json``; a run that is
-there is not done again unless --again. Times are comparable within a part only.
+The paper stops training on the test set, 25 rounds after the best one, and reports the best round: "as the paper".
+"held out" takes the number of rounds from a validation split of the training set, then trains on the whole training
+set (MNIST: on the first 50,000 of 60,000 rows) and evaluates the test set once. Depth, learning rate and sampling are
+chosen on the validation split, except for yeast-searched. Each part writes ``gbdt_mo_<part>.json``; existing runs are
+not repeated unless --again. Times are comparable within a part only.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from benchmarks._common import in_child, machine, measured, write_results
 from benchmarks._peers import (
     THREADS,
     lightgbm_parameters,
-    watch,
+    train_curves,
     xgboost_parameters,
 )
 from benchmarks.dense_sets import friedman1, inpainting, mnist, random_projection, student_por, yeast
 from benchmarks.protocol import (
+    evaluate,
     fifth_held_out,
     held_out_done,
-    judged,
+    run_once,
     run_searched,
     run_small,
     search,
-    watched_once,
 )
 
 
 def sized(depth, rate, **others):
-    """The paper's leaves for a depth, 0.75 · 2^depth, and its l2 (Appendix B)."""
+    """The paper's number of leaves for a depth, 0.75 · 2^depth, and its l2 (Appendix B)."""
     return {
         "max_depth": depth,
         "max_leaves": max(2, int(0.75 * 2**depth)),
@@ -64,7 +64,7 @@ SAMPLED = {"subsample": 0.7, "colsample_bynode": 0.5}
 
 
 def drawn_grid(max_bins, rates, n_trials=24):
-    """Settings drawn at random, the same for every method."""
+    """Random settings, the same for every method."""
     random = np.random.default_rng(0)
     space = {
         "depth": (2, 3, 4, 6, 8),
@@ -78,11 +78,18 @@ def drawn_grid(max_bins, rates, n_trials=24):
     return [sized(**settings, max_bins=max_bins) for settings in drawn]
 
 
-PEERS = ("ours", "ours, a tree per output", "XGBoost", "XGBoost, vector leaves", "LightGBM", "CatBoost")
+PEERS = (
+    "sparseleaf",
+    "sparseleaf, one tree per output",
+    "XGBoost",
+    "XGBoost, vector leaves",
+    "LightGBM",
+    "CatBoost",
+)
 
 
 YEAST_RATES = (0.05, 0.1, 0.25, 0.5)
-"""The paper's; with smaller steps accuracy rests for longer than its rule waits."""
+"""The paper's; with smaller learning rates accuracy plateaus for longer than its patience."""
 
 
 def part_yeast(data, run):
@@ -92,7 +99,7 @@ def part_yeast(data, run):
 
 
 def part_yeast_searched(data, run):
-    """The settings of `part_yeast`, and some around what the paper found (Tables XI, XII; its script: leaves of 4)."""
+    """The settings of `part_yeast` and some around the paper's (Tables XI, XII; its script: leaves of 4 rows)."""
     grid = drawn_grid(255, YEAST_RATES) + [
         sized(depth, rate, max_bins=32, min_samples_leaf=rows, subsample=1.0, colsample_bynode=share)
         for depth in (4, 5)
@@ -117,57 +124,60 @@ SYNTHETIC = {
 
 
 def part_synthetic(data, run):
-    """Ten thousand rows to train, ten thousand to test, five seeds; settings chosen with the first."""
+    """10,000 training and 10,000 test rows, five seeds; settings chosen with the first seed."""
     for name, (make, grid) in SYNTHETIC.items():
         grid = [settings | {"max_bins": 255, "min_samples_leaf": 4} for settings in grid]
-        for method in ("ours", "ours, a tree per output"):
+        for method in ("sparseleaf", "sparseleaf, one tree per output"):
 
             def train(make=make, grid=grid, method=method):
                 sets = [make(seed) for seed in range(5)]
                 splits = [(X[:10_000], y[:10_000], X[10_000:], y[10_000:]) for X, y in sets]
                 draws = [fifth_held_out(*split[:2]) for split in splits]
                 chosen, _ = search(method, None, grid, draws[:1])
-                return judged(chosen.on(draws), chosen, splits)
+                return evaluate(chosen.on(draws), chosen, splits)
 
             run(f"{name} / {method}", train)
 
 
 LONG_ROUNDS = 8_000
-"""Where the authors' scripts end for regression; 2,000 are far too few for a set without noise."""
+"""Rounds of the authors' scripts for regression; 2,000 are far too few for a dataset without noise."""
 
 
 LONG_GRID = [sized(depth, rate, max_bins=255, min_samples_leaf=4) for depth, rate in ((2, 0.5), (1, 1.0))]
 
 
 def part_synthetic_long(data, run):
-    """Random projection with many rounds and without stopping; settings chosen with the first seed."""
+    """Random projection with many rounds, without early stopping; settings chosen with the first seed."""
     from sparseleaf import MultiGBDTRegressor
 
     sets = [(X[:10_000], y[:10_000], X[10_000:], y[10_000:]) for X, y in map(random_projection, range(5))]
     X, y, held_out = fifth_held_out(*sets[0][:2])
     methods = {
-        "ours": {"n_trees": LONG_ROUNDS},
-        "ours, a tree per output": {"n_trees": LONG_ROUNDS, "tree_per_output": True},
-        "ours, as many trees, one per output": {"n_trees": LONG_ROUNDS // 8, "tree_per_output": True},
+        "sparseleaf": {"n_trees": LONG_ROUNDS},
+        "sparseleaf, one tree per output": {"n_trees": LONG_ROUNDS, "tree_per_output": True},
+        "sparseleaf, one tree per output, as many trees": {
+            "n_trees": LONG_ROUNDS // 8,
+            "tree_per_output": True,
+        },
     }
 
     def error(settings, X, y, X_test, y_test):
         estimator = MultiGBDTRegressor.from_settings({**settings, "n_jobs": THREADS}).fit(X, y)
         return rmse(estimator.predict(X_test), y_test)
 
-    for title, own in methods.items():
+    for title, changes in methods.items():
 
-        def train(own=own):
-            settings = min((s | own for s in LONG_GRID), key=lambda s: error(s, X, y, *held_out))
+        def train(changes=changes):
+            settings = min((s | changes for s in LONG_GRID), key=lambda s: error(s, X, y, *held_out))
             return {"rmse": [error(settings, *rows) for rows in sets], "settings": settings}
 
         run(f"random projection / {title}", train)
 
 
 MNIST_RUNS = {
-    "ours, the paper's settings": ("ours", MNIST),
-    "ours, rows and features sampled": (
-        "ours",
+    "sparseleaf, the paper's settings": ("sparseleaf", MNIST),
+    "sparseleaf, sampled rows and features": (
+        "sparseleaf",
         MNIST | {"max_leaves": 128, "subsample": 0.7, "colsample_bynode": 0.2},
     ),
     "LightGBM, the paper's settings": ("LightGBM", MNIST),
@@ -176,19 +186,19 @@ MNIST_RUNS = {
 
 def part_mnist(data, run):
     for title, (method, settings) in MNIST_RUNS.items():
-        run(title, lambda m=method, s=settings: watched_once(m, 10, s, *mnist(data), 1000))
+        run(title, lambda m=method, s=settings: run_once(m, 10, s, *mnist(data), 1000))
 
 
 INPAINTING_GRID = [sized(depth, 0.1, **INPAINTING, **s) for depth in (6, 8) for s in ({}, SAMPLED)]
-INPAINTING_ROUNDS = {"ours": 3000, "XGBoost": 3000, "LightGBM": 3000, "CatBoost": 250}
-"""At most; a round of CatBoost takes seconds."""
+INPAINTING_ROUNDS = {"sparseleaf": 3000, "XGBoost": 3000, "LightGBM": 3000, "CatBoost": 250}
+"""Maximum number of rounds; CatBoost takes seconds per round."""
 
 
 def part_inpainting(data, run):
-    """Settings chosen with every eighth row, 100 rounds at most; then trained on the first 50,000."""
-    for method, most in INPAINTING_ROUNDS.items():
+    """Settings chosen with every eighth row and at most 100 rounds; then trained on the first 50,000 rows."""
+    for method, max_rounds in INPAINTING_ROUNDS.items():
 
-        def train(method=method, most=most):
+        def train(method=method, max_rounds=max_rounds):
             X, y, X_test, y_test = inpainting(data)
             few = (X[:50_000:8], y[:50_000:8], (X[50_000::4], y[50_000::4]))
 
@@ -199,31 +209,30 @@ def part_inpainting(data, run):
                 np.mean(
                     [
                         min(curves.loss[0])
-                        for curves in watch(method, None, s, few[0], few[1], [few[2]], 100, done)
+                        for curves in train_curves(method, None, s, few[0], few[1], [few[2]], 100, done)
                     ]
                 )
                 for s in INPAINTING_GRID
             ]
             settings = INPAINTING_GRID[int(np.argmin(losses))]
-            return watched_once(method, None, settings, X, y, X_test, y_test, most)
+            return run_once(method, None, settings, X, y, X_test, y_test, max_rounds)
 
         run(method, train)
 
 
-def seconds_a_round(settings, X, y, classify, n_rounds=10):
-    """Without the first round and what comes before it."""
+def seconds_per_round(settings, X, y, classify, n_rounds=10):
+    """Time per round without the first one, which includes binning."""
     from sparseleaf import MultiGBDTClassifier, MultiGBDTRegressor
 
     at = []
-    estimator = (MultiGBDTClassifier if classify else MultiGBDTRegressor)(
-        **settings, n_trees=n_rounds + 1, n_jobs=THREADS
-    )
+    kind = MultiGBDTClassifier if classify else MultiGBDTRegressor
+    estimator = kind.from_settings({**settings, "n_trees": n_rounds + 1, "n_jobs": THREADS})
     estimator.fit(X, y, callbacks=[lambda state: at.append(state.seconds)])
     return (at[-1] - at[0]) / n_rounds
 
 
 SPARSE_RATE, SPARSE_ROUNDS = 0.3, 120
-"""Larger and fewer steps than the paper's, since there are many runs."""
+"""A larger learning rate and fewer rounds than the paper's, to save time."""
 
 
 def part_sparse(data, run):
@@ -233,24 +242,24 @@ def part_sparse(data, run):
         "MNIST-inpainting": sized(7, SPARSE_RATE, **INPAINTING),
     }
     searches = {"restricted": "topk-shared", "unrestricted": "topk"}
-    wanted = [
+    runs = [
         (name, f"k = {k} / {title}", {"leaf_labels": k, "split": split})
         for name in ks
         for k in ks[name]
         for title, split in searches.items()
     ]
-    wanted += [(name, "all outputs", {}) for name in ks]
-    for name, title, own in wanted:
+    runs += [(name, "all outputs", {}) for name in ks]
+    for name, title, changes in runs:
 
-        def train(name=name, own=own):
+        def train(name=name, changes=changes):
             X, y, X_test, y_test = (mnist if name == "MNIST" else inpainting)(data)
             classify = name == "MNIST"
-            chosen = settings[name] | own
-            seconds = seconds_a_round(chosen, X[:50_000], y[:50_000], classify)
-            found = watched_once(
-                "ours", 10 if classify else None, chosen, X, y, X_test, y_test, SPARSE_ROUNDS
+            chosen = settings[name] | changes
+            seconds = seconds_per_round(chosen, X[:50_000], y[:50_000], classify)
+            result = run_once(
+                "sparseleaf", 10 if classify else None, chosen, X, y, X_test, y_test, SPARSE_ROUNDS
             )
-            return found | {"seconds_a_round": seconds}
+            return result | {"seconds_per_round": seconds}
 
         run(f"{name} / {title}", train)
 
@@ -261,26 +270,28 @@ def part_hessian(data, run):
 
         def on_yeast(hessian=hessian):
             grid = [yeast_grid[0] | {"hessian": hessian}]
-            found = run_small(data, "ours", yeast, 10, grid)
-            return found | {"seconds_a_round": seconds_a_round(grid[0], *yeast(data), True)}
+            result = run_small(data, "sparseleaf", yeast, 10, grid)
+            return result | {"seconds_per_round": seconds_per_round(grid[0], *yeast(data), True)}
 
         def on_mnist(hessian=hessian):
             X, y, X_test, y_test = mnist(data)
             settings = MNIST | {"learning_rate": SPARSE_RATE, "hessian": hessian}
-            found = watched_once("ours", 10, settings, X, y, X_test, y_test, SPARSE_ROUNDS)
-            return found | {"seconds_a_round": seconds_a_round(settings, X[:50_000], y[:50_000], True, 5)}
+            result = run_once("sparseleaf", 10, settings, X, y, X_test, y_test, SPARSE_ROUNDS)
+            return result | {
+                "seconds_per_round": seconds_per_round(settings, X[:50_000], y[:50_000], True, 5)
+            }
 
         run(f"Yeast / {hessian}", on_yeast)
         run(f"MNIST / {hessian}", on_mnist)
 
 
 def part_mnist_speed(data, run):
-    """All three in turns; the best of three rounds of turns, since others may use the machine too."""
+    """The three libraries alternate; the fastest of three runs counts."""
     run("speed", lambda: mnist_speed(data))
     run("prediction", lambda: mnist_prediction(data))
 
 
-def mnist_speed(data, turns=3, n_rounds=10):
+def mnist_speed(data, repeats=3, n_rounds=10):
     import lightgbm
     import xgboost
 
@@ -310,22 +321,22 @@ def mnist_speed(data, turns=3, n_rounds=10):
         xgboost.train(vector, matrix, 4, callbacks=[clock])
         return (clock.at[-1] - clock.at[0]) / 3
 
-    times = {"ours": [], "LightGBM": [], "XGBoost, vector leaves": []}
-    for _ in range(turns):
-        times["ours"].append(seconds_a_round(MNIST, X, y, True, n_rounds))
+    times = {"sparseleaf": [], "LightGBM": [], "XGBoost, vector leaves": []}
+    for _ in range(repeats):
+        times["sparseleaf"].append(seconds_per_round(MNIST, X, y, True, n_rounds))
         times["LightGBM"].append(lightgbm_round())
         times["XGBoost, vector leaves"].append(xgboost_round())
     best = {name: min(values) for name, values in times.items()}
     return {
-        "seconds_a_round": best,
-        "over": {name: best["ours"] / seconds for name, seconds in best.items()},
+        "seconds_per_round": best,
+        "over": {name: best["sparseleaf"] / seconds for name, seconds in best.items()},
         "all": times,
         "settings": MNIST,
     }
 
 
-def mnist_prediction(data, n_rounds=100, turns=7):
-    """10,000 rows through as many rounds of both."""
+def mnist_prediction(data, n_rounds=100, repeats=7):
+    """Prediction time of 10,000 rows with the same number of rounds."""
     import lightgbm
 
     from sparseleaf import MultiGBDTClassifier
@@ -335,12 +346,12 @@ def mnist_prediction(data, n_rounds=100, turns=7):
     ours = MultiGBDTClassifier.from_settings({**MNIST, "n_trees": n_rounds, "n_jobs": THREADS}).fit(X, y)
     theirs = lightgbm_parameters(MNIST) | {"objective": "multiclass", "num_class": 10}
     booster = lightgbm.train(theirs, lightgbm.Dataset(X, y, params=theirs), n_rounds)
-    times = {"ours": [], "LightGBM": []}
-    for _ in range(turns):
-        times["ours"].append(measured(lambda: ours.predict_proba(X_test))[1])
+    times = {"sparseleaf": [], "LightGBM": []}
+    for _ in range(repeats):
+        times["sparseleaf"].append(measured(lambda: ours.predict_proba(X_test))[1])
         times["LightGBM"].append(measured(lambda: booster.predict(X_test, num_threads=THREADS))[1])
     best = {name: min(values) for name, values in times.items()}
-    return {"seconds": best, "over": best["ours"] / best["LightGBM"], "rounds": n_rounds, "all": times}
+    return {"seconds": best, "over": best["sparseleaf"] / best["LightGBM"], "rounds": n_rounds, "all": times}
 
 
 MANY = sized(6, 0.3, max_bins=64, min_samples_leaf=20) | {"max_leaves": 64}
@@ -348,7 +359,7 @@ MANY_ROUNDS = 5
 
 
 def many_set():
-    """20,000 rows to train and 5,000 to test, 50 features, 1,000 outputs: 20 functions mixed, with noise."""
+    """20,000 training and 5,000 test rows, 50 features, 1,000 outputs: mixtures of 20 functions, with noise."""
     random = np.random.default_rng(0)
     X = random.uniform(-1, 1, (25_000, 50)).astype(np.float32)
     waves = np.sin(np.pi * X[:, :20]) + X[:, 20:40] * (X[:, 30:50] > 0)
@@ -357,7 +368,7 @@ def many_set():
     return X[:20_000], Y[:20_000], X[20_000:], Y[20_000:]
 
 
-def many_ours(n_rounds):
+def many_sparseleaf(n_rounds):
     from sparseleaf import MultiGBDTRegressor
 
     X, y, X_test, y_test = many_set()
@@ -381,7 +392,7 @@ def many_xgboost(n_rounds):
 
 
 def many_nothing():
-    """The set alone, to know how much of the peak is the set."""
+    """Only the dataset, to know its part of the peak memory."""
     many_set()
     return {}
 
@@ -392,13 +403,13 @@ def rmse(predicted, truth):
 
 def part_many_outputs(data, run):
     def child(name, *arguments):
-        found = in_child(name, *arguments)
-        return found["result"] | {"peak_bytes": found["peak_bytes"], "settings": MANY}
+        measured_child = in_child(name, *arguments)
+        return measured_child["result"] | {"peak_bytes": measured_child["peak_bytes"], "settings": MANY}
 
-    run("the set alone", lambda: child("many_nothing"))
-    run(f"ours, {MANY_ROUNDS} rounds", lambda: child("many_ours", MANY_ROUNDS))
+    run("dataset only", lambda: child("many_nothing"))
+    run(f"sparseleaf, {MANY_ROUNDS} rounds", lambda: child("many_sparseleaf", MANY_ROUNDS))
     run(f"XGBoost, vector leaves, {MANY_ROUNDS} rounds", lambda: child("many_xgboost", MANY_ROUNDS))
-    run("ours, 100 rounds", lambda: child("many_ours", 100))
+    run("sparseleaf, 100 rounds", lambda: child("many_sparseleaf", 100))
 
 
 PARTS = {
@@ -422,9 +433,9 @@ def main():
     )
     parser.add_argument("--data", required=True)
     parser.add_argument("--only", nargs="*", choices=PARTS, default=tuple(PARTS))
-    parser.add_argument("--runs", default="", help="only runs whose title has this in it")
-    parser.add_argument("--again", action="store_true", help="do runs again that are there")
-    parser.add_argument("--under-load", action="store_true", help="mark the times as taken on a busy machine")
+    parser.add_argument("--runs", default="", help="only runs whose title contains this text")
+    parser.add_argument("--again", action="store_true", help="repeat existing runs")
+    parser.add_argument("--under-load", action="store_true", help="mark the times as measured under load")
     parser.add_argument("--out", default="docs/results")
     arguments = parser.parse_args()
     for part in arguments.only:

@@ -1,15 +1,15 @@
-"""The tables and figures of the GBDT-SPARSE paper, redone on the sets at hand.
+"""The tables and figures of the GBDT-SPARSE paper, reproduced.
 
     python -m benchmarks.gbdt_sparse_paper --data <folder> [--out results/gbdt_sparse_paper.json] [--only SET ...]
 
-Table 1: random projection, PCA, LEML and vanilla GBDT (every label in every leaf) side by side. Table 3: prediction
-time, model size and accuracy. Figure 1: P@1 against prediction time and against model size. The dial: what an L0
-penalty on leaf entries (`leaf_min_gain`) does to size and accuracy. The paper's settings: depth 10,
-leaves of at least 100 rows, λ 5, k 20 (100 for Delicious-200K), 20 bins; learning rate 0.1; 100 trees.
+Table 1: random projection, PCA, LEML and vanilla GBDT (all labels in every leaf). Table 3: prediction time, model size
+and accuracy. Figure 1: P@1 against prediction time and against model size. "size": model size and accuracy with an L0
+penalty on leaf entries (`leaf_min_gain`). The paper's settings: depth 10, leaves of at least 100 rows, λ 5, k 20 (100
+for Delicious-200K), 20 bins; learning rate 0.1; 100 trees.
 
-Wiki10-31K and Delicious-200K are not to be had here: two made-up sets of their shape stand in for time, memory and
-size; their accuracy says nothing about the real ones. Runs are processes of their own, on two threads. What is cut off
-keeps what it has: a run that is already in --out is not done again.
+Wiki10-31K and Delicious-200K are replaced by synthetic datasets of their shape, for time, memory and size only; their
+accuracy says nothing about the real ones. Every run is a process of its own, on two threads; runs that are in --out
+already are not repeated.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ PAPER = {
     "n_jobs": 2,
 }
 
-MADE = {
-    # rows to train, rows to test, features, labels, labels a row, non-zeros a row
+SYNTHETIC = {
+    # training rows, test rows, features, labels, labels per row, non-zeros per row
     "wiki10-shaped": (14_146, 6_616, 101_938, 30_938, 18.6, 670),
     "delicious200k-shaped": (196_606, 20_000, 782_585, 205_443, 75.0, 300),
 }
 
-WAYS = {
+PROJECTIONS = {
     "random": {"projection": "random"},
     "PCA": {"projection": "pca"},
     "LEML": {"projection": "leml"},
-    "vanilla (LEML, all labels a leaf)": {"projection": "leml", "leaf_labels": None},
+    "vanilla (LEML, all labels per leaf)": {"projection": "leml", "leaf_labels": None},
 }
 
 SETS = {
-    "delicious": ({"n_trees": 100, "leaf_labels": 20, "projection_dim": 100}, list(WAYS)),
-    "bibtex": ({"n_trees": 100, "leaf_labels": 20, "projection_dim": 100}, list(WAYS)),
-    # vanilla GBDT is left out: its scores become dense (it had taken 8 GB when it was stopped after three minutes)
+    "delicious": ({"n_trees": 100, "leaf_labels": 20, "projection_dim": 100}, list(PROJECTIONS)),
+    "bibtex": ({"n_trees": 100, "leaf_labels": 20, "projection_dim": 100}, list(PROJECTIONS)),
+    # without vanilla GBDT, whose scores become dense (8 GB after three minutes)
     "wiki10-shaped": ({"n_trees": 100, "leaf_labels": 20, "projection_dim": 100}, ["random", "PCA", "LEML"]),
     "tibkat-gnd": ({"n_trees": 60, "leaf_labels": 50, "projection_dim": 100}, ["PCA", "LEML"]),
     "delicious200k-shaped": ({"n_trees": 20, "leaf_labels": 100, "projection_dim": 50}, ["LEML"]),
@@ -56,8 +56,8 @@ SETS = {
 
 FIGURE_TREES = (5, 10, 20, 40, 70, 100)
 
-# small leaves and many labels a leaf: what an L0 penalty is for
-DIAL = {
+# small leaves with many labels, where an L0 penalty matters
+SIZE = {
     "n_trees": 100,
     "leaf_labels": 100,
     "min_samples_leaf": 10,
@@ -65,21 +65,21 @@ DIAL = {
     "max_bins": 64,
     "projection": "leml",
 }
-DIAL_GAINS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
+SIZE_GAINS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
 
 
 def load(data, name):
-    if name not in MADE:
+    if name not in SYNTHETIC:
         return load_set(data, name)
     from sparseleaf.data import make_xc
 
-    n_train, n_test, n_features, n_labels, labels_per_row, nnz_per_row = MADE[name]
+    n_train, n_test, n_features, n_labels, labels_per_row, nnz_per_row = SYNTHETIC[name]
     X, Y = make_xc(n_train + n_test, n_features, n_labels, labels_per_row, nnz_per_row, seed=0)
     return X[:n_train], Y[:n_train], X[n_train:], Y[n_train:]
 
 
 def train(data, name, settings):
-    """Train and predict; figures."""
+    """Train and predict; returns the measurements."""
     from sparseleaf import SparseGBDTClassifier
     from sparseleaf import load as load_file
 
@@ -114,15 +114,19 @@ def draw(results, path):
 
     figure = Figure(figsize=(8.4, 3.4), layout="constrained")
     axes = figure.subplots(1, 2, sharey=True)
-    colours = dict(zip(WAYS, ("#E69F00", "#0072B2", "#D55E00", "#6b6b6b"), strict=True))
-    for way, colour in colours.items():
-        runs = [results["runs"].get(f"delicious / {way} / {trees} trees") for trees in FIGURE_TREES]
+    colours = dict(zip(PROJECTIONS, ("#E69F00", "#0072B2", "#D55E00", "#6b6b6b"), strict=True))
+    for projection, colour in colours.items():
+        runs = [results["runs"].get(f"delicious / {projection} / {trees} trees") for trees in FIGURE_TREES]
         runs = [run for run in runs if run]
         for ax, key, unit in ((axes[0], "predict_ms_per_row", 1), (axes[1], "model_bytes", 1e6)):
             ax.plot(
-                [run[key] / unit for run in runs], [run["P@1"] for run in runs], "o-", color=colour, label=way
+                [run[key] / unit for run in runs],
+                [run["P@1"] for run in runs],
+                "o-",
+                color=colour,
+                label=projection,
             )
-    axes[0].set_xlabel("prediction, ms a row (two threads)")
+    axes[0].set_xlabel("prediction, ms/row (two threads)")
     axes[1].set_xlabel("model, MB")
     axes[0].set_ylabel("P@1 on Delicious, %")
     for ax in axes:
@@ -139,35 +143,35 @@ def main():
     )
     parser.add_argument("--data", required=True)
     parser.add_argument("--out", default="results/gbdt_sparse_paper.json")
-    everything = (*SETS, "figure", "dial")
+    everything = (*SETS, "figure", "size")
     parser.add_argument("--only", nargs="*", choices=everything, default=everything)
     parser.add_argument("--picture", default="docs/images/gbdt-sparse-figure-1.png")
     arguments = parser.parse_args()
     out = Path(arguments.out)
     results = json.loads(out.read_text()) if out.exists() else {"machine": machine(), "runs": {}}
-    wanted = [
-        (name, f"{name} / {way}", settings | WAYS[way])
-        for name, (settings, ways) in SETS.items()
+    planned = [
+        (name, f"{name} / {projection}", settings | PROJECTIONS[projection])
+        for name, (settings, projections) in SETS.items()
         if name in arguments.only
-        for way in ways
+        for projection in projections
     ]
     if "figure" in arguments.only:
-        wanted += [
+        planned += [
             (
                 "delicious",
-                f"delicious / {way} / {trees} trees",
-                SETS["delicious"][0] | WAYS[way] | {"n_trees": trees},
+                f"delicious / {projection} / {trees} trees",
+                SETS["delicious"][0] | PROJECTIONS[projection] | {"n_trees": trees},
             )
-            for way in WAYS
+            for projection in PROJECTIONS
             for trees in FIGURE_TREES
         ]
-    if "dial" in arguments.only:
-        wanted += [
-            ("delicious", f"dial / leaf_min_gain {gain:g}", DIAL | {"leaf_min_gain": gain})
-            for gain in DIAL_GAINS
+    if "size" in arguments.only:
+        planned += [
+            ("delicious", f"size / leaf_min_gain {gain:g}", SIZE | {"leaf_min_gain": gain})
+            for gain in SIZE_GAINS
         ]
-    print(f"{'':58s} P@1   P@3   P@5   prepare s  trees s   ms a row      MB  peak GB")
-    for name, title, settings in wanted:
+    print(f"{'':58s} P@1   P@3   P@5   prepare s  trees s     ms/row      MB  peak GB")
+    for name, title, settings in planned:
         if title not in results["runs"]:
             child = in_child("train", arguments.data, name, settings)
             results["runs"][title] = {

@@ -1,7 +1,7 @@
-"""Jobs and their records: which are done, running one with its limits, and what is skipped.
+"""Runs jobs, each in a process with limits, and keeps their records.
 
-A record is a file ``OUT/suite/case/system.json``, written whole or not at all; a run that is cut off keeps what it has
-and goes on where it stopped. What ended at a limit is tried again only with a higher one, what failed only when asked.
+A record is a file ``OUT/suite/case/system.json``, written atomically, so an interrupted run resumes where it stopped.
+Jobs that hit a limit are repeated only with a higher one, failed jobs only on request.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks._common import machine, write_results
+from benchmarks._common import commit, machine, write_results
 from benchmarks.runner import run_limited
 from benchmarks.suites import GB, Job
 
@@ -24,7 +24,7 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class Limits:
-    """``seconds``: of every process, instead of its suite's."""
+    """Limits of every process; ``seconds`` replaces the limit of its suite."""
 
     memory_gb: float
     seconds: float | None = None
@@ -38,26 +38,26 @@ def record_path(out: Path, job: Job) -> Path:
 
 
 def read_record(path: Path) -> Record | None:
-    """None also for a file that is not a record: it is made anew."""
+    """None if the file is missing or not a record."""
     try:
-        found = json.loads(path.read_text())
+        record = json.loads(path.read_text())
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) and "ended" in found else None
+    return record if isinstance(record, dict) and "status" in record else None
 
 
 def is_done(record: Record | None, job: Job, limits: Limits) -> bool:
-    """Whether there is nothing to learn from running it."""
-    if record is None or record["asked"] != job.asked:
+    """Whether the job has a record that running it again would not change."""
+    if record is None or record["config"] != job.config:
         return False
-    if record["ended"] == "time limit":
+    if record["status"] == "time limit":
         return bool(record["limits"]["seconds"] >= limits.seconds_of(job))
-    if record["ended"] == "memory limit":
+    if record["status"] == "memory limit":
         return bool(record["limits"]["memory_gb"] >= limits.memory_gb)
-    return record["ended"] in ("ok", "failed")
+    return record["status"] in ("ok", "failed")
 
 
-def worker_command(job: Job, data: str, answer: Path, seconds: float) -> list[str]:
+def worker_command(job: Job, data: str, output: Path, seconds: float) -> list[str]:
     return [
         sys.executable,
         "-m",
@@ -66,7 +66,7 @@ def worker_command(job: Job, data: str, answer: Path, seconds: float) -> list[st
         job.case,
         job.key,
         data,
-        str(answer),
+        str(output),
         str(seconds),
     ]
 
@@ -74,32 +74,33 @@ def worker_command(job: Job, data: str, answer: Path, seconds: float) -> list[st
 def run_job(
     job: Job, data: str, limits: Limits, command: Callable[..., list[str]] = worker_command
 ) -> Record:
-    """Run a job in its process; a record of how it went."""
+    """Run a job in its process and return its record."""
     seconds = limits.seconds_of(job)
     common = {
-        "asked": job.asked,
+        "config": job.config,
+        "commit": commit(),
         "limits": {"seconds": seconds, "memory_gb": limits.memory_gb},
         "machine": machine(),
         "load_before": os.getloadavg()[0],
     }
     missing = job.system.missing()
     if missing:
-        return {"ended": "not measured", "said": missing, **common}
+        return {"status": "not installed", "message": missing, **common}
     threads = {f"{name}_NUM_THREADS": str(job.threads) for name in ("OMP", "OPENBLAS", "MKL")}
     with tempfile.TemporaryDirectory() as folder:
-        answer = Path(folder) / "answer.json"
+        output = Path(folder) / "result.json"
         outcome = run_limited(
-            command(job, data, answer, seconds),
+            command(job, data, output, seconds),
             seconds=seconds,
             memory_bytes=limits.memory_gb * GB,
             environment=os.environ | threads,
         )
-        found = read_record(answer) if outcome.ended == "ok" else None
-    if found is None:
-        ended = "failed" if outcome.ended == "ok" else outcome.ended
-        found = {"ended": ended, "exit_code": outcome.exit_code, "said": outcome.said}
-    peak = max(outcome.peak_bytes, found.get("train_peak_bytes", 0))
-    return {**found, "process_seconds": outcome.seconds, "peak_bytes": peak, **common}
+        result = read_record(output) if outcome.status == "ok" else None
+    if result is None:
+        status = "failed" if outcome.status == "ok" else outcome.status
+        result = {"status": status, "exit_code": outcome.exit_code, "message": outcome.message}
+    peak = max(outcome.peak_bytes, result.get("train_peak_bytes", 0))
+    return {**result, "process_seconds": outcome.seconds, "peak_bytes": peak, **common}
 
 
 def run_all(
@@ -111,20 +112,21 @@ def run_all(
     again: bool = False,
     command: Callable[..., list[str]] = worker_command,
 ) -> Iterator[tuple[Job, Record | None, bool]]:
-    """Run what is not done: (job, None, False) before a process starts, (job, record, whether it was run) after.
+    """Run the jobs that are not done; yield (job, None, False) before and (job, record, whether it ran) after each.
 
-    In a sweep a system that did not manage a case is not tried on the larger ones.
+    In a sweep, a system that failed on one case is skipped on the larger ones.
     """
-    given_up: dict[tuple[str, str], str] = {}
+    failed: dict[tuple[str, str], str] = {}
     for job in jobs:
         path = record_path(out, job)
         record = read_record(path)
-        row = (job.suite.name, job.key)
-        if job.suite.axis and row in given_up:
+        system = (job.suite.name, job.key)
+        if job.suite.axis and system in failed:
             record = {
-                "ended": "not tried",
-                "said": f"{given_up[row]} already",
-                "asked": job.asked,
+                "status": "skipped",
+                "message": failed[system],
+                "config": job.config,
+                "commit": commit(),
                 "limits": {"seconds": limits.seconds_of(job), "memory_gb": limits.memory_gb},
                 "machine": machine(),
             }
@@ -137,16 +139,16 @@ def run_all(
             record = run_job(job, data, limits, command)
             write_results(path, record)
         assert record is not None
-        if record["ended"] in ("time limit", "memory limit", "failed"):
-            given_up[row] = f"{record['ended']} with {int(job.case):,}" if job.suite.axis else ""
+        if record["status"] in ("time limit", "memory limit", "failed"):
+            failed[system] = f"{record['status']} with {int(job.case):,}" if job.suite.axis else ""
         yield job, record, ran
 
 
 def collect(out: Path, jobs: Iterable[Job]) -> dict[str, Record]:
-    """Records that there are of these jobs as they are asked for today, by name."""
-    found = {}
+    """Records of these jobs by name, without outdated ones."""
+    records = {}
     for job in jobs:
         record = read_record(record_path(out, job))
-        if record is not None and record["asked"] == job.asked:
-            found[job.name] = record
-    return found
+        if record is not None and record["config"] == job.config:
+            records[job.name] = record
+    return records

@@ -1,12 +1,12 @@
-"""The tables and figures of the LdSM paper, redone on the sets at hand.
+"""The tables and figures of the LdSM paper, reproduced.
 
     python -m benchmarks.ldsm_paper --data <folder> [--out results/ldsm_paper.json] [--only PART ...]
 
-"as published": the settings of the authors' script (M 2, 1,000 nodes, 20 passes, learning rate 0.1, λ1 2, λ2 1), an
-ensemble of 10. "turned": settings found on a fifth of the training rows (`--search` repeats the main trials), then
-trained on all of them; where it is re-ranked, the trees alone are measured too. Figures: J during training (1), depth
-against labels (2), precision against trees and against nodes (3). Runs are processes of their own, on two threads; one
-that is in --out already is not done again.
+"as published": the settings of the authors' script (M 2, 1,000 nodes, 20 epochs, learning rate 0.1, λ1 2, λ2 1), an
+ensemble of 10. "tuned": settings chosen on a validation split of a fifth of the training set (`--search` repeats the
+main trials), then trained on the whole training set; re-ranked models are also evaluated without re-ranking. Figures: J
+during training (1), depth against labels (2), precision against trees and against nodes (3). Every run is a process of
+its own, on two threads; runs that are in --out already are not repeated.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from benchmarks._common import in_child, load_set, machine, measured, peak_bytes, percentages, write_results
 
 PUBLISHED = {"n_trees": 10, "max_nodes": 1000, "epochs": 20, "tol": 0.0}
-TURNED = {
+TUNED = {
     "delicious": {"n_trees": 50, "max_nodes": 6000, "tol": 0.0},
     "bibtex": {"n_trees": 60, "max_nodes": 3000, "lambda_2": 3.0},
     "tibkat-gnd": {"n_trees": 20, "max_nodes": 4000, "epochs": 3, "prune": 0.03, "leaf_labels": 200},
@@ -42,7 +42,7 @@ SEARCH = [
 
 
 def train(data, name, settings, validate=False, records=False):
-    """Train, save, load, predict; figures."""
+    """Train, save, load and predict; returns the measurements."""
     import numpy as np
 
     from sparseleaf import LdSMClassifier
@@ -56,7 +56,7 @@ def train(data, name, settings, validate=False, records=False):
         held, kept = np.split(order, [X.shape[0] // 5])
         X, Y, X_test, Y_test = X[kept], Y[kept], X[held], Y[held]
     classifier = LdSMClassifier.from_settings({"n_jobs": 2, **settings})
-    before = time.process_time()  # of all threads: what others do on the machine does not count
+    before = time.process_time()  # CPU time of all threads, little affected by other load
     _, seconds = measured(lambda: classifier.fit(X, Y))
     cpu_seconds = time.process_time() - before
     train_peak = peak_bytes()
@@ -87,8 +87,8 @@ def train(data, name, settings, validate=False, records=False):
     if classifier.rerank is not None:
         from sparseleaf.model import Role
 
-        alone, _ = classifier.model_.apply(X_test, None, 2, last=Role.SCORER).topk(5)
-        result["trees alone"] = percentages(Y_test, alone, propensities(Y))
+        labels, _ = classifier.model_.apply(X_test, None, 2, last=Role.SCORER).topk(5)
+        result["without re-ranking"] = percentages(Y_test, labels, propensities(Y))
     if records:
         result["objective_by_level"] = {
             str(k): v for k, v in objective_by_level(classifier.split_records_).items()
@@ -100,18 +100,18 @@ def train(data, name, settings, validate=False, records=False):
     return result
 
 
-def wanted_runs(parts):
-    """(title, set, settings, keep the records of all splits?)."""
+def planned_runs(parts):
+    """(title, dataset, settings, whether to keep the records of all splits)."""
     runs = []
-    for name in TURNED:
+    for name in TUNED:
         if name not in parts:
             continue
         if name != "tibkat-gnd":
             runs.append((f"{name} / as published", name, PUBLISHED, True))
         if name not in RERANKED:
-            runs.append((f"{name} / turned", name, TURNED[name], False))
+            runs.append((f"{name} / tuned", name, TUNED[name], False))
         else:
-            runs.append((f"{name} / turned, re-ranked", name, TURNED[name] | RERANKED[name], False))
+            runs.append((f"{name} / tuned, re-ranked", name, TUNED[name] | RERANKED[name], False))
     if "figures" in parts:
         runs.append(("delicious / 50 trees", "delicious", PUBLISHED | {"n_trees": 50}, True))
         runs += [
@@ -131,22 +131,22 @@ def draw(results, folder):
     shades = ("#08306b", "#2171b5", "#6baed6", "#bdd7e7")
     figure = Figure(figsize=(8.4, 3.2), layout="constrained")
     first, levels = figure.subplots(1, 2)
-    found = runs["delicious / as published"]
-    chosen = [depth for depth in ("0", "2", "5", "9") if depth in found["objective_by_level"]]
+    published = runs["delicious / as published"]
+    chosen = [depth for depth in ("0", "2", "5", "9") if depth in published["objective_by_level"]]
     for depth, shade in zip(chosen, shades, strict=False):
-        values = found["objective_by_level"][depth]
+        values = published["objective_by_level"][depth]
         first.plot(range(1, len(values) + 1), values, color=shade, label=f"level {depth}")
-    first.set_xlabel("passes over the rows")
+    first.set_xlabel("epochs")
     first.set_ylabel("objective J")
     for key, colour in (("balance", "#0072B2"), ("purity", "#D55E00")):
-        values = [level[key] for level in found["levels"]]
+        values = [level[key] for level in published["levels"]]
         levels.plot(
             range(len(values)), values, "o-", color=colour, label=f"{key} (0 is perfect)", markersize=4
         )
     levels.set_xlabel("level")
     finish(figure, folder / "ldsm-figure-1.png")
 
-    sets = {name: runs.get(f"{name} / turned{', re-ranked' * (name in RERANKED)}") for name in TURNED}
+    sets = {name: runs.get(f"{name} / tuned{', re-ranked' * (name in RERANKED)}") for name in TUNED}
     points = {name: (run["depth_max"], run["labels"], 2) for name, run in sets.items() if run}
     plot_depths(points, folder / "ldsm-figure-2.png")
 
@@ -159,7 +159,7 @@ def draw(results, folder):
         nodes.plot(NODES, [by_nodes[n][f"P@{k}"] for n in NODES], "o-", color=colour, label=f"P@{k}")
     trees.set_xlabel("trees (1,000 nodes)")
     trees.set_ylabel("% on Delicious")
-    nodes.set_xlabel("nodes of a tree (10 trees)")
+    nodes.set_xlabel("nodes per tree (10 trees)")
     nodes.set_xscale("log")
     finish(figure, folder / "ldsm-figure-3.png")
 
@@ -176,13 +176,13 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    everything = (*TURNED, "figures")
+    everything = (*TUNED, "figures")
     parser.add_argument("--data", required=True)
     parser.add_argument("--out", default="results/ldsm_paper.json")
     parser.add_argument("--only", nargs="*", choices=everything, default=everything)
     parser.add_argument("--pictures", default="docs/images")
     parser.add_argument(
-        "--search", choices=("delicious", "bibtex"), help="try settings on a fifth of the training rows"
+        "--search", choices=("delicious", "bibtex"), help="try settings on a validation split"
     )
     arguments = parser.parse_args()
     if arguments.search:
@@ -195,8 +195,8 @@ def main():
         return
     out = Path(arguments.out)
     results = json.loads(out.read_text()) if out.exists() else {"machine": machine(), "runs": {}}
-    print(f"{'':36s} P@1   P@3   P@5   PSP@1 PSP@3 PSP@5  train s   ms a row      MB  peak GB")
-    for title, name, settings, records in wanted_runs(arguments.only):
+    print(f"{'':36s} P@1   P@3   P@5   PSP@1 PSP@3 PSP@5  train s     ms/row      MB  peak GB")
+    for title, name, settings, records in planned_runs(arguments.only):
         if title not in results["runs"]:
             child = in_child("train", arguments.data, name, settings, False, records)
             results["runs"][title] = {

@@ -1,9 +1,10 @@
-"""200,000 labels and more: seconds a tree, peak memory, and how the cost grows with the number of labels.
+"""200,000 labels and more: time per tree and peak memory by the number of labels.
 
     python -m benchmarks.many_labels [--out results/many_labels.json] [--trees 20]
 
-A stand-in for Delicious-200K after its projection: 196,606 rows, 50 dense features, 75 labels a row; k 100, depth 10,
-leaves of at least 100 rows, 20 bins, two threads. The paper needs 1,093 s a tree on one thread and 353 s on four.
+A synthetic dataset of the shape of Delicious-200K after its projection: 196,606 rows, 50 dense features, 75 labels per
+row; k 100, depth 10, leaves of at least 100 rows, 20 bins, two threads. The paper reports 1,093 s per tree on one
+thread and 353 s on four.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ SETTINGS = {
 
 
 def train(n_labels, n_trees, n_jobs):
-    """Seconds a tree (mean over all), and what the trees and scores came to."""
+    """Mean time per tree, and the size of trees and scores."""
     from sparseleaf import SparseGBDTClassifier
     from sparseleaf.data import make_xc
 
@@ -53,7 +54,7 @@ def main():
     parser.add_argument("--trees", type=int, default=20)
     arguments = parser.parse_args()
     results = {"machine": machine(), "settings": SETTINGS, "runs": []}
-    print("   labels  threads  s a tree  scores a row  peak GB")
+    print("   labels  threads    s/tree    scores/row  peak GB")
     for n_labels, n_jobs in ((20_000, 2), (205_443, 2), (1_000_000, 2), (205_443, 1)):
         child = in_child("train", n_labels, arguments.trees, n_jobs)
         run = {**child["result"], "peak_bytes": child["peak_bytes"]}

@@ -1,83 +1,87 @@
-"""The benchmark page, from records: `docs/benchmarks.md`, its pictures, and a block of the README.
+"""Generates the benchmark page `docs/benchmarks.md`, its plots and the results table of the README.
 
-In: `docs/results/benchmarks.json`, the records of all jobs. Out: text that depends on nothing else, so that a test can
-tell whether it is up to date; a picture carries a digest of what is drawn in it, for the same reason. No number of ours
-or of a peer is typed by hand.
+Everything comes from the committed records, `docs/results/benchmarks.json`, so a test can check that page, README and
+plots are up to date (a plot stores a digest of its data). No measured number is typed by hand.
 """
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import numbers
+from benchmarks import results
 from benchmarks._common import write_results
+from benchmarks.comparison import comparison
 from benchmarks.harness import Record, collect
-from benchmarks.losses import losses
-from benchmarks.numbers import (
-    SHOWN,
+from benchmarks.plots import left_out_text, plot_file, plots
+from benchmarks.readme import readme_block
+from benchmarks.results import (
+    METRICS,
     Records,
     all_jobs,
+    by_system,
+    decimals,
+    duration,
+    lower_is_better,
     main_metric,
     metric_text,
-    of_suite,
     ranked,
-    read_numbers,
+    read_records,
     significant,
-    stopped,
+    stopped_early,
 )
-from benchmarks.pictures import figure_points, picture_name, picture_name_of, pictures
-from benchmarks.suites import SOFT_SHARE, SUITES, Job, Suite
+from benchmarks.suites import SUITES, TRAINING_SHARE, Job, Suite
 from benchmarks.systems import SYSTEMS
 from benchmarks.tables.common import DOCS, table
 from benchmarks.tables.scaling import many_cores
 
 PAGE = DOCS / "benchmarks.md"
 README = DOCS.parent / "README.md"
-BEGIN, END = "<!-- made by python -m benchmarks -->\n", "<!-- end of what is made -->\n"
+BEGIN, END = "<!-- made by python -m benchmarks -->\n", "<!-- end of the generated part -->\n"
 
 
 def update(out: Path) -> None:
-    """Take what is in ``out`` into the numbers and write everything that is made of them."""
-    records = read_numbers() | collect(out, all_jobs())
-    write_results(numbers.NUMBERS, {"records": {name: records[name] for name in sorted(records)}})
+    """Merge the records in ``out`` into the committed ones and rewrite everything that is generated from them."""
+    records = read_records() | collect(out, all_jobs())
+    write_results(results.RECORDS, {"records": {name: records[name] for name in sorted(records)}})
     PAGE.write_text(page(records))
     README.write_text(readme(records))
-    drawings = pictures(records)
-    for path in (DOCS / "images").glob(picture_name_of("*")):
+    drawings = plots(records)
+    for path in (DOCS / "images").glob(plot_file("*")):
         if path.name not in drawings:
             path.unlink()
     for name, drawing in drawings.items():
         drawing.save(DOCS / "images" / name)
 
 
+def readme(records: Records) -> str:
+    """The README with its generated part renewed."""
+    before, rest = README.read_text().split(BEGIN)
+    _, after = rest.split(END)
+    return f"{before}{BEGIN}{readme_block(records)}{END}{after}"
+
+
 # --- cells
 
 
-def why(record: Record) -> str:
-    """Why there is no result, in a cell."""
-    ended = record["ended"]
-    if ended == "time limit":
+def reason(record: Record) -> str:
+    """Why there is no result."""
+    status = record["status"]
+    if status == "time limit":
         if "projected_seconds" in record:
-            return f"would take about {duration(record['projected_seconds'])}"
-        return f"not done in {record['limits']['seconds']:g} s"
-    if ended == "memory limit":
-        return f"more than {record['limits']['memory_gb']:g} GB"
-    if ended == "failed":
-        lines = record.get("said", "").strip().splitlines()
+            return f"time limit (would take about {duration(record['projected_seconds'])})"
+        return f"time limit ({record['limits']['seconds']:g} s)"
+    if status == "memory limit":
+        return f"memory limit ({record['limits']['memory_gb']:g} GB)"
+    if status == "failed":
+        lines = record.get("message", "").strip().splitlines()
         return "failed" + (f": {lines[-1][:80]}".replace("|", "/") if lines else "")
-    return f"{ended}: {record['said']}"
+    return f"{status}: {record['message']}"
 
 
-def duration(seconds: float) -> str:
-    for unit, name in ((86_400, "days"), (3_600, "hours"), (60, "minutes")):
-        if seconds >= 2 * unit:
-            return f"{seconds / unit:.0f} {name}"
-    return f"{seconds:.0f} s"
-
-
-def named(key: str) -> str:
+def bold(key: str) -> str:
+    """The name of a system, ours in bold."""
     return f"**{SYSTEMS[key].name}**" if SYSTEMS[key].ours else SYSTEMS[key].name
 
 
@@ -87,98 +91,194 @@ def named(key: str) -> str:
 def page(records: Records) -> str:
     parts = [head(records)]
     if records:
-        parts += [losses(records)]
-        parts += [
-            section(records, suite) for suite in SUITES.values() if not suite.axis and has(records, suite)
-        ]
-        sweeps = [sweep(records, suite) for suite in SUITES.values() if suite.axis and has(records, suite)]
-        parts += [sweep_head(), *sweeps, *filter(None, [many_cores()])] if sweeps else []
-        parts += [settings(), machines(records)]
+        suites = [suite for suite in SUITES.values() if has_records(records, suite)]
+        parts += [summary(records, suites), comparison(records), "## Results by dataset\n"]
+        parts += [section(records, suite) for suite in suites if not suite.axis]
+        sweeps = [sweep(records, suite) for suite in suites if suite.axis]
+        parts += [SWEEP_HEAD, *sweeps, *filter(None, [many_cores()])] if sweeps else []
+        parts += [settings(records), environment(records)]
     return "\n".join(parts)
 
 
-def has(records: Records, suite: Suite) -> bool:
-    return any(of_suite(records, suite, case) for case in suite.cases)
+def has_records(records: Records, suite: Suite) -> bool:
+    return any(by_system(records, suite, case) for case in suite.cases)
 
 
 def head(records: Records) -> str:
-    nothing = "" if records else "\nNothing has been measured yet.\n"
-    return f"""# Benchmarks
+    title = "# Benchmarks\n\n<!-- Generated by python -m benchmarks; do not edit. -->\n"
+    if not records:
+        return f"{title}\nNothing has been measured yet.\n"
+    systems = {name.split("/")[2] for name in records}
+    n_peers = sum(not SYSTEMS[key].ours for key in systems)
+    n_datasets = sum(len(suite.cases) for suite in SUITES.values() if not suite.axis)
+    return f"""{title}
+sparseleaf against {n_peers} other systems on {n_datasets} datasets. {commit_sentence(records)}
+[Versions, settings](#systems-and-settings) and [machine](#machine-and-commit) are at the end of the page;
+[how to run it yourself](reproduce.md).
 
-<!-- Made by python -m benchmarks; do not edit. -->
+- Every system on every dataset runs in its own process with a time limit, a memory limit and a number of threads.
+- **Training time** includes binning and projection, not reading the dataset. **Prediction time** is for all test rows
+  in one call (fastest of up to five). **Model size** is that of the saved file. **Peak memory** is of the whole
+  process, dataset included.
+- Systems of sparseleaf are in **bold**.
+"""
 
-```sh
-pip install ".[bench]"
-python -m benchmarks --data DIR          # cut off, it goes on where it stopped
-```
 
-Every system on every set is a process of its own with a limit of time and of memory, on the same number of threads.
-Ours are in **bold**. Seconds are those of training alone, with the binning and projecting that belong to it, without
-reading. Prediction is of all test rows at once, the best of up to five turns. The peak is of the whole process, the set
-included. A model's size is that of its file. [How to run it](reproduce.md), [settings](#settings) and
-[machine](#machine-and-versions).
-{nothing}"""
+def commit_sentence(records: Records) -> str:
+    """The commit of sparseleaf, and how many results of peers, which do not depend on it, are from earlier runs."""
+    ours = [record for name, record in records.items() if is_ours(name) and record["status"] == "ok"]
+    commits = sorted({record["commit"][:7] if known_commit(record) else "unknown" for record in ours})
+    text = f"sparseleaf is measured at commit{'s' * (len(commits) > 1)} {' and '.join(f'`{c}`' for c in commits)}."
+    peers = [record for name, record in records.items() if not is_ours(name)]
+    measured = [record for record in peers if record["status"] == "ok"]
+    earlier = sum(not known_commit(record) for record in measured)
+    if "unknown" in commits or not earlier:
+        return text
+    return (
+        f"{text} {earlier} of {len(measured)} results of other systems, and what exceeded a limit, are from an earlier"
+        " run on the same machine."
+    )
+
+
+def is_ours(name: str) -> bool:
+    return SYSTEMS[name.split("/")[2]].ours
+
+
+def known_commit(record: Record) -> bool:
+    return record.get("commit", "unknown") != "unknown"
+
+
+# --- summary
+
+SUMMARIES = (
+    ("Multi-label classification: P@1, %", ("multilabel",)),
+    ("Multiclass classification: accuracy, %", ("multiclass",)),
+    ("Multi-output regression", ("regression",)),
+    ("Ranking: NDCG@5", ("ranking",)),
+)  # fmt: skip
+NBSP = "\N{NO-BREAK SPACE}"
+LIMITS = {"time limit": "time", "memory limit": "memory"}
+
+
+def summary(records: Records, suites: list[Suite]) -> str:
+    """The main metric of every system on every dataset."""
+    parts = []
+    for title, kinds in SUMMARIES:
+        cases = [
+            (suite, case)
+            for suite in suites
+            if suite.kind in kinds and not suite.axis
+            for case in suite.cases
+            if by_system(records, suite, case)
+        ]
+        if cases:
+            parts.append(f"**{title}**\n\n{summary_table(records, cases)}\n")
+    return f"""## Summary
+
+★ best of a column; † stopped at three quarters of the time limit and evaluated with the trees trained so far; "time"
+and "memory": no result within the limit.
+
+{chr(10).join(parts)}"""
+
+
+def summary_table(records: Records, cases: list[tuple[Suite, str]]) -> str:
+    heads, columns = ["system"], []
+    for suite, case in cases:
+        metric = main_metric(suite)
+        name = suite.title if len(suite.cases) == 1 else case
+        several = len({main_metric(other) for other, _ in cases}) > 1
+        heads.append(f"{name}, {metric} {'↓' if lower_is_better(metric) else '↑'}" if several else name)
+        columns.append(summary_column(by_system(records, suite, case), metric))
+    keys = [key for key in SYSTEMS if any(key in column for column in columns)]
+    return table(heads, [[bold(key), *(column.get(key, "") for column in columns)] for key in keys])
+
+
+def summary_column(rows: dict[str, Record], metric: str) -> dict[str, str]:
+    cells = {}
+    best = ranked(rows, metric)[0]
+    for key, record in rows.items():
+        if record["status"] != "ok":
+            cells[key] = LIMITS.get(record["status"], record["status"])
+            continue
+        text = f"{record['metrics'][metric]:.{decimals(metric)}f}"
+        cells[key] = text + f"{NBSP}★" * (key == best) + f"{NBSP}†" * stopped_early(record)
+    return cells
+
+
+# --- one dataset
 
 
 def section(records: Records, suite: Suite) -> str:
-    metric = main_metric(suite)
-    shown = [column for column in SHOWN[suite.kind] if suite.name != "multitarget" or column[0] != "RMSE"]
     several = len(suite.cases) > 1
-    heads = ["set, system" if several else "system", *(title for title, _, _ in shown)]
-    heads += ["train, s", "predict, ms a row", "model, MB", "peak, GB"]
-    rows, notes = [], []
+    columns = [column for column in METRICS[suite.kind] if suite.name != "multitarget" or column[0] != "RMSE"]
+    heads = ["dataset, system" if several else "system", *(title for title, _, _ in columns)]
+    heads += ["training, s", "prediction, ms/row", "model, MB", "peak memory, GB"]
+    rows, stopped = [], []
     for case in suite.cases:
-        found = of_suite(records, suite, case)
-        for key in ranked(found, metric):
-            record = found[key]
-            name = f"{case}, {named(key)}" if several else named(key)
-            if record["ended"] != "ok":
-                rows.append([name, why(record), *[""] * (len(heads) - 2)])
+        systems = by_system(records, suite, case)
+        for key in ranked(systems, main_metric(suite)):
+            record = systems[key]
+            name = f"{case}, {bold(key)}" if several else bold(key)
+            if record["status"] != "ok":
+                rows.append([name, reason(record), *[""] * (len(heads) - 2)])
                 continue
-            if stopped(record):
+            if stopped_early(record):
                 name += " †"
-                what = f"{SYSTEMS[key].name} after {record['rounds']} of {record['wanted_rounds']}"
-                notes.append(f"{what} ({case})" if several else what)
-            rows.append(
-                [
-                    name,
-                    *(metric_text(record, names, digits) for _, names, digits in shown),
-                    significant(record["train_seconds"]),
-                    significant(record["predict_ms_per_row"]),
-                    significant(record["model_bytes"] / 1e6),
-                    f"{record['peak_bytes'] / 1e9:.2f}",
-                ]
-            )
-    note = (
-        f"\n† stopped when three quarters of its time had passed: {'; '.join(notes)} rounds.\n"
-        if notes
-        else ""
-    )
-    figure = ""
-    if picture_name(suite) in pictures(records):
-        figure = f"\n![{metric} against prediction time, model size and training time](images/{picture_name(suite)})\n"
-    return f"""## {suite.title}
+                text = f"{SYSTEMS[key].name} after {record['rounds']} of {record['planned_rounds']} rounds"
+                stopped.append(f"{text} ({case})" if several else text)
+            metrics = [metric_text(record, names, digits) for _, names, digits in columns]
+            rows.append([name, *metrics, *cost_cells(record)])
+    note = f"\n† stopped at three quarters of the time limit: {'; '.join(stopped)}.\n" if stopped else ""
+    return f"""### {suite.title}
 
-{suite.about} {limits(records, suite)}
+{suite.description} {limits(records, suite)}
 
 {table(heads, rows)}
-{note}{figure}"""
+{note}{plot(records, suite)}"""
+
+
+def cost_cells(record: Record) -> list[str]:
+    return [
+        significant(record["train_seconds"]),
+        significant(record["predict_ms_per_row"]),
+        significant(record["model_bytes"] / 1e6),
+        f"{record['peak_bytes'] / 1e9:.2f}",
+    ]
+
+
+def plot(records: Records, suite: Suite) -> str:
+    """The plot of a suite with its caption, if it has one."""
+    if plot_file(suite.name) not in plots(records):
+        return ""
+    image = f"images/{plot_file(suite.name)}"
+    if suite.axis:
+        return f"\n![Training time and peak memory by number of {AXES[suite.axis]}]({image})\n"
+    metric = main_metric(suite)
+    return f"""
+![{metric} against training time and against prediction time]({image})
+
+*Up and left is better. Blue: sparseleaf; grey: other systems; line: Pareto frontier. {left_out_text(records, suite)}*
+"""
 
 
 def limits(records: Records, suite: Suite) -> str:
-    """What every process of a suite had, as it was when it ran."""
-    found = [record for case in suite.cases for record in of_suite(records, suite, case).values()]
-    seconds = sorted({f"{record['limits']['seconds']:g}" for record in found}, key=float)
-    memory = sorted({f"{record['limits']['memory_gb']:g}" for record in found}, key=float)
-    threads = "one thread" if suite.threads == 1 else f"{suite.threads} threads"
-    return f"Every process had {' or '.join(seconds)} s, {' or '.join(memory)} GB and {threads}."
+    """The limits that the processes of a suite had."""
+    rows = [record for case in suite.cases for record in by_system(records, suite, case).values()]
+    seconds = sorted({f"{record['limits']['seconds']:g}" for record in rows}, key=float)
+    memory = sorted({f"{record['limits']['memory_gb']:g}" for record in rows}, key=float)
+    text = f"Limits: {' or '.join(seconds)} s, {' or '.join(memory)} GB"
+    if suite.axis in ("threads", "workers"):
+        return f"{text}; 100,000 rows."
+    return f"{text}, {suite.threads} thread{'s' * (suite.threads > 1)}."
 
 
-def sweep_head() -> str:
-    return """## How cost grows
+# --- sweeps
 
-Made-up sets, sparse rows of 30 features and 3 labels: 20,000 rows, 2,000 features and 1,000 outputs unless it is what
-grows. Ten rounds or trees; label trees have their defaults. What did not manage a set is not tried on larger ones.
+SWEEP_HEAD = """## Scaling
+
+Synthetic datasets of sparse rows with 30 features and 3 labels each: 20,000 rows, 2,000 features and 1,000 labels, one
+of them varied. Ten rounds or trees; label trees with their defaults. A system that fails on one size is not run on
+larger ones (–). Systems that finish fewer than two sizes are not drawn.
 """
 
 
@@ -187,113 +287,121 @@ def sweep(records: Records, suite: Suite) -> str:
     for key in suite.systems:
         cells = [sweep_cell(records.get(Job(suite, case, key).name)) for case in suite.cases]
         if any(cells):
-            rows.append([named(key), *cells])
-    heads = [f"training, s, by {suite.axis}", *(f"{int(case):,}" for case in suite.cases)]
-    figure = ""
-    if picture_name(suite) in pictures(records):
-        figure = f"\n![Seconds, milliseconds and memory by {suite.axis}](images/{picture_name(suite)})\n"
-    had = limits(records, suite)
-    if suite.axis in ("threads", "workers"):
-        had = had.rpartition(" and ")[0] + ", and 100,000 rows."
-    said = f"{suite.about} {had}".strip()
-    return f"### {suite.title}\n\n{said}\n\n{table(heads, rows)}\n{figure}"
+            rows.append([bold(key), *cells])
+    heads = ["training, s", *(f"{int(case):,} {AXES[suite.axis]}" for case in suite.cases)]
+    text = f"{suite.description} {limits(records, suite)}".strip()
+    return f"### {suite.title}\n\n{text}\n\n{table(heads, rows)}\n{plot(records, suite)}"
+
+
+AXES: dict[str | None, str] = {
+    "outputs": "labels",
+    "rows": "rows",
+    "features": "features",
+    "threads": "threads",
+    "workers": "workers",
+}
 
 
 def sweep_cell(record: Record | None) -> str:
     if record is None:
         return ""
-    if record["ended"] == "ok":
+    if record["status"] == "ok":
         return significant(record["train_seconds"])
-    return {"not tried": "–", "not measured": record.get("said", "")}.get(record["ended"]) or why(record)
+    return "–" if record["status"] == "skipped" else reason(record)
 
 
-def settings() -> str:
-    def words(given: dict[str, Any]) -> str:
-        return ", ".join(f"`{name}={value!r}`" for name, value in given.items())
+# --- systems, settings, machine
+
+
+def settings(records: Records) -> str:
+    def assignments(values: dict[str, Any]) -> str:
+        return ", ".join(f"`{name}={value!r}`" for name, value in values.items())
 
     by_settings: dict[str, list[str]] = {}
     for suite in SUITES.values():
-        by_settings.setdefault(words(suite.settings), []).append(suite.title)
+        by_settings.setdefault(assignments(suite.settings), []).append(suite.title)
     suites = "\n".join(f"- {', '.join(titles)}: {text}" for text, titles in by_settings.items())
-    own = "\n".join(
-        f"- {suite.title}, {SYSTEMS[key].name}: {words(given)}"
+    overrides = "\n".join(
+        f"- {suite.title}, {SYSTEMS[key].name}: {assignments(values)}"
         for suite in SUITES.values()
         if not suite.axis
-        for key, given in suite.own.items()
-        if key in suite.systems and given
+        for key, values in suite.overrides.items()
+        if key in suite.systems and values
     )
-    systems = table(
-        ["system", "settings"], [[named(key), system.note] for key, system in SYSTEMS.items()]
-    ).replace("---:", "---")
-    return f"""## Settings
+    rows = [
+        [bold(key), versions(records, key), system.note]
+        for key, system in SYSTEMS.items()
+        if any(name.endswith(f"/{key}") for name in records)
+    ]
+    systems = table(["system", "version", "settings"], rows).replace("---:", "---")
+    return f"""## Systems and settings
 
-Nothing was turned for this page. Ours that are "turned" come from earlier searches on held-out training rows; which
-test results had been seen by then is on [the results page](results.md). Peers have their defaults or the suite's
-settings, which were not turned for anyone: a peer that is turned as long would do better.
+Nothing was tuned for this page. "Tuned" settings of sparseleaf come from earlier searches on validation splits of the
+training sets; [the results page](results.md) lists which test results had been seen by then. Peers run with their
+defaults or with the suite's settings, which were tuned for no system: tuned for as long, a peer would do better.
 
 {systems}
 
-The suites' settings, for every booster, in our words:
+The suites' settings, for every booster, under sparseleaf's parameter names:
 
 {suites}
 
-Besides:
+Further settings:
 
-{own}
+{overrides}
 
-Boosters and forests stop training after {100 * SOFT_SHARE:.0f} % of their process's time and are measured as they
-are then (†). Where there is a model for every output and a part of them shows that all would take twice the time there
-is, it is given up, and what all would take is said; so are boosters where only cost is asked for.
+Boosters and forests stop training at {100 * TRAINING_SHARE:.0f} % of the time limit and are evaluated with the trees
+trained so far (†). Systems that train one model per output stop as soon as the projected training time is twice the
+limit, and the projection is shown; so do boosters in the scaling sweeps.
+
 """
 
 
-def machines(records: Records) -> str:
-    by_machine: dict[str, list[str]] = {}
-    busy = set()
-    for name, record in records.items():
-        about = json.dumps(record["machine"], sort_keys=True)
-        suite = SUITES[name.split("/")[0]].title
-        if suite not in by_machine.setdefault(about, []):
-            by_machine[about].append(suite)
-        if record.get("load_before", 0) > 1.5 * record["machine"]["cores"]:
-            busy.add(suite)
-    lines = []
-    for about, titles in by_machine.items():
-        found = json.loads(about)
-        versions = ", ".join(
-            f"{name} {value}"
-            for name, value in found.items()
-            if name not in ("cpu", "cores", "system", "python")
-        )
-        suites = "" if len(by_machine) == 1 else f"{', '.join(titles)}: "
-        lines.append(
-            f"- {suites}{found['cpu']}, {found['cores']} cores, Python {found['python']}; {versions}"
-        )
-    warning = ""
-    if busy:
-        warning = f"\nOthers used the machine during {', '.join(sorted(busy))}: times there are too long.\n"
+def versions(records: Records, key: str) -> str:
+    installed = {
+        record["machine"][package]
+        for name, record in records.items()
+        for package in SYSTEMS[key].packages
+        if name.endswith(f"/{key}") and package in record["machine"]
+    }
+    return ", ".join(sorted(installed)) or "not installed"
+
+
+BUSY = 1.5
+
+
+def environment(records: Records) -> str:
+    machines = unique(map(machine_text, records.values()))
+    lines = [f"- machine: {machines[0]}"]
+    if len(machines) > 1:
+        lines = [
+            f"- machine: {text} ({', '.join(suites_where(records, lambda record, t=text: machine_text(record) == t))})"
+            for text in machines
+        ]
+    commits = unique(record["commit"] for record in records.values() if known_commit(record))
+    lines += [f"- commit: `{commit}`" for commit in commits]
     minutes = sum(record.get("process_seconds", 0) for record in records.values()) / 60
-    took = f"\nAll processes together took {minutes:.0f} minutes.\n"
-    return "## Machine and versions\n\n" + "\n".join(lines) + f"\n{took}{warning}"
+    lines.append(f"- total run time of all processes: {minutes:.0f} minutes")
+    busy = suites_where(
+        records, lambda record: record.get("load_before", 0) > BUSY * record["machine"]["cores"]
+    )
+    if busy:
+        lines.append(
+            f"- load average above {BUSY:g} per core before some runs, whose times may be too long: {', '.join(busy)}"
+        )
+    return "## Machine and commit\n\n" + "\n".join(lines) + "\n"
 
 
-# --- the README
+def machine_text(record: Record) -> str:
+    machine = record["machine"]
+    libraries = ", ".join(f"{name} {machine[name]}" for name in ("numpy", "scipy") if name in machine)
+    return f"{machine['cpu']}, {machine['cores']} cores, Python {machine['python']}, {libraries}"
 
-README_SUITE = "delicious"
+
+def unique(values: Iterable[str]) -> list[str]:
+
+    return list(dict.fromkeys(values))
 
 
-def readme(records: Records) -> str:
-    """The README with its block made anew: one picture, when there is one to show."""
-    before, rest = README.read_text().split(BEGIN)
-    _, after = rest.split(END)
-    suite = SUITES[README_SUITE]
-    made = ""
-    if figure_points(records, suite):
-        about = f"{main_metric(suite)} against prediction time, model size and training time, all systems"
-        made = f"""
-![{about}](docs/images/{picture_name(suite)})
-
-*{suite.title}: all systems of [the benchmark page](docs/benchmarks.md), made by `python -m benchmarks`.*
-
-"""
-    return f"{before}{BEGIN}{made}{END}{after}"
+def suites_where(records: Records, condition: Callable[[Record], bool]) -> list[str]:
+    return unique(SUITES[name.split("/")[0]].title for name, record in records.items() if condition(record))

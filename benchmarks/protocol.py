@@ -1,7 +1,7 @@
-"""How the GBDT-MO paper measures, and how it should be done.
+"""The evaluation protocol of the GBDT-MO paper, and an unbiased one.
 
-The paper stops its training on the test rows, 25 rounds after the best one, and reports the best: "as the paper" here.
-"held out" takes the number of rounds from a part of the training rows and looks at the test rows once.
+The paper stops training on the test set, 25 rounds after the best one, and reports the best round: "as the paper".
+"held out" takes the number of rounds from a validation split of the training set and evaluates the test set once.
 """
 
 from __future__ import annotations
@@ -9,29 +9,25 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks._common import measured
-from benchmarks._peers import (
-    best_round,
-    exhausted,
-    watch,
-)
+from benchmarks._peers import best_round, stops, train_curves
 
 PATIENCE = 25
-"""The paper's: training ends so many rounds after the best one on the test rows."""
+"""Patience of the paper's early stopping on the test set."""
 
 HELD_OUT_PATIENCE = 50
-"""Fewer rows are watched, so the best round is harder to see."""
+"""Patience on the validation split, which is smaller and therefore noisier."""
 
-MOST_ROUNDS = 2000
+MAX_ROUNDS = 2000
 
 
 def held_out_done(curves):
-    """The loss on the held-out rows, the first part, gets no better."""
-    return exhausted(curves.loss[0], HELD_OUT_PATIENCE)
+    """Early stopping by the loss on the validation split, the first part."""
+    return stops(curves.loss[0], HELD_OUT_PATIENCE)
 
 
 def paper_done(curves):
-    """The error on the test rows, the last part, gets no better."""
-    return exhausted(curves.error[-1], PATIENCE)
+    """Early stopping by the error on the test set, the last part."""
+    return stops(curves.error[-1], PATIENCE)
 
 
 def held_out_rounds(groups):
@@ -43,30 +39,30 @@ def paper_rounds(groups):
 
 
 def figure(groups, part, rounds, n_classes):
-    """Accuracy in per cent, or RMSE, with the given rounds of each group of outputs."""
+    """Accuracy in percent, or RMSE, at the given rounds of each group of outputs."""
     errors = [curves.error[part][stop - 1] for curves, stop in zip(groups, rounds, strict=True)]
     error = float(np.mean(errors))
     return 100 * (1 - error) if n_classes else error**0.5
 
 
 class Trial:
-    """Settings, and the curves they gave on the held-out part of each draw."""
+    """Settings and their curves on the validation split of each random split."""
 
     def __init__(self, method, n_classes, settings):
         self.method, self.n_classes, self.settings, self.runs = method, n_classes, settings, []
 
     def on(self, draws):
-        """Run on the draws that are new to it."""
+        """Run on the splits that have not been run yet."""
         for X, y, held_out in draws[len(self.runs) :]:
             self.runs.append(
-                watch(
+                train_curves(
                     self.method,
                     self.n_classes,
                     self.settings,
                     X,
                     y,
                     [held_out],
-                    MOST_ROUNDS,
+                    MAX_ROUNDS,
                     lambda curves: held_out_done(curves) and paper_done(curves),
                 )
             )
@@ -78,12 +74,12 @@ class Trial:
 
     @property
     def loss(self):
-        """Mean held-out loss, after the rounds where it is least."""
+        """Mean minimum of the validation loss."""
         return self._loss_at(self.rounds)
 
     @property
     def loss_as_paper(self):
-        """Mean held-out loss where the paper's rule stops; the error itself tells less, of so few rows."""
+        """Mean validation loss where the paper's rule stops; less noisy than the error on few rows."""
         return self._loss_at([paper_rounds(groups) for groups in self.runs])
 
     def _loss_at(self, rounds):
@@ -102,9 +98,9 @@ FIRST_DRAWS, KEPT = 3, 4
 
 
 def search(method, n_classes, grid, draws):
-    """The trials of least held-out loss, stopped where it is least and stopped as the paper does.
+    """The trials of lowest validation loss, with early stopping on it and with the paper's stopping rule.
 
-    A long grid is tried on the first draws, and the best of it, by either rule, on all.
+    The whole grid is tried on the first splits, the best trials by either rule on all splits.
     """
     trials = [Trial(method, n_classes, settings).on(draws[:FIRST_DRAWS]) for settings in grid]
     by_loss = sorted(trials, key=lambda trial: trial.loss)[:KEPT]
@@ -117,22 +113,22 @@ def search(method, n_classes, grid, draws):
     )
 
 
-def judged(trial, paper_trial, splits):
-    """Train on all training rows of every split; the test figure both ways."""
+def evaluate(trial, paper_trial, splits):
+    """Train on the whole training set of every split and evaluate the test set by both protocols."""
     as_paper, held_out = [], []
     method, n_classes = trial.method, trial.n_classes
     for (X, y, X_test, y_test), rounds in zip(splits, trial.rounds, strict=True):
 
-        def watched(settings, least, X=X, y=y, X_test=X_test, y_test=y_test):
+        def curves_of(settings, min_rounds, X=X, y=y, X_test=X_test, y_test=y_test):
             def done(curves):
-                return len(curves) >= least and paper_done(curves)
+                return len(curves) >= min_rounds and paper_done(curves)
 
-            return watch(method, n_classes, settings, X, y, [(X_test, y_test)], MOST_ROUNDS, done)
+            return train_curves(method, n_classes, settings, X, y, [(X_test, y_test)], MAX_ROUNDS, done)
 
-        groups = watched(trial.settings, max(rounds))  # rows held out are back: the number of rounds stays
+        groups = curves_of(trial.settings, max(rounds))  # the validation rows are trained on as well
         held_out.append(figure(groups, 0, rounds, n_classes))
         if paper_trial.settings != trial.settings:
-            groups = watched(paper_trial.settings, 0)
+            groups = curves_of(paper_trial.settings, 0)
         as_paper.append(figure(groups, 0, paper_rounds(groups), n_classes))
     return {
         "as the paper": as_paper,
@@ -144,15 +140,15 @@ def judged(trial, paper_trial, splits):
 
 
 def seventy_thirty(X, y, seed):
-    """As the scripts that the paper's authors published: numpy's old generator, seeds from 0, shuffles the rows."""
+    """The split of the scripts published by the paper's authors: rows shuffled by numpy's legacy generator."""
     order = np.random.RandomState(seed).permutation(len(X))
     train, test = np.split(order, [int(0.7 * len(X))])
     return X[train], y[train], X[test], y[test]
 
 
 def fifth_held_out(X, y):
-    cut = int(0.8 * len(X))
-    return X[:cut], y[:cut], (X[cut:], y[cut:])
+    n_train = int(0.8 * len(X))
+    return X[:n_train], y[:n_train], (X[n_train:], y[n_train:])
 
 
 def run_small(data, method, load, n_classes, grid):
@@ -160,7 +156,7 @@ def run_small(data, method, load, n_classes, grid):
     splits = [seventy_thirty(X, y, seed) for seed in range(10)]
     draws = [fifth_held_out(*split[:2]) for split in splits]
     (trial, paper_trial), seconds = measured(lambda: search(method, n_classes, grid, draws))
-    return judged(trial, paper_trial, splits) | {
+    return evaluate(trial, paper_trial, splits) | {
         "held-out loss": trial.loss,
         "held-out loss as the paper": paper_trial.loss_as_paper,
         "trials": len(grid),
@@ -169,30 +165,32 @@ def run_small(data, method, load, n_classes, grid):
 
 
 def run_searched(data, method, load, n_classes, grid):
-    """Rounds and settings by the test rows, as a search has them whose author watches these alone."""
+    """Rounds and settings both chosen on the test set."""
     splits = [seventy_thirty(*load(data), seed) for seed in range(10)]
 
     def figures(settings):
-        found = []
+        values = []
         for X, y, X_test, y_test in splits:
-            groups = watch(method, n_classes, settings, X, y, [(X_test, y_test)], MOST_ROUNDS, paper_done)
-            found.append(figure(groups, 0, paper_rounds(groups), n_classes))
-        return found
+            groups = train_curves(
+                method, n_classes, settings, X, y, [(X_test, y_test)], MAX_ROUNDS, paper_done
+            )
+            values.append(figure(groups, 0, paper_rounds(groups), n_classes))
+        return values
 
-    tried = [(figures(settings), settings) for settings in grid]
-    best, settings = (max if n_classes else min)(tried, key=lambda trial: np.mean(trial[0]))
+    trials = [(figures(settings), settings) for settings in grid]
+    best, settings = (max if n_classes else min)(trials, key=lambda trial: np.mean(trial[0]))
     return {"searched": best, "settings": settings, "trials": len(grid)}
 
 
-def watched_once(method, n_classes, settings, X, y, X_test, y_test, most_rounds):
-    """Train on the first 50,000 rows, watch the other 10,000 and the test rows."""
+def run_once(method, n_classes, settings, X, y, X_test, y_test, max_rounds):
+    """Train on the first 50,000 rows and evaluate on the other 10,000 and on the test set."""
     parts = [(X[50_000:], y[50_000:]), (X_test, y_test)]
 
     def done(curves):
         return held_out_done(curves) and paper_done(curves)
 
     groups, seconds = measured(
-        lambda: watch(method, n_classes, settings, X[:50_000], y[:50_000], parts, most_rounds, done)
+        lambda: train_curves(method, n_classes, settings, X[:50_000], y[:50_000], parts, max_rounds, done)
     )
     rounds = held_out_rounds(groups)
     return {

@@ -1,9 +1,9 @@
-"""``python -m benchmarks --quick``: has anything become slower? Three minutes; by hand or nightly, not in the tests.
+"""``python -m benchmarks --quick``: a check for performance regressions. Three minutes; by hand or nightly.
 
-Every workload runs on one thread, and what counts are its seconds of the processor, which others on the machine disturb
-little, over those of a fixed piece of numpy measured right before and after it: a ratio that means the same on another
-day. Ratios are compared with those in ``benchmarks/baseline.json``; what is more than 20 % above is measured once more,
-and if it still is, named. After a change that is meant to cost time: ``--quick --write-baseline``, on an idle machine.
+Every workload runs on one thread. Its CPU time, which other load affects little, is divided by that of a fixed numpy
+workload measured right before and after it, so that ratios are comparable between days. Ratios are compared with those
+in ``benchmarks/baseline.json``; a workload more than 20 % above is measured again and reported if it still is. After a
+change that is meant to cost time, run ``--quick --write-baseline`` on an idle machine.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from benchmarks._common import machine, write_results
 
 BASELINE = Path(__file__).with_name("baseline.json")
 SLOWER = 1.2
-TURNS = 5
+REPEATS = 5
 
 
 @cache
@@ -115,7 +115,7 @@ def forest_fit() -> None:
 
 
 def read_and_write() -> None:
-    """XC text and a model, there and back."""
+    """Write and read XC text and a model."""
     import sparseleaf
     from sparseleaf.data import load_xc, save_xc
 
@@ -143,7 +143,7 @@ WORKLOADS: dict[str, Callable[[], Any]] = {
 
 
 def workloads() -> dict[str, Callable[[], Any]]:
-    """Those that there is code for."""
+    """The workloads whose estimators are available."""
     import sparseleaf
 
     absent = set() if "SketchForestClassifier" in sparseleaf.__all__ else {"SketchForest, training"}
@@ -151,7 +151,7 @@ def workloads() -> dict[str, Callable[[], Any]]:
 
 
 def numpy_workload() -> None:
-    """Sorting, counting and adding up, on one thread: what our kernels do too, in code that does not change."""
+    """Sorting, counting and summing on one thread: like the kernels, in code that does not change."""
     rng = np.random.default_rng(0)
     values = rng.integers(0, 1 << 20, 1 << 20)
     np.bincount(values, weights=values.astype(np.float64))
@@ -165,22 +165,24 @@ def cpu_seconds(fn: Callable[[], Any]) -> float:
     return time.process_time() - before
 
 
-def ratio(fn: Callable[[], Any], reference: Callable[[], Any] = numpy_workload, turns: int = TURNS) -> float:
-    """The least of a few turns over the least of the reference, which takes turns with it."""
-    fn()  # what is made once, and the first touch of memory
-    own, theirs = [], []
-    for _ in range(turns):
-        theirs.append(cpu_seconds(reference))
-        own.append(cpu_seconds(fn))
-    theirs.append(cpu_seconds(reference))
-    return min(own) / min(theirs)
+def ratio(
+    fn: Callable[[], Any], reference: Callable[[], Any] = numpy_workload, repeats: int = REPEATS
+) -> float:
+    """Minimum CPU time of several repeats over that of the reference workload, which alternates with it."""
+    fn()  # warm-up: caches and first touch of memory
+    times, reference_times = [], []
+    for _ in range(repeats):
+        reference_times.append(cpu_seconds(reference))
+        times.append(cpu_seconds(fn))
+    reference_times.append(cpu_seconds(reference))
+    return min(times) / min(reference_times)
 
 
-def slower(found: dict[str, float], baseline: dict[str, float]) -> dict[str, float]:
-    """By how much, for what is more than 20 % above its baseline."""
+def slower(ratios: dict[str, float], baseline: dict[str, float]) -> dict[str, float]:
+    """Factors of the workloads that are more than 20 % above their baseline."""
     return {
         name: value / baseline[name]
-        for name, value in found.items()
+        for name, value in ratios.items()
         if name in baseline and value > SLOWER * baseline[name]
     }
 
@@ -188,35 +190,35 @@ def slower(found: dict[str, float], baseline: dict[str, float]) -> dict[str, flo
 def read_baseline() -> dict[str, float]:
     if not BASELINE.exists():
         return {}
-    found: dict[str, float] = json.loads(BASELINE.read_text())["ratios"]
-    return found
+    ratios: dict[str, float] = json.loads(BASELINE.read_text())["ratios"]
+    return ratios
 
 
 def main(console: Console, *, write: bool) -> int:
-    """0 if nothing became slower."""
+    """Exit code: 0 if nothing became slower."""
     from threadpoolctl import threadpool_limits
 
     baseline = read_baseline()
-    found: dict[str, float] = {}
+    ratios: dict[str, float] = {}
     with threadpool_limits(1):
         for name, fn in workloads().items():
             with console.status(name):
-                found[name] = ratio(fn)
-                if not write and slower({name: found[name]}, baseline):
-                    found[name] = min(found[name], ratio(fn))  # once may be bad luck
+                ratios[name] = ratio(fn)
+                if not write and slower({name: ratios[name]}, baseline):
+                    ratios[name] = min(ratios[name], ratio(fn))  # repeated: it may be noise
     shown = Table("workload", "ratio", "baseline", "change", box=None)
-    for name, value in found.items():
+    for name, value in ratios.items():
         before = baseline.get(name)
         change = "" if before is None else f"{100 * (value / before - 1):+.0f} %"
         shown.add_row(name, f"{value:.2f}", "" if before is None else f"{before:.2f}", change)
     console.print(shown)
     if write:
-        write_results(BASELINE, {"machine": machine(), "ratios": found})
+        write_results(BASELINE, {"machine": machine(), "ratios": ratios})
         console.print(f"Written: {BASELINE}")
         return 0
-    bad = slower(found, baseline)
-    for name, times in bad.items():
-        console.print(f"Slower: {name}, {100 * (times - 1):.0f} % above the baseline.", style="bold red")
-    if not bad:
+    regressions = slower(ratios, baseline)
+    for name, factor in regressions.items():
+        console.print(f"Slower: {name}, {100 * (factor - 1):.0f} % above the baseline.", style="bold red")
+    if not regressions:
         console.print("Nothing became slower by more than 20 %.")
-    return 1 if bad else 0
+    return 1 if regressions else 0

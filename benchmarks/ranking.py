@@ -1,17 +1,17 @@
-"""Ranking: NDCG@5 and time against LightGBM, on a real set and on one of 2,000,000 rows.
+"""Ranking: NDCG@5 and time against LightGBM, on a real dataset and on 2,000,000 synthetic rows.
 
     python -m benchmarks.ranking --data <folder with lambdarank/> [--out docs/results/ranking.json]
         [--seeds 20] [--rows 2000000] [--trees 20] [--skip-large] [--again] [--under-load]
 
-The set "lambdarank": 3,005 training and 768 test rows, 300 features, 201 and 50 queries, grades 0 to 4
-(`rank.train.gz`, `rank.test.gz` in svmlight, `rank.train.query`, `rank.test.query` with the rows of every query).
+LightGBM's example "lambdarank": 3,005 training and 768 test rows, 300 features, 201 and 50 queries, grades 0 to 4
+(`rank.train.gz`, `rank.test.gz` in svmlight, `rank.train.query`, `rank.test.query` with the number of rows per query).
 All methods have the same settings: 100 trees, learning rate 0.1, 31 leaves of at least 20 rows, no l2, 80 % of the rows
-and of the features for every tree, two threads. With 50 test queries one seed says little: means are over many.
-LightGBM takes a leaf's rows to be in proportion to its curvature, so "at least 20 rows" is not the same limit in both;
-"leaves by curvature" has one that is. A method that is in the results is not run again unless --again.
+and features per tree, two threads. Results are means over many seeds, because there are only 50 test queries.
+LightGBM estimates the rows of a leaf from its hessian, so "at least 20 rows" is not the same constraint in both;
+"min hessian 1" is. Methods that are in the results are not repeated unless --again.
 
-The large set is made: 100 features, queries of 20 documents, trees of 20 leaves; every run is a process of its own.
-First of all, LambdaMART's gradients and trees are compared with LightGBM's.
+The large dataset is synthetic: 100 features, queries of 20 documents, trees of 20 leaves; every run is a process of its
+own. Before that, LambdaMART's gradients and trees are compared with LightGBM's.
 """
 
 from __future__ import annotations
@@ -51,57 +51,55 @@ LIGHTGBM = {
 }
 METHODS = {
     "LightGBM, lambdarank": ("LightGBM", {}),
-    "LambdaMART": ("ours", {"loss": "lambdamart", "metric": "ndcg"}),
-    "LightGBM, lambdarank, leaves by curvature": (
+    "LambdaMART": ("sparseleaf", {"loss": "lambdamart", "metric": "ndcg"}),
+    "LightGBM, lambdarank, min hessian 1": (
         "LightGBM",
         {"min_child_samples": 1, "min_child_weight": 1.0},
     ),
-    "LambdaMART, leaves by curvature": ("ours", {"min_samples_leaf": 1, "min_hessian_leaf": 1.0}),
-    "GBRank": ("ours", {"loss": "gbrank"}),
-    "GBRank, learning rate 0.3": ("ours", {"loss": "gbrank", "learning_rate": 0.3}),
-    "GBRank, trees that add up": ("ours", {"loss": "gbrank", "averaged": False}),
-    "SmoothDCG": ("ours", {"loss": "smoothdcg"}),
+    "LambdaMART, min hessian 1": ("sparseleaf", {"min_samples_leaf": 1, "min_hessian_leaf": 1.0}),
+    "GBRank": ("sparseleaf", {"loss": "gbrank"}),
+    "GBRank, learning rate 0.3": ("sparseleaf", {"loss": "gbrank", "learning_rate": 0.3}),
+    "GBRank, summed trees": ("sparseleaf", {"loss": "gbrank", "averaged": False}),
+    "SmoothDCG": ("sparseleaf", {"loss": "smoothdcg"}),
 }
 LARGE_LEAVES, LARGE_FEATURES, DOCUMENTS = 20, 100, 20
 
 
-# --- the real set
+# --- the real dataset
 
 
 def read(data):
-    """``X, y, rows of every query`` of the training and of the test rows."""
+    """``X, y, rows per query`` of the training and the test set."""
     from sparseleaf.data import load_table
 
     folder = Path(data) / "lambdarank"
-    found = []
+    parts = []
     for part in ("train", "test"):
         rows, queries = folder / f"rank.{part}.gz", folder / f"rank.{part}.query"
         for file in (rows, queries):
             if not file.is_file():
-                sys.exit(
-                    f"The set 'lambdarank' is not in {data}: {file} does not exist. Say where with --data."
-                )
+                sys.exit(f"The dataset 'lambdarank' was not found in --data {data}: {file} does not exist.")
         table = load_table(rows, format="svmlight")
-        found.append((table.X, table.y, np.loadtxt(queries, dtype=int)))
-    width = max(X.shape[1] for X, _, _ in found)
-    for X, _, _ in found:
+        parts.append((table.X, table.y, np.loadtxt(queries, dtype=int)))
+    width = max(X.shape[1] for X, _, _ in parts)
+    for X, _, _ in parts:
         X.resize(X.shape[0], width)
-    return [(X.toarray(), y, group) for X, y, group in found]
+    return [(X.toarray(), y, group) for X, y, group in parts]
 
 
 def ranker(method, seed, **changes):
-    library, own = METHODS[method]
+    library, settings = METHODS[method]
     if library == "LightGBM":
         import lightgbm
 
-        return lightgbm.LGBMRanker(**LIGHTGBM | own | changes, random_state=seed)
+        return lightgbm.LGBMRanker(**LIGHTGBM | settings | changes, random_state=seed)
     from sparseleaf import GBDTRanker
 
-    return GBDTRanker.from_settings({**OURS | own | changes, "random_state": seed})
+    return GBDTRanker.from_settings({**OURS | settings | changes, "random_state": seed})
 
 
 def fit_and_rank(method, seed, train, X_test):
-    """Scores of the test rows, and the seconds of training."""
+    """Scores of the test rows, and the training time."""
     X, y, group = train
     model = ranker(method, seed)
     _, seconds = measured(lambda: model.fit(X, y, group=group))
@@ -109,11 +107,11 @@ def fit_and_rank(method, seed, train, X_test):
 
 
 def real(data, method, n_seeds):
-    """NDCG@5 and seconds a tree for every seed."""
+    """NDCG@5 and time per tree for every seed."""
     from sparseleaf.ranking import mean_of, ndcg
 
     train, (X_test, y_test, group) = read(data)
-    fit_and_rank(method, 0, train, X_test)  # the first run of a process pays for its threads
+    fit_and_rank(method, 0, train, X_test)  # warm-up: the first run starts the threads
     runs = [fit_and_rank(method, seed, train, X_test) for seed in range(n_seeds)]
     return {
         "ndcg@5": [mean_of(ndcg(y_test, scores, group=group, k=5)) for scores, _ in runs],
@@ -121,22 +119,22 @@ def real(data, method, n_seeds):
     }
 
 
-IN_TURNS = ("LightGBM, lambdarank", "LambdaMART")
+ALTERNATING = ("LightGBM, lambdarank", "LambdaMART")
 
 
-def in_turns(data, n_turns):
-    """Seconds a tree of both, one after the other in one process: the machine is not as fast at all times."""
+def alternating(data, n_runs):
+    """Time per tree of both libraries, alternating in one process, so that they see the same load."""
     train, (X_test, _, _) = read(data)
-    times = {method: [] for method in IN_TURNS}
-    for turn in range(n_turns + 1):
-        for method in IN_TURNS:
-            seconds = fit_and_rank(method, turn, train, X_test)[1] / TREES
-            if turn:  # the first pays for its threads
+    times = {method: [] for method in ALTERNATING}
+    for i in range(n_runs + 1):
+        for method in ALTERNATING:
+            seconds = fit_and_rank(method, i, train, X_test)[1] / TREES
+            if i:  # the first is a warm-up
                 times[method].append(seconds)
-    theirs, ours = (float(np.median(times[method])) for method in IN_TURNS)
+    theirs, ours = (float(np.median(times[method])) for method in ALTERNATING)
     return {
         "seconds_per_tree": times,
-        "medians": {IN_TURNS[0]: theirs, IN_TURNS[1]: ours},
+        "medians": {ALTERNATING[0]: theirs, ALTERNATING[1]: ours},
         "over": ours / theirs,
     }
 
@@ -159,11 +157,11 @@ def _error(values):
     return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
 
 
-# --- the large set
+# --- the large dataset
 
 
 def make_large(n_rows):
-    """Features, and grades of which the first ten tell something."""
+    """Features, and grades that depend on the first ten of them."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n_rows, LARGE_FEATURES), np.float32)
     worth = X[:, :5].sum(axis=1) + X[:, 5] * X[:, 6] + np.abs(X[:, 7:10]).sum(axis=1)
@@ -174,7 +172,7 @@ def make_large(n_rows):
 
 
 def large(library, n_rows, n_trees):
-    """Seconds of preparation and seconds a tree of one library."""
+    """Preparation time and time per tree of one library."""
     X, y, group = make_large(n_rows // DOCUMENTS * DOCUMENTS)
     times = []
     if library == "LightGBM":
@@ -203,7 +201,7 @@ def large(library, n_rows, n_trees):
         "seconds_to_first_tree": times[0] - began,
         "seconds_per_tree": steps.mean(),
         "median_seconds_per_tree": np.median(steps),
-        "ndcg@5 of some training queries": mean_of(
+        "ndcg@5 of training queries": mean_of(
             ndcg(y[some], ranker.predict(X[some]), group=group[:2_000], k=5)
         ),
     }
@@ -213,24 +211,22 @@ def large(library, n_rows, n_trees):
 
 
 def trees_agree(data, counts=(1, 3, 10, 20)):
-    """The share of training rows whose score is LightGBM's, to 1e-4, after so many trees of all rows and features."""
+    """Fraction of training rows whose score equals LightGBM's within 1e-4, by number of trees, without sampling."""
     (X, y, group), _ = read(data)
     whole = {"subsample": 1.0, "colsample_bytree": 1.0}
     shares = {}
     for n in counts:
-        theirs = ranker(
-            "LightGBM, lambdarank, leaves by curvature", 0, **whole, n_estimators=n, min_data_in_bin=1
-        )
-        ours = ranker("LambdaMART, leaves by curvature", 0, **whole, n_trees=n)
+        theirs = ranker("LightGBM, lambdarank, min hessian 1", 0, **whole, n_estimators=n, min_data_in_bin=1)
+        ours = ranker("LambdaMART, min hessian 1", 0, **whole, n_trees=n)
         scores = [model.fit(X, y, group=group).predict(X) for model in (theirs, ours)]
         shares[str(n)] = float(np.mean(np.abs(scores[0] - scores[1]) < 1e-4))
     return shares
 
 
 def gradients_agree():
-    """The largest difference between LambdaMART's steps and LightGBM's, for every kind of normalisation.
+    """Largest difference between LambdaMART's Newton steps and LightGBM's, with and without normalisation.
 
-    LightGBM does not tell its gradients, but the leaves of a tree with one for every row do: they are -g/(h + l2).
+    LightGBM does not expose its gradients, but the leaves of a tree with one row per leaf are -g/(h + l2).
     """
     import lightgbm
 
@@ -260,7 +256,7 @@ def gradients_agree():
 
 
 def _steps(lightgbm, grades, group, start, places, normalise, l2):
-    """The values of a tree with a leaf for every row, grown on other targets and fitted again to these."""
+    """Leaf values of a tree with one row per leaf, grown on other targets and refitted to these."""
     n = len(grades)
     rows = np.arange(n, dtype=np.float64)[:, None]
     settings = {
@@ -294,31 +290,31 @@ def main():
     parser.add_argument("--out", default="results/ranking.json")
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--rows", type=int, default=2_000_000)
-    parser.add_argument("--trees", type=int, default=20, help="trees on the large set")
+    parser.add_argument("--trees", type=int, default=20, help="trees on the large dataset")
     parser.add_argument("--skip-large", action="store_true")
-    parser.add_argument("--again", action="store_true", help="run methods again that are in the results")
-    parser.add_argument("--under-load", action="store_true", help="mark the times as taken on a busy machine")
+    parser.add_argument("--again", action="store_true", help="repeat methods that are in the results")
+    parser.add_argument("--under-load", action="store_true", help="mark the times as measured under load")
     arguments = parser.parse_args()
     read(arguments.data)
     out = Path(arguments.out)
     before = json.loads(out.read_text()) if out.exists() else {}
-    if arguments.again:  # what is left out now stays as it was
+    if arguments.again:  # skipped parts keep their results
         before.pop("lambdarank", None)
-        before.pop("in_turns", None)
+        before.pop("alternating", None)
         if not arguments.skip_large:
             before.pop("large", None)
     results = before | {"machine": machine(), "settings": OURS, "lightgbm_settings": LIGHTGBM}
 
     results["gradient_differences"] = gradients_agree()
     for name, apart in results["gradient_differences"].items():
-        print(f"steps against LightGBM's, {name}: at most {apart:.1e} apart")
+        print(f"Newton steps, {name}: at most {apart:.1e} from LightGBM's")
 
     results["trees_agree"] = trees_agree(arguments.data)
     for n, share in results["trees_agree"].items():
         print(f"rows with LightGBM's score after {n} trees: {share:.2%}")
 
     known, results["lambdarank"] = results.get("lambdarank", {}), {}
-    print(f"\nNDCG@5 on lambdarank{'':25s} {arguments.seeds} seeds          first five        ms a tree")
+    print(f"\nNDCG@5 on lambdarank{'':25s} {arguments.seeds} seeds          first five          ms/tree")
     for method in METHODS:
         run = known.get(method)
         if run is None:
@@ -333,29 +329,30 @@ def main():
         )
         write_results(out, results | {"lambdarank": known | results["lambdarank"]})
 
-    if "in_turns" not in results:
-        results["in_turns"] = in_child("in_turns", arguments.data, arguments.seeds)["result"]
-        results["in_turns"]["under_load"] = arguments.under_load
+    if "alternating" not in results:
+        results["alternating"] = in_child("alternating", arguments.data, arguments.seeds)["result"]
+        results["alternating"]["under_load"] = arguments.under_load
         write_results(out, results)
     print(
-        "\nin turns: " + ", ".join(f"{m} {1e3 * s:.2f} ms" for m, s in results["in_turns"]["medians"].items())
+        "\nin turns: "
+        + ", ".join(f"{m} {1e3 * s:.2f} ms" for m, s in results["alternating"]["medians"].items())
     )
 
     if not arguments.skip_large and "large" not in before:
         results["large"] = {}
-        print(f"\n{arguments.rows:,} rows{'':10s} s to first tree  s a tree  peak GB   NDCG@5")
+        print(f"\n{arguments.rows:,} rows{'':10s} s to first tree    s/tree  peak GB   NDCG@5")
         for library in ("sparseleaf", "LightGBM"):
             child = in_child("large", library, arguments.rows, arguments.trees)
             run = {**child["result"], "peak_bytes": child["peak_bytes"]}
             results["large"][library] = run
             print(
                 f"{library:24s} {run['seconds_to_first_tree']:10.2f} {run['seconds_per_tree']:9.3f}"
-                f" {run['peak_bytes'] / 1e9:8.2f} {run['ndcg@5 of some training queries']:8.4f}",
+                f" {run['peak_bytes'] / 1e9:8.2f} {run['ndcg@5 of training queries']:8.4f}",
                 flush=True,
             )
         ours, theirs = results["large"]["sparseleaf"], results["large"]["LightGBM"]
         results["large_seconds_over_lightgbm"] = ours["seconds_per_tree"] / theirs["seconds_per_tree"]
-        print(f"seconds a tree: {results['large_seconds_over_lightgbm']:.2f} x LightGBM's")
+        print(f"time per tree: {results['large_seconds_over_lightgbm']:.2f} x LightGBM's")
     write_results(out, results)
 
 

@@ -1,9 +1,9 @@
-"""Which re-ranking stage is best for a forest's candidates, and which one `rerank="auto"` takes.
+"""Which re-ranking stage is best for a forest's candidates, and which one `rerank="auto"` chooses.
 
     python -m benchmarks.rerank_choice --data <folder> [--out docs/results/rerank_choice.json] [--only SET ...]
 
-Rows are held out of the training sets; test sets are not looked at. Small sets are divided three times. A set that is
-in --out already is not done again.
+Evaluated on validation splits of the training sets, three for small datasets; test sets are not used. Datasets that are
+in --out already are not repeated.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def titles(language: str) -> Callable[[str], Rows]:
     return load
 
 
-def made(n_rows: int, n_features: int, n_labels: int, labels_per_row: int) -> Callable[[str], Rows]:
+def synthetic(n_rows: int, n_features: int, n_labels: int, labels_per_row: int) -> Callable[[str], Rows]:
     return lambda _: make_xc(n_rows, n_features, n_labels, labels_per_row=labels_per_row, seed=5)
 
 
@@ -50,26 +50,26 @@ SETS: dict[str, tuple[Callable[[str], Rows], int, int]] = {
     "Delicious": (xc("delicious"), 2_500, 3),
     "German titles": (titles("de"), 8_000, 1),
     "English titles": (titles("en"), 8_000, 1),
-    "make_xc, 300 labels": (made(5_000, 1_000, 300, 3), 1_000, 1),
-    "make_xc, 5,000 labels": (made(20_000, 5_000, 5_000, 3), 4_000, 1),
-    "make_xc, 20,000 labels": (made(20_000, 20_000, 20_000, 5), 4_000, 1),
+    "make_xc, 300 labels": (synthetic(5_000, 1_000, 300, 3), 1_000, 1),
+    "make_xc, 5,000 labels": (synthetic(20_000, 5_000, 5_000, 3), 4_000, 1),
+    "make_xc, 20,000 labels": (synthetic(20_000, 20_000, 20_000, 5), 4_000, 1),
     "tibkat-gnd": (xc("tibkat-gnd"), 10_000, 1),
 }
-"""How a set is read, rows to hold out, and how often."""
+"""Loader, number of validation rows and number of random splits of every dataset."""
 
 
-def divisions(X: Any, Y: Any, n_held: int, n_times: int) -> Iterator[tuple[Rows, Rows]]:
-    for seed in range(n_times):
+def splits(X: Any, Y: Any, n_valid: int, n_splits: int) -> Iterator[tuple[Rows, Rows]]:
+    for seed in range(n_splits):
         order = np.random.default_rng(seed).permutation(X.shape[0])
-        held, rest = np.sort(order[:n_held]), np.sort(order[n_held:])
-        yield (X[rest], Y[rest]), (X[held], Y[held])
+        valid, train = np.sort(order[:n_valid]), np.sort(order[n_valid:])
+        yield (X[train], Y[train]), (X[valid], Y[valid])
 
 
-def measure(train: Rows, held: Rows, stage: str | None) -> dict[str, Any]:
+def measure(train: Rows, valid: Rows, stage: str | None) -> dict[str, Any]:
     clf, seconds = measured(lambda: SketchForestClassifier(n_trees=N_TREES, rerank=stage).fit(*train))
-    labels, _ = clf.predict_topk(held[0], 5)
+    labels, _ = clf.predict_topk(valid[0], 5)
     return {
-        "P": [100 * precision_at_k(held[1], labels, k) for k in (1, 3, 5)],
+        "P": [100 * precision_at_k(valid[1], labels, k) for k in (1, 3, 5)],
         "taken": getattr(clf.model_.rerank, "kind", None),
         "train_seconds": seconds,
     }
@@ -87,13 +87,13 @@ def main() -> None:
     for name in arguments.only:
         if name in runs:
             continue
-        load, n_held, n_times = SETS[name]
-        found = []
-        for train, held in divisions(*load(arguments.data), n_held, n_times):
-            found.append({str(stage): measure(train, held, stage) for stage in STAGES})
-            print(name, {stage: [round(p, 2) for p in one["P"]] for stage, one in found[-1].items()},
-                  "auto:", found[-1]["auto"]["taken"], flush=True)  # fmt: skip
-        runs[name] = found
+        load, n_valid, n_splits = SETS[name]
+        results = []
+        for train, valid in splits(*load(arguments.data), n_valid, n_splits):
+            results.append({str(stage): measure(train, valid, stage) for stage in STAGES})
+            print(name, {stage: [round(p, 2) for p in one["P"]] for stage, one in results[-1].items()},
+                  "auto:", results[-1]["auto"]["taken"], flush=True)  # fmt: skip
+        runs[name] = results
         write_results(arguments.out, {"machine": machine(), "runs": runs})
 
 

@@ -1,8 +1,7 @@
-"""Run a command with a limit of time and of memory, and see what it takes; nothing it started is left behind.
+"""Runs a command with a time limit and a memory limit and terminates every process that it started.
 
-In: a command. Out: an `Outcome` that says how it ended. Memory is what the processes of its session hold together, read
-from /proc a few times a second: a limit on addresses, the kernel's own kind, would refuse libraries that only map much.
-Where there is no /proc, only the time is limited.
+Memory is the resident memory of all processes of the command's session, polled from /proc: RLIMIT_AS limits address
+space and would stop libraries that map more than they use. Without /proc only time is limited.
 """
 
 from __future__ import annotations
@@ -18,24 +17,24 @@ from pathlib import Path
 
 POLL_SECONDS = 0.1
 KEPT_CHARACTERS = 2_000
-"""Of what a failed process said last."""
+"""Length of the output kept of a process, from its end."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a process ended: ``ended`` is "ok", "time limit", "memory limit" or "failed"."""
+    """``status`` is "ok", "time limit", "memory limit" or "failed"; ``message`` the end of its output."""
 
-    ended: str
+    status: str
     seconds: float
     peak_bytes: int
     exit_code: int
-    said: str
+    message: str
 
 
 def run_limited(command, *, seconds, memory_bytes, environment=None):
-    """Run ``command`` in a session of its own; whatever happens here, the whole session has ended on return."""
+    """Run ``command`` in a new session; on return, also by an exception, every process of it has ended."""
     with tempfile.TemporaryFile() as output:
-        began = time.monotonic()
+        started = time.monotonic()
         process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -44,40 +43,39 @@ def run_limited(command, *, seconds, memory_bytes, environment=None):
             start_new_session=True,
             env=environment,
         )
-        peak, ended = 0, None
+        peak, status = 0, None
         try:
-            while ended is None:
-                # looked at, not taken away: until it is, its number cannot become another process's
+            while status is None:
+                # WNOWAIT leaves the process waitable, so that its id cannot be reused yet
                 if os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
                     break
                 peak = max(peak, session_bytes(process.pid))
                 if peak > memory_bytes:
-                    ended = "memory limit"
-                elif time.monotonic() - began > seconds:
-                    ended = "time limit"
+                    status = "memory limit"
+                elif time.monotonic() - started > seconds:
+                    status = "time limit"
                 else:
                     time.sleep(POLL_SECONDS)
         finally:
             end_session(process.pid)
             code = process.wait()
-        taken = time.monotonic() - began
+        elapsed = time.monotonic() - started
         output.seek(max(0, output.seek(0, os.SEEK_END) - 4 * KEPT_CHARACTERS))
-        said = output.read().decode(errors="replace")[-KEPT_CHARACTERS:]
-        return Outcome(ended or ("failed" if code else "ok"), taken, peak, code, said)
+        message = output.read().decode(errors="replace")[-KEPT_CHARACTERS:]
+        return Outcome(status or ("failed" if code else "ok"), elapsed, peak, code, message)
 
 
 def session_members(session):
-    """Processes of a session that are alive, its leader's children's children and all."""
+    """Ids of the live processes of a session."""
     for folder in Path("/proc").glob("[0-9]*"):
-        # a process may be gone by now
-        with contextlib.suppress(OSError, IndexError, ValueError):
-            state, _, _, found = (folder / "stat").read_text().rpartition(")")[2].split()[:4]
-            if int(found) == session and state != "Z":
+        with contextlib.suppress(OSError, IndexError, ValueError):  # the process may have ended
+            state, _, _, member_of = (folder / "stat").read_text().rpartition(")")[2].split()[:4]
+            if int(member_of) == session and state != "Z":
                 yield int(folder.name)
 
 
 def session_bytes(session):
-    """Resident memory of all processes of a session together."""
+    """Total resident memory of the processes of a session."""
     total = 0
     for process in session_members(session):
         with contextlib.suppress(OSError, IndexError, ValueError):
@@ -86,7 +84,8 @@ def session_bytes(session):
 
 
 def end_session(session):
-    """Kill what is left of a session: its first process group, then what left that group."""
+    """Kill the processes of a session: its first process group, then those that changed their group."""
+
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(session, signal.SIGKILL)
     for process in list(session_members(session)):

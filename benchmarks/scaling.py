@@ -1,10 +1,10 @@
-"""How training scales with threads: seconds on 1, 2, 4, … threads, and the speed-up over one.
+"""Training time on 1, 2, 4, … threads, and the speed-up over one thread.
 
     python -m benchmarks.scaling --data <folder with delicious/ and mnist/> [--out results/scaling.json]
         [--threads 1 2 4 8 16] [--only NAME ...]
 
-Every run is a process of its own. "fit" is the whole of it, from features to a model; "trees" is the boosting loop
-alone, without the projection and the binning. The model's hash must not depend on the number of threads.
+Every run is a process of its own. "fit" is the whole training; "trees" is the boosting loop without projection and
+binning. The hash of the model must not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -47,11 +47,17 @@ LABELS = {
     "colsample_bynode": 1.0,
 }
 FOREST = {"n_trees": 3, "rerank": "bayes"}
-MADE = {"n_rows": 129_000, "n_features": 20_000, "n_labels": 60_000, "labels_per_row": 5, "nnz_per_row": 30}
+SYNTHETIC = {
+    "n_rows": 129_000,
+    "n_features": 20_000,
+    "n_labels": 60_000,
+    "labels_per_row": 5,
+    "nnz_per_row": 30,
+}
 
 
 def delicious(data):
-    """Defaults: LEML beside the raw features, a random third of the features in every node."""
+    """Defaults: LEML projection and raw features, a random third of the features per node."""
     from sparseleaf import SparseGBDTClassifier
 
     return SparseGBDTClassifier(), *load_set(data, "delicious")[:2]
@@ -85,7 +91,7 @@ def million_rows(data):
 
 
 def many_labels(data):
-    """196,606 rows × 50 dense features, 205,443 labels, 75 a row."""
+    """196,606 rows × 50 dense features, 205,443 labels, 75 per row."""
     from sparseleaf import SparseGBDTClassifier
     from sparseleaf.data import make_xc
 
@@ -98,14 +104,14 @@ def forest(data):
     from sparseleaf import SketchForestClassifier
     from sparseleaf.data import make_xc
 
-    return SketchForestClassifier.from_settings(FOREST), *make_xc(**MADE, seed=1)
+    return SketchForestClassifier.from_settings(FOREST), *make_xc(**SYNTHETIC, seed=1)
 
 
 RUNS = {one.__name__: one for one in (delicious, delicious_paper, mnist, million_rows, many_labels, forest)}
 
 
 def train(data, name, n_jobs, repeats):
-    """The least seconds of a few trainings, of all and of the trees alone."""
+    """The fastest of several trainings: whole fit and trees only."""
     estimator, X, y = RUNS[name](data)
     estimator.set_params(n_jobs=n_jobs)
     fit, trees = [], []

@@ -1,7 +1,8 @@
-"""The sets of the benchmark page, real and made, all as the same thing: a list of `Split`.
+"""The datasets of the benchmark page, real and synthetic, as iterators of `Split`.
 
-Kinds: "labels" (Y a CSR of ones), "classes" (y the class numbers), "numbers" (Y a dense matrix), "ranking" (y grades,
-with the rows of every query). A set without a split of its own has several, drawn from fixed seeds.
+Kinds: "multilabel" (Y a CSR of ones), "multiclass" (y the class numbers), "regression" (Y a dense matrix), "ranking"
+(y grades, with the number of rows of every query). Datasets without a published split have several random ones.
+
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Split:
 
 
 def xc(name: str) -> Callable[[str], Iterator[Split]]:
-    """A set of XC text, with its own split."""
+    """A dataset in XC text, with its published split."""
 
     def load(data: str) -> Iterator[Split]:
         yield Split(*load_set(data, name))
@@ -43,7 +44,7 @@ def xc(name: str) -> Callable[[str], Iterator[Split]]:
 
 
 def titles(language: str) -> Callable[[str], Iterator[Split]]:
-    """Titles of tibkat-gnd's records in one language, as tf-idf of words; headings that training lacks are misses."""
+    """Titles of tibkat-gnd's records in one language, as tf-idf; labels without training rows count as misses."""
 
     def load(data: str) -> Iterator[Split]:
         from sklearn.feature_extraction.text import TfidfVectorizer
@@ -79,7 +80,8 @@ def inpainting(data: str) -> Iterator[Split]:
 
 
 def _drawn(X: Any, y: Any, n_splits: int) -> Iterator[Split]:
-    """70 % to train on, ``n_splits`` times."""
+    """``n_splits`` random splits, 70 % for training."""
+
     for seed in range(n_splits):
         order = np.random.default_rng(seed).permutation(len(X))
         train, test = np.split(order, [len(X) * 7 // 10])
@@ -95,7 +97,7 @@ def student_por(data: str) -> Iterator[Split]:
 
 
 OUTPUTS = {"atp1d": 6, "enb": 2, "oes97": 16, "scpf": 3, "wq": 14}
-"""The last columns of each of Mulan's sets are what is predicted."""
+"""Number of targets of each dataset; they are its last columns."""
 
 
 def multitarget(name: str) -> Callable[[str], Iterator[Split]]:
@@ -108,7 +110,7 @@ def multitarget(name: str) -> Callable[[str], Iterator[Split]]:
 
 
 def read_arff(path: Path) -> Any:
-    """The rows of a gzipped ARFF file whose attributes are all numbers; "?" is NaN."""
+    """The rows of a gzipped ARFF file of numeric attributes; "?" is NaN."""
     with gzip.open(path, "rt") as file:
         text = file.read()
     _, marker, rows = re.split(r"^(@data)\s*$", text, maxsplit=1, flags=re.MULTILINE | re.IGNORECASE)
@@ -123,14 +125,14 @@ RANKING_SEEDS = 5
 
 
 def lambdarank(data: str) -> Iterator[Split]:
-    """The same rows with five seeds: with 50 test queries one says little."""
+    """The same split with five seeds: one seed says little on 50 test queries."""
     (X, y, group), (X_test, y_test, group_test) = ranking.read(data)
     for seed in range(RANKING_SEEDS):
         yield Split(X, y, X_test, y_test, group, group_test, seed)
 
 
-def made(n_rows: int, n_features: int, n_labels: int) -> Callable[[str], Iterator[Split]]:
-    """Sparse rows of 30 features, 3 labels each, and 2,000 rows more to test on."""
+def synthetic(n_rows: int, n_features: int, n_labels: int) -> Callable[[str], Iterator[Split]]:
+    """Sparse rows of 30 features and 3 labels each, and 2,000 further rows for testing."""
 
     def load(_: str) -> Iterator[Split]:
         from sparseleaf.data import make_xc

@@ -1,9 +1,9 @@
-"""What accuracy can be had: settings turned on a part of the training rows, then tested once.
+"""SparseGBDT tuned for accuracy on a validation split, then tested once.
 
     python -m benchmarks.tuned --data <folder> [--out results/tuned.json] [--search]
 
-`--search` tries the candidates on four fifths of the training rows and measures on the rest (Delicious and Bibtex);
-without it the settings below, which that search found, are trained on all training rows and tested.
+`--search` trains the candidates on four fifths of the training set and evaluates them on the rest (Delicious, Bibtex).
+Without it, the settings found by that search are trained on the whole training set and tested.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ CHANGES = [
     {"leaf_labels": 200},
 ]
 
-FOUND = {
+TUNED = {
     "delicious": {"sketch_dim": 64, "learning_rate": 0.03, "n_trees": 400},
     "bibtex": {"min_samples_leaf": 20, "learning_rate": 0.03, "n_trees": 400},
 }
 
 
 def split(X, Y):
-    """Four fifths and one fifth, by a fixed draw."""
+    """Random split into four fifths and one fifth, with a fixed seed."""
     order = np.random.default_rng(0).permutation(X.shape[0])
-    cut = X.shape[0] * 4 // 5
-    kept, held = np.sort(order[:cut]), np.sort(order[cut:])
+    n_train = X.shape[0] * 4 // 5
+    kept, held = np.sort(order[:n_train]), np.sort(order[n_train:])
     return X[kept], Y[kept], X[held], Y[held]
 
 
@@ -99,15 +99,15 @@ def main():
     parser.add_argument("--search", action="store_true")
     arguments = parser.parse_args()
     if arguments.search:
-        for name in FOUND:
+        for name in TUNED:
             for change in CHANGES:
                 show(
                     f"{name} {change}", in_child("train", arguments.data, name, BASE | change, True)["result"]
                 )
         return
     results = {"machine": machine(), "runs": {}}
-    for name, found in FOUND.items():
-        for title, settings in (("defaults", {"n_jobs": 2}), ("turned", BASE | found)):
+    for name, changes in TUNED.items():
+        for title, settings in (("defaults", {"n_jobs": 2}), ("tuned", BASE | changes)):
             run = in_child("train", arguments.data, name, settings, False)["result"]
             results["runs"][f"{name}, {title}"] = run
             show(f"{name}, {title}", run)

@@ -1,10 +1,10 @@
-// Candidate labels of rows: the trees' and the neighbours' joined, with what each has to say of them.
+// Candidate labels: the union of the trees' best labels and the neighbours' labels, with evidence for each.
 //
-// In: the trees' best labels and scores, the nearest training rows with their closeness and labels. Out: the
-// union as lists that rise by label, and a table of numbers for every candidate; or the best candidates by a
-// weighted mean of opinions, row by row and without a table. Every row belongs to one thread.
+// The result is a table of evidence per candidate, labels increasing within a row, or directly the best
+// candidates by a weighted mean of score components. Every row is processed by one thread.
 #include <cmath>
 
+#include "pairs.hpp"
 #include "postings.hpp"
 #include "rerank.hpp"
 #include "vectors.hpp"
@@ -12,16 +12,16 @@
 namespace sparseleaf {
 namespace {
 
-// Columns of the table; others are the caller's.
+// Columns of the table that are filled here; the caller fills the others.
 enum Column : int {
-    kScore = 0,          // of the trees; 0 where they do not name the label
-    kRelative = 1,       // the score by the row's best
-    kPlace = 2,          // log(1 + place in the trees' list); places after the last are for what it has not
-    kVotes = 3,          // sum of closeness over the neighbours that have the label
-    kSharp = 4,          // sum of its cubes
-    kRelativeSharp = 5,  // that by the row's largest
-    kNearest = 6,        // the closest of them
-    kVoters = 7,         // how many
+    kScore = 0,          // of the trees; 0 if the label is not among their candidates
+    kRelative = 1,       // score relative to the row's best
+    kPlace = 2,          // log(1 + rank among the trees' candidates, or their number)
+    kVotes = 3,          // Σ cosine over the neighbours with the label
+    kSharp = 4,          // Σ cosine³
+    kRelativeSharp = 5,  // relative to the row's largest
+    kNearest = 6,        // largest cosine
+    kVoters = 7,         // number of neighbours with the label
     kJoined = 8
 };
 
@@ -32,7 +32,8 @@ struct Candidate {
 };
 
 void collect(const int32_t* labels, const float* scores, int64_t width, const int32_t* rows,
-             const float* closeness, int64_t n_rows, const IndexLists& theirs, std::vector<Candidate>& list) {
+             const float* closeness, int64_t n_rows, const IndexLists& theirs, const int32_t* named,
+             int64_t n_named, std::vector<Candidate>& list) {
     list.clear();
     for (int64_t j = 0; j < width; ++j)
         if (labels[j] >= 0)
@@ -45,7 +46,10 @@ void collect(const int32_t* labels, const float* scores, int64_t width, const in
                 {static_cast<int32_t>(label), static_cast<int32_t>(width), 0.0f, c, c * c * c, c, 1.0f});
         });
     }
-    // stable: sums are in the order of the neighbours, and the trees' entry comes first
+    for (int64_t j = 0; j < n_named; ++j)
+        if (named[j] >= 0)
+            list.push_back({named[j], static_cast<int32_t>(width), 0.0f, 0.0f, 0.0f, 0.0f, 0.0f});
+    // stable: sums are in the order of the neighbours, after the trees' entry
     std::stable_sort(list.begin(), list.end(),
                      [](const Candidate& a, const Candidate& b) { return a.label < b.label; });
     size_t kept = 0;
@@ -88,12 +92,14 @@ void write(const std::vector<Candidate>& list, int32_t* labels, float* table, in
 }  // namespace
 
 // labels, scores: (rows, places), -1 is none; found, closeness: (rows, k) training rows, -1 is none;
-// theirs: labels of the training rows. Answers (starts, labels, table flattened), `width` numbers a
-// candidate.
+// theirs: labels of the training rows; named: (rows, n) labels found by their names, -1 is none. Answers
+// (starts, labels, table flattened), `width` numbers a candidate.
 nb::tuple join_candidates(In2<int32_t> labels, In2<float> scores, In2<int32_t> found, In2<float> closeness,
-                          const IndexLists& theirs, int64_t width, int n_threads) {
+                          const IndexLists& theirs, In2<int32_t> named, int64_t width, int n_threads) {
     const auto n = static_cast<int64_t>(labels.shape(0));
     const auto places = static_cast<int64_t>(labels.shape(1)), k = static_cast<int64_t>(found.shape(1));
+    const auto n_named = static_cast<int64_t>(named.shape(1));
+    require(static_cast<int64_t>(named.shape(0)) == n, "named: (rows, n)");
     require(scores.shape(0) == labels.shape(0) && scores.shape(1) == labels.shape(1), "scores: as labels");
     require(static_cast<int64_t>(found.shape(0)) == n && closeness.shape(0) == found.shape(0) &&
                 closeness.shape(1) == found.shape(1),
@@ -114,7 +120,8 @@ nb::tuple join_candidates(In2<int32_t> labels, In2<float> scores, In2<int32_t> f
         parallel_tasks(n_blocks, n_threads, [&](int64_t block, int) {
             for (int64_t row = block * kBlock; row < std::min(n, (block + 1) * kBlock); ++row)
                 collect(labels.data() + row * places, scores.data() + row * places, places,
-                        found.data() + row * k, closeness.data() + row * k, k, theirs, lists[row]);
+                        found.data() + row * k, closeness.data() + row * k, k, theirs,
+                        named.data() + row * n_named, n_named, lists[row]);
         });
         for (int64_t row = 0; row < n; ++row)
             starts[row + 1] = starts[row] + static_cast<int64_t>(lists[row].size());
@@ -131,12 +138,12 @@ nb::tuple join_candidates(In2<int32_t> labels, In2<float> scores, In2<int32_t> f
                           to_numpy(std::move(table), static_cast<size_t>(total * width)));
 }
 
-// Inner products of rows with the sparse vectors of their candidates.
+// Inner products of rows with their candidates' sparse vectors.
 class LabelVectors {
   public:
     explicit LabelVectors(const PackedVectors& vectors) : vectors_(vectors), n_features_(vectors.width()) {}
 
-    // Candidates of row i are labels[starts[i]:starts[i + 1]].
+    // The candidates of row i are labels[starts[i]:starts[i + 1]].
     void products(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data, In1<int64_t> starts,
                   In1<int32_t> labels, Out1<float> out, int n_threads) const {
         const auto n = static_cast<int64_t>(indptr.size()) - 1;
@@ -166,6 +173,28 @@ class LabelVectors {
         });
     }
 
+    // The terms of the products of pairs.
+    void terms(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data, In1<int64_t> starts,
+               In1<int32_t> labels, In1<int64_t> offsets, Out1<double> out, int n_threads) const {
+        const RowPairs pairs{indptr, indices, data, starts, labels, offsets, out};
+        pairs.check(n_features_, n_labels());
+        GilRelease release;
+        pairs.each_row(n_threads, [&](int64_t row, int) {
+            SpreadRow vector(n_features_);
+            const int64_t begin = indptr.data()[row], n = indptr.data()[row + 1] - begin;
+            for (int64_t p = starts.data()[row]; p < starts.data()[row + 1]; ++p) {
+                vectors_.each_value(labels.data()[p], [&](uint64_t feature, float value) {
+                    vector.set(static_cast<int32_t>(feature), value);
+                });
+                for (int64_t e = 0; e < n; ++e)
+                    out.data()[offsets.data()[p] + e] =
+                        static_cast<double>(data.data()[begin + e]) *
+                        static_cast<double>(vector[static_cast<uint64_t>(indices.data()[begin + e])]);
+                vector.clear();
+            }
+        });
+    }
+
     int64_t n_labels() const { return vectors_.n_lines(); }
     int64_t n_features() const { return n_features_; }
     const PackedVectors& vectors() const { return vectors_; }
@@ -175,25 +204,25 @@ class LabelVectors {
     int64_t n_features_;
 };
 
-// Candidates ranked by a weighted mean of four opinions, each from 0 to 1: the trees' score by the row's
-// best, the cosine with the label's centroid, the margin of its linear model through a logistic curve, and
-// the neighbours' votes by the row's largest.
-class OpinionRanker {
+// Ranks candidates by a weighted mean of four score components from 0 to 1: the trees' score relative to the
+// row's best, the cosine with the label's centroid, the logistic function of its linear model's margin, and
+// the neighbours' votes relative to the row's largest.
+class LinearRanker {
   public:
-    static constexpr int kOpinions = 4;
+    static constexpr int kComponents = 4;
 
-    // index: null where there are no neighbours; lists: labels of its rows; feature_weights:
-    // what features are multiplied by before rows are brought to length 1, or empty.
-    OpinionRanker(const CentroidReranker& centroids, const LabelVectors& linear, In1<float> bias,
-                  const PostingIndex* index, const IndexLists& lists, In1<float> feature_weights,
-                  In1<float> shares, int64_t n_neighbours, int64_t row_features, float steepness)
+    // index: null without neighbours; lists: labels of the indexed rows; feature_weights: factors of the
+    // features before normalisation, or empty.
+    LinearRanker(const CentroidReranker& centroids, const LabelVectors& linear, In1<float> bias,
+                 const PostingIndex* index, const IndexLists& lists, In1<float> feature_weights,
+                 In1<float> weights, int64_t n_neighbours, int64_t row_features, float steepness)
         : centroids_(centroids),
           linear_(linear),
           bias_(bias),
           index_(index),
           lists_(lists),
           feature_weights_(feature_weights),
-          shares_(shares),
+          weights_(weights),
           n_neighbours_(n_neighbours),
           row_features_(row_features),
           steepness_(steepness) {
@@ -205,14 +234,14 @@ class OpinionRanker {
         require(index == nullptr || (index->n_features() == n_features && index->n_rows() == lists.n_lines()),
                 "index: as the centroids, a list of labels for every row");
         require(feature_weights.size() == 0 || static_cast<int64_t>(feature_weights.size()) == n_features,
-                "feature_weights: one a feature, or none");
-        require(shares.size() == kOpinions, "shares: four");
+                "feature_weights: must be empty or have one entry per feature");
+        require(weights.size() == kComponents, "weights: four");
         require(n_neighbours >= 0 && row_features >= 0, "n_neighbours, row_features: not negative");
         for (size_t f = 0; f < feature_weights.size(); ++f)
             require(std::isfinite(feature_weights.data()[f]), "feature_weights must be finite");
     }
 
-    // labels, scores: (rows, places) of the trees, -1 is none; best, ranked: (rows, k).
+    // labels, scores: the trees' candidates, (rows, places), -1 for none; best, ranked: (rows, k).
     void topk(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data, In2<int32_t> labels,
               In2<float> scores, Out2<int32_t> best, Out2<float> ranked, int n_threads) const {
         const auto n = static_cast<int64_t>(indptr.size()) - 1;
@@ -252,7 +281,7 @@ class OpinionRanker {
         std::vector<Scored> ranked;
     };
 
-    // The row weighted and brought to length 1: squares of any number must fit.
+    // Weights and normalises the row in double precision, in which squares of floats cannot overflow.
     void make_unit(const int32_t* indices, const float* data, int64_t n, Work& work) const {
         work.features.assign(indices, indices + n);
         work.wide.resize(static_cast<size_t>(n));
@@ -267,7 +296,7 @@ class OpinionRanker {
         for (int64_t e = 0; e < n; ++e) work.values[e] = static_cast<float>(work.wide[e] / length);
     }
 
-    // Its entries of largest size, the first of equals, by rising feature.
+    // The entries of largest magnitude (ties: the first), by increasing feature.
     void shorten(Work& work) const {
         const size_t n = work.features.size(), most = static_cast<size_t>(row_features_);
         work.short_features = work.features;
@@ -299,7 +328,8 @@ class OpinionRanker {
                                  static_cast<int64_t>(work.short_features.size()), -1, k,
                                  work.neighbours.data(), work.closeness.data());
         }
-        collect(labels, scores, places, work.neighbours.data(), work.closeness.data(), k, lists_, work.list);
+        collect(labels, scores, places, work.neighbours.data(), work.closeness.data(), k, lists_, nullptr, 0,
+                work.list);
         float highest = 0.0f, sharpest = 0.0f, norm = 0.0f;
         for (const Candidate& c : work.list) {
             highest = std::max(highest, c.score);
@@ -310,7 +340,7 @@ class OpinionRanker {
             norm += work.values[e] * work.values[e];
         }
         const PackedVectors& models = linear_.vectors();
-        const float* shares = shares_.data();
+        const float* weights = weights_.data();
         work.ranked.clear();
         for (size_t i = 0; i < work.list.size(); ++i) {
             const Candidate& c = work.list[i];
@@ -322,8 +352,8 @@ class OpinionRanker {
             const float cosine = std::clamp(centroids_.cosine(c.label, work.x, norm), 0.0f, 1.0f);
             const float margin = models.product(c.label, work.x) + bias_.data()[c.label];
             const float votes = sharpest > 0.0f ? c.sharp / sharpest : 0.0f;
-            const float mean = shares[0] * trees + shares[1] * cosine +
-                               shares[2] / (1.0f + std::exp(-steepness_ * margin)) + shares[3] * votes;
+            const float mean = weights[0] * trees + weights[1] * cosine +
+                               weights[2] / (1.0f + std::exp(-steepness_ * margin)) + weights[3] * votes;
             work.ranked.push_back({std::isfinite(mean) ? mean : 0.0f, c.label});
         }
         work.x.clear();
@@ -334,7 +364,7 @@ class OpinionRanker {
     In1<float> bias_;
     const PostingIndex* index_;
     const IndexLists& lists_;
-    In1<float> feature_weights_, shares_;
+    In1<float> feature_weights_, weights_;
     int64_t n_neighbours_, row_features_;
     float steepness_;
 };
@@ -344,19 +374,22 @@ class OpinionRanker {
 void bind_candidates(nb::module_& m) {
     using namespace sparseleaf;
     m.def("join_candidates", &join_candidates, nb::arg("labels"), nb::arg("scores"), nb::arg("found"),
-          nb::arg("closeness"), nb::arg("theirs"), nb::arg("width"), nb::arg("n_threads"));
+          nb::arg("closeness"), nb::arg("theirs"), nb::arg("named"), nb::arg("width"), nb::arg("n_threads"));
     nb::class_<LabelVectors>(m, "LabelVectors")
         .def(nb::init<const PackedVectors&>(), nb::arg("vectors"), nb::keep_alive<1, 2>())
         .def("products", &LabelVectors::products, nb::arg("indptr"), nb::arg("indices"), nb::arg("data"),
-             nb::arg("starts"), nb::arg("labels"), nb::arg("out").noconvert(), nb::arg("n_threads"));
-    nb::class_<OpinionRanker>(m, "OpinionRanker")
+             nb::arg("starts"), nb::arg("labels"), nb::arg("out").noconvert(), nb::arg("n_threads"))
+        .def("terms", &LabelVectors::terms, nb::arg("indptr"), nb::arg("indices"), nb::arg("data"),
+             nb::arg("starts"), nb::arg("labels"), nb::arg("offsets"), nb::arg("out").noconvert(),
+             nb::arg("n_threads"));
+    nb::class_<LinearRanker>(m, "LinearRanker")
         .def(nb::init<const CentroidReranker&, const LabelVectors&, In1<float>, const PostingIndex*,
                       const IndexLists&, In1<float>, In1<float>, int64_t, int64_t, float>(),
              nb::arg("centroids"), nb::arg("linear"), nb::arg("bias"), nb::arg("index").none(),
-             nb::arg("lists"), nb::arg("feature_weights"), nb::arg("shares"), nb::arg("n_neighbours"),
+             nb::arg("lists"), nb::arg("feature_weights"), nb::arg("weights"), nb::arg("n_neighbours"),
              nb::arg("row_features"), nb::arg("steepness"), nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>(),
              nb::keep_alive<1, 5>(), nb::keep_alive<1, 6>())
-        .def("topk", &OpinionRanker::topk, nb::arg("indptr"), nb::arg("indices"), nb::arg("data"),
+        .def("topk", &LinearRanker::topk, nb::arg("indptr"), nb::arg("indices"), nb::arg("data"),
              nb::arg("labels"), nb::arg("scores"), nb::arg("best").noconvert(), nb::arg("ranked").noconvert(),
              nb::arg("n_threads"));
 }

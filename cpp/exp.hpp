@@ -1,5 +1,5 @@
-// e^x in operations that every vector unit has, so that loops over it are vectorised and every machine gets
-// the same bits: x = n·ln 2 + r with |r| <= ln 2 / 2, a polynomial for e^r, and n into the exponent.
+// e^x in basic vector operations, so that loops are vectorised and all machines get the same bits:
+// x = n·ln 2 + r with |r| <= ln 2 / 2, a polynomial for e^r, and n added to the exponent.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace sparseleaf {
 
-// To a relative error below 2e-7. Inputs are clamped to where float32 has a normal result.
+// Relative error below 2e-7. Inputs are clamped to the range of normal float32 results.
 [[gnu::always_inline]] inline float exp_of(float x) {
     x = std::min(std::max(x, -87.0f), 88.0f);
     const float n = std::nearbyint(x * 1.44269504f);
@@ -21,7 +21,7 @@ namespace sparseleaf {
     return p * std::bit_cast<float>(bits);
 }
 
-// To a relative error below 1e-13. Adding 1.5 · 2^52 rounds to an integer and leaves it in the low bits.
+// Relative error below 1e-13. Adding 1.5 · 2^52 rounds to an integer in the low bits.
 [[gnu::always_inline]] inline double exp_of(double x) {
     constexpr double kRound = 6755399441055744.0;
     x = std::min(std::max(x, -700.0), 700.0);

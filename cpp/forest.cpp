@@ -1,17 +1,17 @@
-// Splits nodes of the sketch forest: rows are parted by their labels, in a sketch, and a linear router learns
-// from the parts' mean rows to tell them apart.
+// Splits nodes of SketchForest trees: k-means clusters the rows by a sketch of their labels, and a linear
+// router separates the clusters' mean rows.
 //
-// In: rows of nodes. Out, a node: its router, in 8 bits, and its rows in order of child.
+// The labels of a node's rows are hashed with signs into a few columns (a count sketch), and balanced k-means
+// clusters the rows' sketches (of a sample, in a large node). The router of child j is the difference of the
+// mean rows of clusters j and 0, on the features with the largest differences; its bias is the midpoint, so
+// that a row goes to the nearest mean. Rows are then routed with exactly the sums of prediction.
 //
-// The labels of a node's rows are hashed into few columns, with signs, and balanced k-means over the rows'
-// sketches (those of a sample, in a large node) parts the rows. The router of child j is the difference of
-// its mean row and that of child 0, on the features where means differ most; its bias is half-way between the
-// two, so a row goes to the nearest mean. Rows then go where the router sends them, by the very sums that
-// prediction makes.
+// With row weights, clusters have equal weight instead of equal size, and means are weighted.
 //
-// Nothing costs O(features) or O(labels) a node: tables are made once a thread and cleared by what was
-// touched. Nodes are independent of each other, so threads share none of a node's work and cannot change a
-// bit of it.
+// No cost per node is O(features) or O(labels): tables are allocated once per thread, and only touched
+// entries are cleared. Nodes are independent, so results do not depend on threads.
+#include <nanobind/stl/optional.h>
+
 #include <cmath>
 #include <numeric>
 
@@ -22,16 +22,16 @@ namespace sparseleaf {
 namespace {
 
 constexpr int kMaxArity = 16;
-constexpr int kStarts = 8;          // rows of which the least close one starts another part
-constexpr float kLargest = 127.0f;  // of a router's weights
+constexpr int kStarts = 8;  // candidate rows for another initial centre, of which the farthest is taken
+constexpr float kLargest = 127.0f;  // of an 8-bit weight
 constexpr uint64_t kStartDraw = 1, kFeatureDraw = 2;
 
 struct ForestSettings {
     int arity, sketch_dim, rounds;
-    int64_t sample_rows;     // k-means sees at most so many of a node's rows
-    int64_t router_weights;  // features of a router, at most
-    double weights_per_row;  // and at most so many for every row of the node
-    double max_features;     // share of the features that a node's router may use
+    int64_t sample_rows;     // maximum number of rows for k-means
+    int64_t router_weights;  // maximum number of features of a router
+    double weights_per_row;  // maximum number of weights per row of the node
+    double max_features;     // fraction of the features sampled for a node
     int64_t min_samples_leaf;
 };
 
@@ -43,11 +43,14 @@ struct Data {
     const int64_t* y_indptr;
     const int32_t* y_indices;
     const float* label_weights;
+    const float* row_weights;  // null: all 1
+
+    float weight(int32_t row) const { return row_weights ? row_weights[row] : 1.0f; }
 };
 
 struct SplitNode {
     bool split = false;
-    std::vector<int32_t> features;  // rising
+    std::vector<int32_t> features;  // increasing
     std::vector<int8_t> weights;    // (features, arity - 1)
     float scale = 1.0f;
     std::vector<float> bias;      // (arity - 1)
@@ -55,15 +58,16 @@ struct SplitNode {
     std::vector<int64_t> counts;  // rows of every child
 };
 
-// One thread's memory, kept over nodes.
+// Buffers of one thread, reused for all nodes.
 struct Workspace {
     Workspace(int64_t n_features, int arity)
         : table(static_cast<size_t>(n_features * arity), 0.0f), seen(static_cast<size_t>(n_features), 0) {}
 
-    std::vector<float> table;  // (features, arity): sums of the parts' rows, then the router's weights
+    std::vector<float> table;  // (features, arity): sums of the clusters' rows, then the router's weights
     std::vector<uint8_t> seen;
     std::vector<int32_t> touched;
     std::vector<float> sketches, centres, closeness, margins;
+    std::vector<double> cumulative;
     std::vector<int32_t> sample, order;
     std::vector<uint8_t> sample_part, part;
     std::vector<std::pair<float, int32_t>> kept;
@@ -84,7 +88,7 @@ class NodeSplitter {
     }
 
   private:
-    // A row's labels in few columns, at length 1.
+    // The normalised label sketch of a row.
     void sketch(int32_t row, float* out) const {
         const int m = settings_.sketch_dim;
         std::fill_n(out, m, 0.0f);
@@ -111,21 +115,17 @@ class NodeSplitter {
         return sum;
     }
 
-    // Parts the rows by balanced k-means; false where their sketches are all the same.
+    // Clusters the rows by balanced k-means; false if all sketches are equal.
     bool part_rows() {
         const int m = settings_.sketch_dim;
         const int64_t s = std::min(n_, settings_.sample_rows);
-        work_.sample.resize(static_cast<size_t>(s));
-        for (int64_t i = 0; i < s; ++i)
-            work_.sample[i] = rows_[s == n_ ? i
-                                            : static_cast<int64_t>(mix64(key_ ^ static_cast<uint64_t>(i)) %
-                                                                   static_cast<uint64_t>(n_))];
+        draw_sample(s);
         work_.sketches.resize(static_cast<size_t>(s * m));
         bool same = true;
         for (int64_t i = 0; i < s; ++i) {
-            float* own = work_.sketches.data() + i * m;
-            sketch(work_.sample[i], own);
-            same = same && std::equal(own, own + m, work_.sketches.data());
+            float* row_sketch = work_.sketches.data() + i * m;
+            sketch(work_.sample[i], row_sketch);
+            same = same && std::equal(row_sketch, row_sketch + m, work_.sketches.data());
         }
         if (same) return false;
         start(s);
@@ -140,33 +140,68 @@ class NodeSplitter {
             std::copy(work_.sample_part.begin(), work_.sample_part.end(), work_.part.begin());
             return true;
         }
-        std::vector<float> own(static_cast<size_t>(m));
+        std::vector<float> row_sketch(static_cast<size_t>(m));
         for (int64_t i = 0; i < n_; ++i) {
-            sketch(rows_[i], own.data());
-            work_.part[i] = static_cast<uint8_t>(nearest(own.data(), middle, i));
+            sketch(rows_[i], row_sketch.data());
+            work_.part[i] = static_cast<uint8_t>(nearest(row_sketch.data(), middle, i));
         }
         return true;
     }
 
-    // The part of a row that was not in the sample; `middle` is where the sample was halved.
-    int nearest(const float* own, float middle, int64_t i) const {
+    // The rows for k-means: all, or a sample with replacement, in proportion to the row weights. The rows of
+    // a sample have equal weight.
+    void draw_sample(int64_t s) {
+        work_.sample.resize(static_cast<size_t>(s));
+        weighted_ = data_.row_weights && s == n_;
+        if (s == n_) {
+            std::copy_n(rows_, n_, work_.sample.begin());
+            return;
+        }
+        if (!data_.row_weights) {
+            for (int64_t i = 0; i < s; ++i)
+                work_.sample[i] = rows_[mix64(key_ ^ static_cast<uint64_t>(i)) % static_cast<uint64_t>(n_)];
+            return;
+        }
+        work_.cumulative.resize(static_cast<size_t>(n_));
+        double total = 0.0;
+        for (int64_t i = 0; i < n_; ++i) work_.cumulative[i] = total += data_.weight(rows_[i]);
+        for (int64_t i = 0; i < s; ++i) {
+            const double at =
+                static_cast<double>(mix64(key_ ^ static_cast<uint64_t>(i)) >> 11) * 0x1.0p-53 * total;
+            const auto above = std::upper_bound(work_.cumulative.begin(), work_.cumulative.end(), at);
+            work_.sample[i] = rows_[std::min<int64_t>(above - work_.cumulative.begin(), n_ - 1)];
+        }
+    }
+
+    // The weight of a row of the sample.
+    double sample_weight(int64_t i) const { return weighted_ ? data_.weight(work_.sample[i]) : 1.0; }
+
+    double total_weight(int64_t s) const {
+        if (!weighted_) return static_cast<double>(s);
+        double total = 0.0;
+        for (int64_t i = 0; i < s; ++i) total += sample_weight(i);
+        return total;
+    }
+
+    // The cluster of a row outside the sample; `middle` is the boundary between the halves of the sample.
+    int nearest(const float* row_sketch, float middle, int64_t i) const {
         const float* centres = work_.centres.data();
         const int m = settings_.sketch_dim;
         if (M_ == 2) {
-            const float d = close(own, centres + m) - close(own, centres);
+            const float d = close(row_sketch, centres + m) - close(row_sketch, centres);
             return d > middle || (d == middle && (mix64(key_ ^ static_cast<uint64_t>(i)) & 1));
         }
         int best = 0;
-        float most = close(own, centres);
+        float most = close(row_sketch, centres);
         for (int j = 1; j < M_; ++j)
-            if (const float d = close(own, centres + j * m); d > most) {
+            if (const float d = close(row_sketch, centres + j * m); d > most) {
                 most = d;
                 best = j;
             }
         return best;
     }
 
-    // Rows to start from: the first by chance, every other the least close of a few.
+    // Initial centres: a random row, then each time the farthest of a few random rows.
     void start(int64_t s) {
         const int m = settings_.sketch_dim;
         work_.centres.resize(static_cast<size_t>(M_ * m));
@@ -192,28 +227,39 @@ class NodeSplitter {
         }
     }
 
-    // Two halves, by which of two centres a row is closer to; equals go by chance. Where they meet comes out.
+    // Two halves by difference of the similarities to two centres (ties: random); returns the boundary.
     float halve(int64_t s) {
         const int m = settings_.sketch_dim;
         work_.closeness.resize(static_cast<size_t>(s));
         work_.order.resize(static_cast<size_t>(s));
         std::iota(work_.order.begin(), work_.order.end(), 0);
         for (int64_t i = 0; i < s; ++i) {
-            const float* own = work_.sketches.data() + i * m;
-            work_.closeness[i] = close(own, work_.centres.data() + m) - close(own, work_.centres.data());
+            const float* row_sketch = work_.sketches.data() + i * m;
+            work_.closeness[i] =
+                close(row_sketch, work_.centres.data() + m) - close(row_sketch, work_.centres.data());
         }
-        const auto middle = work_.order.begin() + s / 2;
-        std::nth_element(work_.order.begin(), middle, work_.order.end(), [&](int32_t a, int32_t b) {
+        const auto before = [&](int32_t a, int32_t b) {
             const float x = work_.closeness[a], y = work_.closeness[b];
             return x != y ? x < y : shuffled(a) < shuffled(b);
-        });
-        for (int64_t i = 0; i < s; ++i) work_.sample_part[work_.order[i]] = i >= s / 2;
-        return work_.closeness[*middle];
+        };
+        int64_t half = s / 2;
+        if (weighted_) {
+            std::sort(work_.order.begin(), work_.order.end(), before);
+            const double total = total_weight(s);
+            double left = sample_weight(work_.order[0]);
+            half = 1;
+            while (half < s - 1 && 2.0 * left + sample_weight(work_.order[half]) < total)
+                left += sample_weight(work_.order[half++]);
+        } else {
+            std::nth_element(work_.order.begin(), work_.order.begin() + half, work_.order.end(), before);
+        }
+        for (int64_t i = 0; i < s; ++i) work_.sample_part[work_.order[i]] = i >= half;
+        return work_.closeness[work_.order[half]];
     }
 
     uint64_t shuffled(int32_t i) const { return mix64(key_ ^ static_cast<uint64_t>(i)); }
 
-    // Parts of equal size: rows that lose most by not having their choice choose first.
+    // Clusters of equal size: rows with the most to lose are assigned first.
     float share_out(int64_t s) {
         const int m = settings_.sketch_dim;
         work_.closeness.resize(static_cast<size_t>(s * M_));
@@ -233,14 +279,15 @@ class NodeSplitter {
         std::sort(work_.order.begin(), work_.order.end(), [&](int32_t a, int32_t b) {
             return urgency[a] != urgency[b] ? urgency[a] > urgency[b] : shuffled(a) < shuffled(b);
         });
-        int64_t room[kMaxArity];
-        std::fill_n(room, M_, (s + M_ - 1) / M_);
+        double room[kMaxArity];
+        std::fill_n(room, M_, weighted_ ? total_weight(s) / M_ : static_cast<double>((s + M_ - 1) / M_));
         for (const int32_t i : work_.order) {
-            const float* own = work_.closeness.data() + static_cast<int64_t>(i) * M_;
+            const float* similarities = work_.closeness.data() + static_cast<int64_t>(i) * M_;
             int best = -1;
             for (int j = 0; j < M_; ++j)
-                if (room[j] > 0 && (best < 0 || own[j] > own[best])) best = j;
-            --room[best];
+                if (room[j] > 0.0 && (best < 0 || similarities[j] > similarities[best])) best = j;
+            if (best < 0) best = static_cast<int>(std::max_element(room, room + M_) - room);  // rounding
+            room[best] -= sample_weight(i);
             work_.sample_part[i] = static_cast<uint8_t>(best);
         }
         return 0.0f;
@@ -249,13 +296,15 @@ class NodeSplitter {
     void recentre(int64_t s) {
         const int m = settings_.sketch_dim;
         std::fill(work_.centres.begin(), work_.centres.end(), 0.0f);
-        for (int64_t i = 0; i < s; ++i)
+        for (int64_t i = 0; i < s; ++i) {
+            const auto weight = static_cast<float>(sample_weight(i));
             for (int c = 0; c < m; ++c)
-                work_.centres[work_.sample_part[i] * m + c] += work_.sketches[i * m + c];
+                work_.centres[work_.sample_part[i] * m + c] += weight * work_.sketches[i * m + c];
+        }
         for (int j = 0; j < M_; ++j) shorten(work_.centres.data() + j * m, m);
     }
 
-    // The router between the parts' mean rows; false where these are the same.
+    // The router between the clusters' mean rows; false if these are equal.
     bool learn(SplitNode& out) {
         add_up();
         auto& kept = work_.kept;
@@ -306,23 +355,24 @@ class NodeSplitter {
         return !out.features.empty();
     }
 
-    // Mean rows of the parts, into the table.
+    // Writes the clusters' mean rows to the table.
     void add_up() {
-        int64_t sizes[kMaxArity] = {};
+        double sizes[kMaxArity] = {};
         work_.touched.clear();
         for (int64_t i = 0; i < n_; ++i) {
             const int j = work_.part[i];
-            ++sizes[j];
+            const float weight = data_.weight(rows_[i]);
+            sizes[j] += weight;
             each_entry(rows_[i], [&](int32_t f, float x) {
                 if (!work_.seen[f]) {
                     work_.seen[f] = 1;
                     work_.touched.push_back(f);
                 }
-                line(f)[j] += x;
+                line(f)[j] += weight * x;
             });
         }
         for (const int32_t f : work_.touched)
-            for (int j = 0; j < M_; ++j) line(f)[j] /= static_cast<float>(std::max<int64_t>(1, sizes[j]));
+            for (int j = 0; j < M_; ++j) line(f)[j] /= static_cast<float>(sizes[j] > 0.0 ? sizes[j] : 1.0);
     }
 
     template <typename F>
@@ -335,7 +385,7 @@ class NodeSplitter {
 
     float* line(int32_t f) const { return work_.table.data() + static_cast<int64_t>(f) * M_; }
 
-    // Where every row goes, as prediction would send it.
+    // Routes every row as prediction would.
     void assign(SplitNode& out) {
         for (size_t e = 0; e < out.features.size(); ++e)
             for (int c = 0; c < C_; ++c) line(out.features[e])[c] = out.weights[e * C_ + c];
@@ -351,7 +401,7 @@ class NodeSplitter {
         }
         for (const int32_t f : out.features) std::fill_n(line(f), M_, 0.0f);
         if (send(out) || M_ > 2) return;
-        // half-way leaves a child too small: the median does not, unless rows are all alike
+        // if the midpoint leaves a child too small, use the median
         auto& z = work_.closeness;
         z.assign(work_.margins.begin(), work_.margins.end());
         std::nth_element(z.begin(), z.begin() + n_ / 2, z.end());
@@ -386,18 +436,19 @@ class NodeSplitter {
     const int32_t* rows_ = nullptr;
     int64_t n_ = 0;
     uint64_t key_ = 0;
+    bool weighted_ = false;  // whether the rows of the sample have weights
 };
 
 }  // namespace
 
-// The training rows, held once, with the memory of every thread.
+// The training rows, and the buffers of every thread.
 class SketchSplitter {
   public:
     SketchSplitter(In1<int64_t> x_indptr, In1<int32_t> x_indices, In1<float> x_data,
                    In1<float> feature_weights, bool unit_rows, In1<int64_t> y_indptr, In1<int32_t> y_indices,
                    In1<float> label_weights, int64_t n_features, int arity, int sketch_dim, int rounds,
                    int64_t sample_rows, int64_t router_weights, double weights_per_row, double max_features,
-                   int64_t min_samples_leaf, int n_threads)
+                   int64_t min_samples_leaf, int n_threads, std::optional<In1<float>> row_weights)
         : x_indptr_(x_indptr),
           x_indices_(x_indices),
           x_data_(x_data),
@@ -406,6 +457,7 @@ class SketchSplitter {
           y_indptr_(y_indptr),
           y_indices_(y_indices),
           label_weights_(label_weights),
+          row_weights_(std::move(row_weights)),
           n_features_(n_features),
           settings_{arity,          sketch_dim,      rounds,       sample_rows,
                     router_weights, weights_per_row, max_features, min_samples_leaf} {
@@ -418,12 +470,16 @@ class SketchSplitter {
         require_labelled_rows(x_indptr, x_indices, x_data, n_features, y_indptr, y_indices,
                               static_cast<int64_t>(label_weights.size()));
         require(feature_weights.size() == 0 || static_cast<int64_t>(feature_weights.size()) == n_features,
-                "feature_weights: one a feature, or none");
+                "feature_weights: must be empty or have one entry per feature");
+        if (row_weights_)
+            require_weights(*row_weights_, static_cast<int64_t>(x_indptr.size()) - 1,
+                            "row_weights: must be one positive number per row");
         work_.resize(static_cast<size_t>(n_threads));
     }
     SketchSplitter(const SketchSplitter&) = delete;
 
-    // Of the nodes together: (split uint8, router sizes int64, features int32, weights int8 (entries × (arity
+    // Splits nodes. Returns, over all nodes: (split uint8, router sizes int64, features int32, weights int8
+    // (entries × (arity
     // - 1)), scale float32, bias float32 (nodes × (arity - 1)), rows int32, counts int64 (nodes × arity)). A
     // node that is not split has no router and keeps its rows as they were.
     nb::tuple split(In1<int32_t> rows, In1<int64_t> offsets, In1<uint64_t> keys) {
@@ -471,17 +527,17 @@ class SketchSplitter {
   private:
     std::vector<SplitNode> split_all(const int32_t* rows, const int64_t* at, const uint64_t* keys, size_t n) {
         std::vector<SplitNode> nodes(n);
-        // the largest first: what is left for the end is short
+        // largest first, for an even load
         std::vector<int64_t> order(n);
         std::iota(order.begin(), order.end(), 0);
         std::stable_sort(order.begin(), order.end(),
                          [&](int64_t a, int64_t b) { return at[a + 1] - at[a] > at[b + 1] - at[b]; });
         const float* feature_weights = feature_weights_.size() ? feature_weights_.data() : nullptr;
-        const Data data{
-            x_indptr_.data(), x_indices_.data(), x_data_.data(),       {feature_weights, unit_rows_},
-            y_indptr_.data(), y_indices_.data(), label_weights_.data()};
-        // small nodes come by the hundred thousand: a task is several of them, the largest spread over the
-        // tasks
+        const Data data{x_indptr_.data(),      x_indices_.data(),
+                        x_data_.data(),        {feature_weights, unit_rows_},
+                        y_indptr_.data(),      y_indices_.data(),
+                        label_weights_.data(), row_weights_ ? row_weights_->data() : nullptr};
+        // there may be 10^5 small nodes: a task is several of them, with the largest spread over the tasks
         const auto n_tasks = static_cast<int64_t>(std::min(n, kTasksPerThread * work_.size()));
         parallel_tasks(n_tasks, static_cast<int>(work_.size()), [&](int64_t task, int thread) {
             auto& work = work_[thread];
@@ -504,6 +560,7 @@ class SketchSplitter {
     In1<int64_t> y_indptr_;
     In1<int32_t> y_indices_;
     In1<float> label_weights_;
+    std::optional<In1<float>> row_weights_;
     int64_t n_features_;
     ForestSettings settings_;
     std::vector<std::unique_ptr<Workspace>> work_;
@@ -515,11 +572,13 @@ void bind_forest(nb::module_& m) {
     using namespace sparseleaf;
     nb::class_<SketchSplitter>(m, "SketchSplitter")
         .def(nb::init<In1<int64_t>, In1<int32_t>, In1<float>, In1<float>, bool, In1<int64_t>, In1<int32_t>,
-                      In1<float>, int64_t, int, int, int, int64_t, int64_t, double, double, int64_t, int>(),
+                      In1<float>, int64_t, int, int, int, int64_t, int64_t, double, double, int64_t, int,
+                      std::optional<In1<float>>>(),
              nb::arg("x_indptr"), nb::arg("x_indices"), nb::arg("x_data"), nb::arg("feature_weights"),
              nb::arg("unit_rows"), nb::arg("y_indptr"), nb::arg("y_indices"), nb::arg("label_weights"),
              nb::arg("n_features"), nb::arg("arity"), nb::arg("sketch_dim"), nb::arg("rounds"),
              nb::arg("sample_rows"), nb::arg("router_weights"), nb::arg("weights_per_row"),
-             nb::arg("max_features"), nb::arg("min_samples_leaf"), nb::arg("n_threads"))
+             nb::arg("max_features"), nb::arg("min_samples_leaf"), nb::arg("n_threads"),
+             nb::arg("row_weights") = nb::none())
         .def("split", &SketchSplitter::split, nb::arg("rows"), nb::arg("offsets"), nb::arg("keys"));
 }

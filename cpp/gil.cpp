@@ -1,4 +1,4 @@
-// The end of the interpreter and threads inside kernels: see gil.hpp.
+// Threads in kernels at the end of the interpreter: see gil.hpp.
 #include "gil.hpp"
 
 #include <pthread.h>
@@ -13,12 +13,12 @@ namespace nb = nanobind;
 namespace sparseleaf {
 namespace {
 
-std::atomic<int> n_waiting{0};  // threads that wait for the lock
+std::atomic<int> n_waiting{0};  // threads that wait for the GIL
 std::atomic<bool> ending{false};
 std::thread::id ending_thread;
 
-// Called by atexit, before Python ends threads that ask for the lock: from here on none does, and those that
-// wait for it already get it first.
+// Called by atexit, before Python ends threads that acquire the GIL: from now on none does, and threads that
+// wait already get it first.
 void end_of_interpreter() {
     ending_thread = std::this_thread::get_id();
     ending.store(true);
@@ -42,7 +42,7 @@ void after_gil() {
 }  // namespace sparseleaf
 
 void bind_gil(nb::module_&) {
-    // a forked child has none of its parent's other threads
+    // a forked child has no other threads
     pthread_atfork(nullptr, nullptr, [] { sparseleaf::n_waiting.store(0); });
     nb::module_::import_("atexit").attr("register")(nb::cpp_function(&sparseleaf::end_of_interpreter));
 }

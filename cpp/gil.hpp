@@ -1,15 +1,15 @@
-// Giving up Python's lock while a kernel works, and taking it again.
+// Guards that release and acquire the GIL.
 //
-// nanobind's own guards do not survive the end of the interpreter: a daemon thread that then asks for the
-// lock is ended by Python with a forced unwinding, which C++ answers with std::terminate. Here such a thread
-// sleeps until the process is gone.
+// nanobind's guards do not survive the end of the interpreter: Python then ends a daemon thread that acquires
+// the GIL by forced unwinding, which calls std::terminate in C++. Here such a thread sleeps until the process
+// exits.
 #pragma once
 
 #include <nanobind/nanobind.h>
 
 namespace sparseleaf {
 
-// Around every wait for the lock; the first does not return once the interpreter ends.
+// Called around every wait for the GIL; before_gil does not return once the interpreter is ending.
 void before_gil();
 void after_gil();
 

@@ -1,7 +1,4 @@
-// How good an order of candidates is: whether those of highest score, list by list, are true.
-//
-// In: lists of candidates, the scores of all of them, which are true. Out: for every list, whether the one at
-// each of the first places is true. Ties: the candidate that comes first in its list.
+// Relevance of the highest-scoring candidates of every list, for precision at k. Ties: the first in the list.
 #include <array>
 
 #include "common.hpp"
@@ -12,7 +9,7 @@ namespace {
 
 constexpr int64_t kListsOfATask = 64;
 
-// The places of the `n` highest scores of a list, best first; -1 where the list is shorter.
+// Positions of the `n` highest scores of a list, best first, padded with -1.
 void highest(const float* scores, int64_t size, int64_t* best, int64_t n) {
     std::fill(best, best + n, -1);
     for (int64_t i = 0; i < size; ++i) {
@@ -37,7 +34,7 @@ void best_hits(In1<int64_t> starts, In1<float> scores, In1<uint8_t> truth, Out2<
     GilRelease release;
     const int64_t n_tasks = (n_lists + kListsOfATask - 1) / kListsOfATask;
     parallel_tasks(
-        n_tasks, worth_threads(static_cast<int64_t>(scores.size()), n_threads), [&](int64_t task, int) {
+        n_tasks, threads_for(static_cast<int64_t>(scores.size()), n_threads), [&](int64_t task, int) {
             std::array<int64_t, kMost> best;
             const int64_t end = std::min(n_lists, (task + 1) * kListsOfATask);
             for (int64_t i = task * kListsOfATask; i < end; ++i) {

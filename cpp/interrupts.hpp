@@ -1,4 +1,4 @@
-// Ctrl-C during kernels that may take long.
+// Ctrl-C during long kernels.
 #pragma once
 
 #include <chrono>
@@ -7,7 +7,7 @@
 
 namespace sparseleaf {
 
-// Lets Ctrl-C end a long loop, without asking for it at every step.
+// Checks for Ctrl-C in a loop, at most every 200 ms.
 class Interrupts {
   public:
     void look() {

@@ -1,13 +1,11 @@
-// Trains nodes of LdSM trees: an online pass over a node's rows decides, row by row, which children the row
-// should go to, and teaches one linear router a child to agree.
+// Trains nodes of LdSM trees: for each row in turn, finds the subset of children that minimises the
+// objective, and takes a gradient step of one linear router per child towards it.
 //
-// In: rows of nodes. Out, a node: its routers, where its rows go, the label histograms of its children.
+// No cost per node is O(features) or O(labels): features and labels of a node are numbered 0, 1, 2, … in
+// order of first occurrence, through maps that are allocated once per thread. Nodes are independent, so
+// results do not depend on threads.
 //
-// Nothing costs O(features) or O(labels) a node: what a node meets is numbered 0, 1, 2, ... in order of first
-// sight, through maps that are made once a thread. Nodes are independent of each other, so threads share none
-// of a node's work and cannot change a bit of it.
-//
-// The objective is kept as sums instead of probabilities. With n the label occurrences seen so far,
+// The objective is stored as sums instead of probabilities. With n the label occurrences so far,
 // R_j = n P_j and Q_j^k = c_k P_j^k, eq. 1 of the paper times n is
 //
 //     n J = Σ_{j<l} |R_j - R_l| - λ1 Σ_k Σ_{j<l} |Q_j^k - Q_l^k| + λ2 |Σ_j R_j - n|,
@@ -15,6 +13,10 @@
 // where the counts c_k have cancelled. Margins are rounded to multiples of 2^-20 before they are summed, so
 // all sums are exact in double precision, whatever their order: two subsets tie if and only if their J is
 // equal.
+//
+// With weights, an occurrence of a label counts as the weight of its row times that of the label, rounded to
+// the same multiples; a row's gradient step is multiplied by the mean weight of its occurrences.
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 
 #include <cmath>
@@ -22,14 +24,14 @@
 #include <numeric>
 
 #include "common.hpp"
+#include "ldsm_subset.hpp"
 #include "router.hpp"
 
 namespace sparseleaf {
 namespace {
 
 constexpr double kMarginUnit = 1048576.0;
-constexpr int kMaxArity = 16;
-constexpr float kStrong = 0.25f;  // share of a node's largest weight that is never pruned
+constexpr float kStrong = 0.25f;  // fraction of a node's largest weight above which weights are not pruned
 
 struct LdsmSettings {
     int arity, epochs;
@@ -41,103 +43,7 @@ struct LdsmSettings {
     int64_t copy_entries;  // nodes up to this size are copied, larger ones read in place
 };
 
-// Finds the subset of children that a row is best sent to.
-//
-// A pair's terms depend only on which of its two children are in the subset, so the sums over the row's
-// labels are made once a pair; subsets are then visited in the order of a Gray code, each from the last by
-// one child that comes or goes, which changes M - 1 pairs. All 2^M - 1 subsets cost O(r M^2 + 2^M M) for a
-// row with r labels, where evaluating each anew costs O(2^M r M^2). Since sums are exact, both give the same
-// numbers.
-class SubsetSearch {
-  public:
-    SubsetSearch(int arity, double lambda_1, double lambda_2)
-        : arity_(arity), lambda_1_(lambda_1), lambda_2_(lambda_2) {}
-
-    // The subset (as bits) of least J for a row with these labels, in sums R and Q before the row and n with
-    // it. Equal ones are told apart by a hash of the row's draw; the set of all children never wins a tie.
-    uint32_t best(const double* R, const double* Q, const int32_t* labels, int64_t n_labels, double n,
-                  uint64_t draw) {
-        return arity_ == 2 ? search<2>(R, Q, labels, n_labels, n, draw)
-                           : search<0>(R, Q, labels, n_labels, n, draw);
-    }
-
-    double value() const { return best_value_; }
-
-  private:
-    // Terms of a pair by which of the two are in the subset: [first][second].
-    struct Pair {
-        double balance[2][2], integrity[2][2];
-    };
-
-    template <int kArity>
-    uint32_t search(const double* R, const double* Q, const int32_t* labels, int64_t n_labels, double n,
-                    uint64_t draw) {
-        const int M = kArity ? kArity : arity_;
-        const auto r = static_cast<double>(n_labels);
-        double balance = 0.0, integrity = 0.0, total = 0.0;
-        for (int j = 0; j < M; ++j) {
-            total += R[j];
-            for (int l = j + 1; l < M; ++l) {
-                fill(pairs_[j][l], R[j] - R[l], r, Q, labels, n_labels, j, l, M);
-                balance += pairs_[j][l].balance[0][0];
-                integrity += pairs_[j][l].integrity[0][0];
-            }
-        }
-        const uint32_t all = (1u << M) - 1;
-        uint32_t subset = 0, best = 0;
-        for (uint32_t step = 1; step <= all; ++step) {
-            const int j = __builtin_ctz(step);
-            const uint32_t old = subset >> j & 1u;
-            for (int l = 0; l < M; ++l) {
-                if (l == j) continue;
-                const uint32_t other = subset >> l & 1u;
-                const Pair& pair = j < l ? pairs_[j][l] : pairs_[l][j];
-                const uint32_t at = j < l ? other : old, to = j < l ? other : 1 - old;
-                const uint32_t from_first = j < l ? old : other, to_first = j < l ? 1 - old : other;
-                balance += pair.balance[to_first][to] - pair.balance[from_first][at];
-                integrity += pair.integrity[to_first][to] - pair.integrity[from_first][at];
-            }
-            subset ^= 1u << j;
-            const double sent = total + r * static_cast<double>(__builtin_popcount(subset));
-            const double value = balance + lambda_2_ * std::abs(sent - n) - lambda_1_ * integrity;
-            if (best == 0 || value < best_value_ ||
-                (value == best_value_ && wins_tie(subset, best, all, draw))) {
-                best = subset;
-                best_value_ = value;
-            }
-        }
-        return best;
-    }
-
-    static void fill(Pair& pair, double difference, double r, const double* Q, const int32_t* labels,
-                     int64_t n_labels, int j, int l, int M) {
-        double same = 0.0, first = 0.0, second = 0.0;
-        for (int64_t i = 0; i < n_labels; ++i) {
-            const double* q = Q + static_cast<int64_t>(labels[i]) * M;
-            const double d = q[j] - q[l];
-            same += std::abs(d);
-            first += std::abs(d + 1.0);
-            second += std::abs(d - 1.0);
-        }
-        pair.integrity[0][0] = pair.integrity[1][1] = same;
-        pair.integrity[1][0] = first;
-        pair.integrity[0][1] = second;
-        pair.balance[0][0] = pair.balance[1][1] = std::abs(difference);
-        pair.balance[1][0] = std::abs(difference + r);
-        pair.balance[0][1] = std::abs(difference - r);
-    }
-
-    static bool wins_tie(uint32_t subset, uint32_t best, uint32_t all, uint64_t draw) {
-        if (subset == all || best == all) return best == all;
-        return mix64(draw ^ subset) < mix64(draw ^ best);
-    }
-
-    int arity_;
-    double lambda_1_, lambda_2_, best_value_ = 0.0;
-    Pair pairs_[kMaxArity][kMaxArity];
-};
-
-// Numbers what it meets 0, 1, 2, ...; made once for all ids, forgets only what it met.
+// Numbers ids 0, 1, 2, … in order of first occurrence; reusable, since clearing costs only the ids seen.
 class LocalIds {
   public:
     explicit LocalIds(int64_t n_ids) : local_(static_cast<size_t>(n_ids), -1) {}
@@ -169,24 +75,35 @@ struct Data {
     const float* x_data;
     const int64_t* y_indptr;
     const int32_t* y_indices;
+    const float* row_weights;    // null: all 1
+    const float* label_weights;  // null: all 1
+
+    bool weighted() const { return row_weights || label_weights; }
+
+    // The weight of a label of a row.
+    double weight(int32_t row, int32_t label) const {
+        const double product = (row_weights ? static_cast<double>(row_weights[row]) : 1.0) *
+                               (label_weights ? static_cast<double>(label_weights[label]) : 1.0);
+        return std::max(std::rint(product * kMarginUnit), 1.0) / kMarginUnit;
+    }
 };
 
-// What comes out of a node.
+// Result of a node.
 struct TrainedNode {
     bool split = false;
-    std::vector<int32_t> features;  // rising
+    std::vector<int32_t> features;  // increasing
     std::vector<float> weights;     // (features, arity)
     std::vector<float> bias;        // (arity)
-    std::vector<int32_t> rows;      // of all children, one after the other
+    std::vector<int32_t> rows;      // of all children, concatenated
     std::vector<int64_t> row_offsets;
-    std::vector<int32_t> labels;  // of all children, rising in each
-    std::vector<int64_t> counts;
+    std::vector<int32_t> labels;  // of all children, increasing in each
+    std::vector<double> counts;
     std::vector<int64_t> label_offsets;
     std::vector<double> objective;  // J after every epoch
     double balance = 0.0, purity = 0.0;
 };
 
-// One thread's memory, kept over nodes.
+// Buffers of one thread, reused for all nodes.
 struct Workspace {
     Workspace(int64_t n_features, int64_t n_labels, const LdsmSettings& settings)
         : features(n_features),
@@ -197,8 +114,9 @@ struct Workspace {
     SubsetSearch search;
     std::vector<int64_t> x_begin, y_begin;  // of the node's rows in the arrays below
     std::vector<int32_t> x_local, y_local;
+    std::vector<double> y_weights;  // of y_local; empty: all 1
     std::vector<float> x_values;
-    std::vector<float> state;              // a feature: largest |x|, then weight and Σ g² of every router
+    std::vector<float> state;              // per feature: largest |x|, then weight and Σ g² of every router
     std::vector<double> Q;                 // (labels, arity)
     std::vector<float> mean, inverse_std;  // of standardised features
 };
@@ -234,20 +152,21 @@ class NodeTrainer {
     }
 
   private:
-    // Gives the node's features and labels local numbers, and copies its rows where they are not too many.
+    // Numbers the node's features and labels, and copies its rows unless there are too many.
     void number() {
         int64_t entries = 0;
         for (int64_t i = 0; i < n_rows_; ++i)
             entries += data_.x_indptr[rows_[i] + 1] - data_.x_indptr[rows_[i]];
         copied_ = settings_.standardise || entries <= settings_.copy_entries;
-        auto& [features, labels, search, x_begin, y_begin, x_local, y_local, x_values, state, Q, mean, inv] =
-            work_;
+        auto& [features, labels, search, x_begin, y_begin, x_local, y_local, y_weights, x_values, state, Q,
+               mean, inv] = work_;
         x_begin.assign(1, 0);
         y_begin.assign(1, 0);
         x_local.clear();
         x_values.clear();
         y_local.clear();
-        if (copied_) {  // growing step by step would take twice as much
+        y_weights.clear();
+        if (copied_) {  // reserve: growing would take twice the memory
             x_local.reserve(static_cast<size_t>(entries));
             x_values.reserve(static_cast<size_t>(entries));
         }
@@ -260,8 +179,10 @@ class NodeTrainer {
                     x_values.push_back(data_.x_data[e]);
                 }
             }
-            for (int64_t e = data_.y_indptr[row]; e < data_.y_indptr[row + 1]; ++e)
+            for (int64_t e = data_.y_indptr[row]; e < data_.y_indptr[row + 1]; ++e) {
                 y_local.push_back(labels.add(data_.y_indices[e]));
+                if (data_.weighted()) y_weights.push_back(data_.weight(row, data_.y_indices[e]));
+            }
             x_begin.push_back(static_cast<int64_t>(x_local.size()));
             y_begin.push_back(static_cast<int64_t>(y_local.size()));
         }
@@ -271,7 +192,7 @@ class NodeTrainer {
         if (settings_.standardise) standardise();
     }
 
-    // Mean 0 and deviation 1 over the node's rows; a feature that is constant here is 0, and gets no weight.
+    // Standardises features over the node's rows; a constant feature is 0 and gets no weight.
     void standardise() {
         const auto size = static_cast<size_t>(work_.features.size());
         std::vector<double> sum(size, 0.0), squares(size, 0.0);
@@ -286,7 +207,7 @@ class NodeTrainer {
         for (size_t f = 0; f < size; ++f) {
             const double deviation = std::sqrt(squares[f] / static_cast<double>(n_rows_));
             work_.mean[f] = static_cast<float>(sum[f]);
-            // what is left of a constant by rounding is no deviation; nor is one whose inverse no float holds
+            // rounding noise of a constant, or too small for its inverse to fit a float
             const bool varies = deviation > 1e-6 * std::abs(sum[f]) && deviation > 1e-30 && deviation < 1e30;
             work_.inverse_std[f] = varies ? static_cast<float>(1.0 / deviation) : 0.0f;
         }
@@ -306,8 +227,12 @@ class NodeTrainer {
         for (int epoch = 0; epoch < settings_.epochs; ++epoch) {
             for (int64_t i = 0; i < n_rows_; ++i) {
                 const int32_t* y = work_.y_local.data() + work_.y_begin[i];
-                const int64_t r = work_.y_begin[i + 1] - work_.y_begin[i];
-                if (r == 0) continue;  // a row without labels has no say
+                const int64_t n_labels = work_.y_begin[i + 1] - work_.y_begin[i];
+                if (n_labels == 0) continue;  // a row without labels does not matter
+                const double* y_weights =
+                    data_.weighted() ? work_.y_weights.data() + work_.y_begin[i] : nullptr;
+                const double r = y_weights ? std::accumulate(y_weights, y_weights + n_labels, 0.0)
+                                           : static_cast<double>(n_labels);
                 const int64_t begin = kCopied ? work_.x_begin[i] : data_.x_indptr[rows_[i]];
                 const int64_t end = kCopied ? work_.x_begin[i + 1] : data_.x_indptr[rows_[i] + 1];
                 const float* values = kCopied ? work_.x_values.data() : data_.x_data;
@@ -316,7 +241,7 @@ class NodeTrainer {
                     return state + static_cast<int64_t>(local) * stride;
                 };
 
-                // margins, while scales grow: a weight keeps its effect at the largest value seen
+                // margins; weights are rescaled when a larger feature value occurs
                 float z[kMaxArity];
                 for (int j = 0; j < M; ++j) z[j] = bias_[2 * j];
                 double row_norm = 1.0;
@@ -335,15 +260,17 @@ class NodeTrainer {
                 }
                 norm += row_norm;
                 ++step;
-                const uint32_t subset = work_.search.best(R, work_.Q.data(), y, r, n + static_cast<double>(r),
+                const uint32_t subset = work_.search.best(R, work_.Q.data(), y, y_weights, n_labels, r, n + r,
                                                           mix64(key_ ^ step));
 
                 // one step of normalised adaptive gradient descent on the logistic loss of every router
                 const auto rate =
                     static_cast<float>(settings_.learning_rate * std::sqrt(static_cast<double>(step) / norm));
+                const auto row_weight = static_cast<float>(r / static_cast<double>(n_labels));
                 float g[kMaxArity];
                 for (int j = 0; j < M; ++j) {
                     g[j] = 1.0f / (1.0f + std::exp(-z[j])) - static_cast<float>(subset >> j & 1u);
+                    g[j] *= row_weight;
                     bias_[2 * j + 1] += g[j] * g[j];
                     if (bias_[2 * j + 1] > 0.0f) bias_[2 * j] -= rate * g[j] / std::sqrt(bias_[2 * j + 1]);
                     z[j] = bias_[2 * j];
@@ -361,20 +288,30 @@ class NodeTrainer {
                     }
                 }
 
-                // the margins after the step are what the row adds to the sums
+                // the row contributes its margins after the step
                 double q[kMaxArity];
-                n += static_cast<double>(r);
+                n += r;
                 for (int j = 0; j < M; ++j) {
                     q[j] = std::rint(static_cast<double>(std::clamp(z[j], 0.0f, 1.0f)) * kMarginUnit) /
                            kMarginUnit;
-                    R[j] += static_cast<double>(r) * q[j];
+                    if (!y_weights) R[j] += r * q[j];
                 }
-                for (int64_t k = 0; k < r; ++k) {
+                double weighted_q[kMaxArity];
+                for (int64_t k = 0; k < n_labels; ++k) {
+                    const double* of_label = q;
+                    if (y_weights) {
+                        for (int j = 0; j < M; ++j) {
+                            weighted_q[j] = std::rint(y_weights[k] * q[j] * kMarginUnit) / kMarginUnit;
+                            R[j] += weighted_q[j];
+                        }
+                        of_label = weighted_q;
+                    }
                     double* Q = work_.Q.data() + static_cast<int64_t>(y[k]) * M;
                     for (int j = 0; j < M; ++j)
                         for (int l = j + 1; l < M; ++l)
-                            integrity += std::abs(Q[j] + q[j] - Q[l] - q[l]) - std::abs(Q[j] - Q[l]);
-                    for (int j = 0; j < M; ++j) Q[j] += q[j];
+                            integrity +=
+                                std::abs(Q[j] + of_label[j] - Q[l] - of_label[l]) - std::abs(Q[j] - Q[l]);
+                    for (int j = 0; j < M; ++j) Q[j] += of_label[j];
                 }
             }
             if (n == 0.0) return;
@@ -388,11 +325,11 @@ class NodeTrainer {
         }
     }
 
-    // Routers on the raw features: those that matter, in order of feature.
+    // The routers on raw features, pruned, in order of feature.
     void freeze(TrainedNode& out) {
         std::vector<double> moved(static_cast<size_t>(M_), 0.0);
         std::vector<int32_t> kept;
-        // how far a feature can move a margin, at its largest value
+        // the largest effect of a feature on a margin
         const auto reach_of = [&](const float* f) {
             float reach = 0.0f;
             for (int j = 0; j < M_; ++j) reach = std::max(reach, std::abs(f[1 + 2 * j]) * f[0]);
@@ -401,7 +338,7 @@ class NodeTrainer {
         float least = 0.0f;
         for (int64_t local = 0; local < work_.features.size(); ++local)
             least = std::max(least, reach_of(work_.state.data() + local * stride_));
-        // a node of few rows has small weights only, and still needs its strongest
+        // a node with few rows has only small weights, and needs the largest
         least = std::min(settings_.prune, kStrong * least);
         for (int64_t local = 0; local < work_.features.size(); ++local) {
             float* f = work_.state.data() + local * stride_;
@@ -429,7 +366,7 @@ class NodeTrainer {
         }
     }
 
-    // Whether more than half of the rows have the same label.
+    // Whether one label is in more than half of the rows.
     bool dominated() const {
         std::vector<int64_t> rows(static_cast<size_t>(work_.labels.size()), 0);
         for (const int32_t label : work_.y_local)
@@ -447,11 +384,10 @@ class NodeTrainer {
         }
     }
 
-    // Moves the biases so that every router's median margin is the same, and none above the threshold.
+    // Shifts the biases so that all routers have equal median margins, none above the threshold.
     //
-    // J wants the rows of a frequent label in one child. Routers that learn this send all rows there,
-    // although their weights tell the labels apart: rows are then divided by which router they are most
-    // inclined to.
+    // J favours the rows of a frequent label in one child. Routers then send all rows there although their
+    // weights separate the labels: shifted biases divide the rows by relative margin.
     void centre(TrainedNode& out) {
         std::vector<float> z(static_cast<size_t>(n_rows_ * M_));
         for (int64_t i = 0; i < n_rows_; ++i) margins(rows_[i], z.data() + i * M_);
@@ -470,7 +406,9 @@ class NodeTrainer {
         }
     }
 
-    // Where every row goes, as prediction would send it, and what that makes of the labels.
+    double y_weight(int64_t e) const { return work_.y_weights.empty() ? 1.0 : work_.y_weights[e]; }
+
+    // Routes every row as prediction would, and computes the children's label histograms.
     void assign(TrainedNode& out) {
         out.rows.clear();
         out.row_offsets.clear();
@@ -479,7 +417,7 @@ class NodeTrainer {
         out.label_offsets.clear();
         out.balance = out.purity = 0.0;
         std::vector<std::vector<int32_t>> children(static_cast<size_t>(M_));
-        std::vector<int64_t> counts(static_cast<size_t>(work_.labels.size() * M_), 0);
+        std::vector<double> counts(static_cast<size_t>(work_.labels.size() * M_), 0.0);
         float z[kMaxArity];
         for (int64_t i = 0; i < n_rows_; ++i) {
             const int32_t row = rows_[i];
@@ -487,7 +425,7 @@ class NodeTrainer {
             each_child(z, M_, kSendAbove, [&](int j) {
                 children[j].push_back(row);
                 for (int64_t e = work_.y_begin[i]; e < work_.y_begin[i + 1]; ++e)
-                    ++counts[work_.y_local[e] * static_cast<int64_t>(M_) + j];
+                    counts[work_.y_local[e] * static_cast<int64_t>(M_) + j] += y_weight(e);
             });
         }
         out.split = true;
@@ -506,7 +444,7 @@ class NodeTrainer {
         out.label_offsets.push_back(0);
         for (int j = 0; j < M_; ++j) {
             for (const auto& [label, local] : order)
-                if (const int64_t count = counts[local * M_ + j]; count > 0) {
+                if (const double count = counts[local * M_ + j]; count > 0.0) {
                     out.labels.push_back(label);
                     out.counts.push_back(count);
                 }
@@ -514,17 +452,18 @@ class NodeTrainer {
         }
     }
 
-    // Definitions 1 and 2 of the paper, for the split as it is.
-    void measure(const std::vector<int64_t>& counts, TrainedNode& out) const {
-        const auto n = static_cast<double>(work_.y_local.size());
+    // Balance and purity of the split (definitions 1 and 2 of the paper).
+    void measure(const std::vector<double>& counts, TrainedNode& out) const {
+        double n = 0.0;
+        for (size_t e = 0; e < work_.y_local.size(); ++e) n += y_weight(static_cast<int64_t>(e));
         if (n == 0.0) return;
         double total[kMaxArity] = {}, impure = 0.0;
         for (int64_t k = 0; k < work_.labels.size(); ++k) {
-            const int64_t* of_label = counts.data() + k * M_;
-            const int64_t sent = std::accumulate(of_label, of_label + M_, int64_t{0});
+            const double* of_label = counts.data() + k * M_;
+            const double sent = std::accumulate(of_label, of_label + M_, 0.0);
             for (int j = 0; j < M_; ++j) {
-                total[j] += static_cast<double>(of_label[j]);
-                impure += static_cast<double>(std::min(of_label[j], sent - of_label[j]));
+                total[j] += of_label[j];
+                impure += std::min(of_label[j], sent - of_label[j]);
             }
         }
         out.purity = impure / (static_cast<double>(M_) * n);
@@ -540,7 +479,7 @@ class NodeTrainer {
     int64_t n_rows_ = 0;
     uint64_t key_ = 0;
     bool copied_ = true;
-    float bias_[2 * kMaxArity];  // a router: bias, Σ g²
+    float bias_[2 * kMaxArity];  // per router: bias, Σ g²
 };
 
 template <typename T>
@@ -552,18 +491,21 @@ Numpy1<T> as_array(const std::vector<T>& values) {
 
 }  // namespace
 
-// The training rows, held once, with the memory of every thread.
+// The training rows, and the buffers of every thread.
 class LdsmTrainer {
   public:
     LdsmTrainer(In1<int64_t> x_indptr, In1<int32_t> x_indices, In1<float> x_data, In1<int64_t> y_indptr,
                 In1<int32_t> y_indices, int64_t n_features, int64_t n_labels, int arity, int epochs,
                 float learning_rate, double lambda_1, double lambda_2, double tolerance, float prune,
-                int64_t min_samples_leaf, bool standardise, int64_t copy_entries, int n_threads)
+                int64_t min_samples_leaf, bool standardise, int64_t copy_entries, int n_threads,
+                std::optional<In1<float>> row_weights, std::optional<In1<float>> label_weights)
         : x_indptr_(x_indptr),
           x_indices_(x_indices),
           x_data_(x_data),
           y_indptr_(y_indptr),
           y_indices_(y_indices),
+          row_weights_(std::move(row_weights)),
+          label_weights_(std::move(label_weights)),
           n_features_(n_features),
           n_labels_(n_labels),
           settings_{arity,     epochs, learning_rate,    lambda_1,    lambda_2,
@@ -571,6 +513,12 @@ class LdsmTrainer {
         require(arity >= 2 && arity <= kMaxArity, "arity: 2 to 16");
         require(epochs >= 1 && n_threads >= 1, "epochs, n_threads: at least 1");
         require_labelled_rows(x_indptr, x_indices, x_data, n_features, y_indptr, y_indices, n_labels);
+        if (row_weights_)
+            require_weights(*row_weights_, static_cast<int64_t>(x_indptr.size()) - 1,
+                            "row_weights: must be one positive number per row");
+        if (label_weights_)
+            require_weights(*label_weights_, n_labels,
+                            "label_weights: must be one positive number per label");
         work_.resize(static_cast<size_t>(n_threads));
     }
     LdsmTrainer(const LdsmTrainer&) = delete;
@@ -581,14 +529,19 @@ class LdsmTrainer {
         std::vector<TrainedNode> nodes(static_cast<size_t>(n));
         {
             GilRelease release;
-            // the largest first: what is left for the end is short
+            // largest first, for an even load
             std::vector<int64_t> order(static_cast<size_t>(n));
             std::iota(order.begin(), order.end(), 0);
             const int64_t* at = offsets.data();
             std::stable_sort(order.begin(), order.end(),
                              [&](int64_t a, int64_t b) { return at[a + 1] - at[a] > at[b + 1] - at[b]; });
-            const Data data{x_indptr_.data(), x_indices_.data(), x_data_.data(), y_indptr_.data(),
-                            y_indices_.data()};
+            const Data data{x_indptr_.data(),
+                            x_indices_.data(),
+                            x_data_.data(),
+                            y_indptr_.data(),
+                            y_indices_.data(),
+                            row_weights_ ? row_weights_->data() : nullptr,
+                            label_weights_ ? label_weights_->data() : nullptr};
             parallel_tasks(n, static_cast<int>(work_.size()), [&](int64_t task, int thread) {
                 auto& work = work_[thread];
                 if (!work) work = std::make_unique<Workspace>(n_features_, n_labels_, settings_);
@@ -612,6 +565,7 @@ class LdsmTrainer {
     In1<float> x_data_;
     In1<int64_t> y_indptr_;
     In1<int32_t> y_indices_;
+    std::optional<In1<float>> row_weights_, label_weights_;
     int64_t n_features_, n_labels_;
     LdsmSettings settings_;
     std::vector<std::unique_ptr<Workspace>> work_;
@@ -628,7 +582,8 @@ std::pair<uint32_t, double> ldsm_best_subset(In1<double> R, In2<double> Q, In1<i
                 "labels: no such label");
     SubsetSearch search(arity, lambda_1, lambda_2);
     const uint32_t best =
-        search.best(R.data(), Q.data(), labels.data(), static_cast<int64_t>(labels.size()), n, draw);
+        search.best(R.data(), Q.data(), labels.data(), nullptr, static_cast<int64_t>(labels.size()),
+                    static_cast<double>(labels.size()), n, draw);
     return {best, search.value()};
 }
 
@@ -638,12 +593,14 @@ void bind_ldsm(nb::module_& m) {
     using namespace sparseleaf;
     nb::class_<LdsmTrainer>(m, "LdsmTrainer")
         .def(nb::init<In1<int64_t>, In1<int32_t>, In1<float>, In1<int64_t>, In1<int32_t>, int64_t, int64_t,
-                      int, int, float, double, double, double, float, int64_t, bool, int64_t, int>(),
+                      int, int, float, double, double, double, float, int64_t, bool, int64_t, int,
+                      std::optional<In1<float>>, std::optional<In1<float>>>(),
              nb::arg("x_indptr"), nb::arg("x_indices"), nb::arg("x_data"), nb::arg("y_indptr"),
              nb::arg("y_indices"), nb::arg("n_features"), nb::arg("n_labels"), nb::arg("arity"),
              nb::arg("epochs"), nb::arg("learning_rate"), nb::arg("lambda_1"), nb::arg("lambda_2"),
              nb::arg("tolerance"), nb::arg("prune"), nb::arg("min_samples_leaf"), nb::arg("standardise"),
-             nb::arg("copy_entries"), nb::arg("n_threads"))
+             nb::arg("copy_entries"), nb::arg("n_threads"), nb::arg("row_weights") = nb::none(),
+             nb::arg("label_weights") = nb::none())
         .def("train", &LdsmTrainer::train, nb::arg("rows"), nb::arg("offsets"), nb::arg("keys"));
     m.def("ldsm_best_subset", &ldsm_best_subset, nb::arg("R"), nb::arg("Q"), nb::arg("labels"), nb::arg("n"),
           nb::arg("lambda_1"), nb::arg("lambda_2"), nb::arg("draw"));

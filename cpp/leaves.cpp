@@ -1,9 +1,17 @@
-// Leaf vectors: exact sums of the full residuals of a leaf's rows, cut to the entries worth keeping.
+// Leaf vectors: exact sums of the full residuals of a leaf's rows, truncated to the largest entries.
 //
 // Eq. 18-19 of the paper: p = Σ residuals; keep the k labels of largest |p| (ties: lower label), each with
 // the value rate · p / (n + λ). An entry saves p²/(n + λ) of the loss; one that saves less than min_gain is
 // dropped.
+//
+// With weights of the loss, residuals are weighted and n is the total weight of the rows. With weights of
+// labels, n differs by label: a row with label l adds (weight of l) · (weight of the row), and the k labels
+// with the largest p²/(n + λ) are kept.
+#include <nanobind/stl/optional.h>
+
 #include <cmath>
+#include <map>
+#include <mutex>
 
 #include "rows.hpp"
 
@@ -13,6 +21,7 @@ namespace {
 struct Entry {
     uint32_t label;
     int64_t sum;
+    int64_t positive = 0;  // with weights of labels: Σ row weight of the label's rows, in units of 2^-20
 };
 
 bool larger(const Entry& a, const Entry& b) {
@@ -20,46 +29,152 @@ bool larger(const Entry& a, const Entry& b) {
     return x != y ? x > y : a.label < b.label;
 }
 
-// Adds up the residuals of every leaf's rows: then(leaf, touched, n_touched, sums) finds what it touched in
-// `sums`, a label perhaps twice, and must leave zeros there.
+// Rows [begin, end) of a leaf: a task.
+struct LeafRows {
+    int64_t leaf, begin, end;
+};
+
+// Leaves with more rows than an even share are divided: one leaf may hold most rows. The largest first, so
+// that threads end together.
+std::vector<LeafRows> divide_leaves(const In1<int64_t>& starts, const In1<int64_t>& ends, int n_threads) {
+    constexpr int64_t kMinRows = 256, kTasksPerThread = 4;
+    int64_t n_rows = 0;
+    for (size_t leaf = 0; leaf < starts.size(); ++leaf) n_rows += ends.data()[leaf] - starts.data()[leaf];
+    const int64_t most = n_threads == 1 ? std::max<int64_t>(n_rows, 1)
+                                        : std::max(kMinRows, n_rows / (kTasksPerThread * n_threads));
+    std::vector<LeafRows> tasks;
+    for (size_t leaf = 0; leaf < starts.size(); ++leaf) {
+        const int64_t start = starts.data()[leaf], n = ends.data()[leaf] - start;
+        const int64_t n_parts = std::max<int64_t>(1, (n + most - 1) / most);
+        for (int64_t part = 0; part < n_parts; ++part)
+            tasks.push_back(
+                {static_cast<int64_t>(leaf), start + n * part / n_parts, start + n * (part + 1) / n_parts});
+    }
+    std::stable_sort(tasks.begin(), tasks.end(),
+                     [](const LeafRows& a, const LeafRows& b) { return a.end - a.begin > b.end - b.begin; });
+    return tasks;
+}
+
+// The sums of a leaf that several tasks share; the last task adds them up.
+struct SharedLeaf {
+    std::vector<Entry> entries;
+    std::mutex mutex;
+    int64_t rows_left = 0;
+};
+
+// Sums of one leaf by label; what is not touched is zero.
+struct LeafSums {
+    std::vector<int64_t> sums;
+    std::vector<int64_t> positives;  // empty without weights of labels
+    std::vector<uint32_t> touched;   // a label may be here twice, if its sum came back to zero
+    size_t n_touched = 0;
+
+    void resize(int64_t n_labels, bool label_weights) {
+        if (sums.empty()) sums.assign(static_cast<size_t>(n_labels), 0);
+        if (label_weights && positives.empty()) positives.assign(static_cast<size_t>(n_labels), 0);
+    }
+
+    void reserve(size_t more) {
+        if (touched.size() < n_touched + more) touched.resize(2 * (n_touched + more));
+    }
+
+    void add(uint32_t label, int64_t sum, int64_t positive) {
+        const bool is_new = sums[label] == 0 && (positives.empty() || positives[label] == 0);
+        touched[n_touched] = label;
+        n_touched += is_new && (sum != 0 || positive != 0);
+        sums[label] += sum;
+        if (!positives.empty()) positives[label] += positive;
+    }
+
+    // Calls use(entry) for every label with a sum, and clears.
+    template <typename F>
+    void take(F&& use) {
+        for (size_t t = 0; t < n_touched; ++t) {
+            const uint32_t label = touched[t];
+            const int64_t sum = std::exchange(sums[label], 0);
+            const int64_t positive = positives.empty() ? 0 : std::exchange(positives[label], 0);
+            if (sum != 0 || positive != 0) use(Entry{label, sum, positive});
+        }
+        n_touched = 0;
+    }
+};
+
+// Adds the residuals of a row.
+template <Loss kind>
+void add_row(const Row& row, std::vector<int32_t>& buffer, LeafSums& out) {
+    const int32_t* residuals = fixed_residuals<kind>(row, buffer);
+    out.reserve(static_cast<size_t>(row.size));
+    size_t n_touched = out.n_touched;
+    for (int64_t e = 0; e < row.size; ++e) {
+        const uint32_t label = row.labels[e] & kLabelMask;
+        int64_t& sum = out.sums[label];
+        // written always, kept if the label is new: a branch would be guessed wrong too often
+        out.touched[n_touched] = label;
+        n_touched += (sum == 0) & (residuals[e] != 0);
+        sum += residuals[e];
+    }
+    out.n_touched = n_touched;
+}
+
+// The same with weights; i is the row's index.
+template <Loss kind>
+void add_weighted_row(const Row& row, int64_t i, const WeightView& weights, std::vector<int32_t>& buffer,
+                      LeafSums& out) {
+    const int32_t* residuals = fixed_residuals<kind>(row, buffer);
+    const float weight = weights.row(i);
+    const int64_t units = std::llrint(static_cast<double>(weight) * kWeightScale);
+    out.reserve(static_cast<size_t>(row.size));
+    for (int64_t e = 0; e < row.size; ++e)
+        out.add(row.labels[e] & kLabelMask,
+                weighted_point(residuals[e], weight, weights.entry(row.labels[e])),
+                row.labels[e] & kTruth ? units : 0);
+}
+
+// Adds up the residuals of every leaf's rows: then(leaf, sums) must clear them.
 template <typename Then>
 void sum_leaves(const std::vector<Block>& blocks, const In1<int32_t>& rows, const In1<int64_t>& starts,
-                const In1<int64_t>& ends, int64_t n_labels, int loss, int n_threads, Then&& then) {
+                const In1<int64_t>& ends, int64_t n_labels, int loss, const LossWeights* given, int n_threads,
+                Then&& then) {
     const RowBlocks state(blocks);
-    const auto n_leaves = static_cast<int64_t>(starts.size());
-    // the largest leaves first: what is handed out last is small, and threads end together
-    std::vector<int64_t> order(static_cast<size_t>(n_leaves));
-    for (int64_t leaf = 0; leaf < n_leaves; ++leaf) order[leaf] = leaf;
-    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-        return ends.data()[a] - starts.data()[a] > ends.data()[b] - starts.data()[b];
-    });
+    const WeightView weights = view_of(given, state.n_rows());
+    const std::vector<LeafRows> tasks = divide_leaves(starts, ends, n_threads);
+    const auto n_rows = [&](int64_t leaf) { return ends.data()[leaf] - starts.data()[leaf]; };
+    std::map<int64_t, SharedLeaf> shared;
+    for (const LeafRows& task : tasks)
+        if (task.end - task.begin < n_rows(task.leaf)) shared[task.leaf].rows_left = n_rows(task.leaf);
     struct Scratch {
-        std::vector<int64_t> sums;
-        std::vector<uint32_t> touched;
+        LeafSums sums;
         std::vector<int32_t> residuals;
     };
     std::vector<Scratch> scratch(static_cast<size_t>(n_threads));
+    // the entries of a part of a leaf are kept; if all other parts are done, adds all of them up again
+    const auto finish_part = [&](const LeafRows& task, LeafSums& own) {
+        SharedLeaf& leaf = shared.at(task.leaf);
+        const std::lock_guard lock(leaf.mutex);
+        own.take([&](const Entry& entry) { leaf.entries.push_back(entry); });
+        leaf.rows_left -= task.end - task.begin;
+        if (leaf.rows_left > 0) return;
+        own.reserve(leaf.entries.size());
+        for (const Entry& entry : leaf.entries) own.add(entry.label, entry.sum, entry.positive);
+        leaf.entries = {};
+        then(task.leaf, own);
+    };
     with_loss(loss, [&](auto kind) {
-        parallel_tasks(n_leaves, n_threads, [&](int64_t task, int thread) {
-            const int64_t leaf = order[task];
-            auto& [sums, touched, buffer] = scratch[thread];
-            if (sums.empty()) sums.assign(static_cast<size_t>(n_labels), 0);
-            size_t n_touched = 0;
-            for (int64_t i = starts.data()[leaf]; i < ends.data()[leaf]; ++i) {
-                const Row row = state[rows.data()[i]];
-                const int32_t* residuals = fixed_residuals<kind()>(row, buffer);
-                if (touched.size() < n_touched + static_cast<size_t>(row.size))
-                    touched.resize(2 * (n_touched + static_cast<size_t>(row.size)));
-                for (int64_t e = 0; e < row.size; ++e) {
-                    const uint32_t label = row.labels[e] & kLabelMask;
-                    int64_t& sum = sums[label];
-                    // written always, kept if the label is new: a branch would be guessed wrong too often
-                    touched[n_touched] = label;
-                    n_touched += (sum == 0) & (residuals[e] != 0);
-                    sum += residuals[e];
-                }
+        parallel_tasks(static_cast<int64_t>(tasks.size()), n_threads, [&](int64_t number, int thread) {
+            const LeafRows& task = tasks[number];
+            auto& [sums, buffer] = scratch[thread];
+            sums.resize(n_labels, weights.labels != nullptr);
+            for (int64_t i = task.begin; i < task.end; ++i) {
+                const int32_t number = rows.data()[i];
+                if (weights)
+                    add_weighted_row<kind()>(state[number], number, weights, buffer, sums);
+                else
+                    add_row<kind()>(state[number], buffer, sums);
             }
-            then(leaf, touched.data(), n_touched, sums);
+            if (task.end - task.begin == n_rows(task.leaf))
+                then(task.leaf, sums);
+            else
+                finish_part(task, sums);
         });
         return 0;
     });
@@ -70,7 +185,7 @@ bool by_label(const Entry& a, const Entry& b) {
 }
 
 // Entries of all leaves as CSR: (indptr int64 (leaves + 1), labels uint32, values), values made by
-// value(leaf, sum).
+// value(leaf, entry).
 template <typename Value, typename ValueOf>
 nb::tuple as_csr(const std::vector<std::vector<Entry>>& kept, ValueOf&& value) {
     const size_t n_leaves = kept.size();
@@ -85,66 +200,159 @@ nb::tuple as_csr(const std::vector<std::vector<Entry>>& kept, ValueOf&& value) {
     for (size_t leaf = 0; leaf < n_leaves; ++leaf)
         for (const Entry& entry : kept[leaf]) {
             labels[at] = entry.label;
-            values[at++] = value(leaf, entry.sum);
+            values[at++] = value(leaf, entry);
         }
     return nb::make_tuple(to_numpy(std::move(indptr), n_leaves + 1), to_numpy(std::move(labels), size),
                           to_numpy(std::move(values), size));
 }
 
-// k < 0 keeps every label. Returns (indptr int64 (leaves + 1), labels uint32, values float32), labels sorted.
+// Which entries of a leaf are kept, and their values. k < 0 keeps every label.
+struct LeafRule {
+    int64_t k;
+    double l2, min_gain, rate;
+    WeightView weights;
+
+    // The entries of a leaf whose rows have the weight n, by label; clears the sums.
+    std::vector<Entry> choose(LeafSums& sums, double n) const {
+        std::vector<Entry> entries;
+        sums.take([&](const Entry& entry) {
+            if (entry.sum != 0 && gain(entry, n) >= min_gain) entries.push_back(entry);
+        });
+        if (k >= 0 && static_cast<int64_t>(entries.size()) > k) {
+            const auto first = [&](const Entry& a, const Entry& b) {
+                if (!weights.labels) return larger(a, b);
+                const double x = gain(a, n), y = gain(b, n);
+                return x != y ? x > y : a.label < b.label;
+            };
+            std::nth_element(entries.begin(), entries.begin() + k, entries.end(), first);
+            entries.resize(static_cast<size_t>(k));
+        }
+        std::sort(entries.begin(), entries.end(), by_label);
+        entries.shrink_to_fit();
+        return entries;
+    }
+
+    // The hessian of a label: the weight of all rows, with that of the label for its rows.
+    double hessian(const Entry& entry, double n) const {
+        if (!weights.labels) return n + l2;
+        const double extra = static_cast<double>(weights.labels[entry.label]) - 1.0;
+        return n + extra * (static_cast<double>(entry.positive) / kWeightScale) + l2;
+    }
+
+    double gain(const Entry& entry, double n) const {
+        const double p = static_cast<double>(entry.sum) / kResidualScale;
+        return p * p / hessian(entry, n);
+    }
+
+    float value(const Entry& entry, double n) const {
+        return static_cast<float>(rate * (static_cast<double>(entry.sum) / kResidualScale) /
+                                  hessian(entry, n));
+    }
+};
+
+// The weights of the labels of a rule, which must be one per label.
+WeightView label_view(const LossWeights* given, int64_t n_labels) {
+    if (!given || !given->labels.size()) return {};
+    require(static_cast<int64_t>(given->labels.size()) == n_labels,
+            "weights: must be empty or have one entry per label");
+    return {nullptr, given->labels.data(), static_cast<uint32_t>(n_labels)};
+}
+
+// Returns (indptr int64 (leaves + 1), labels uint32, values float32), labels sorted. With row weights,
+// `totals` are those of the leaves; otherwise they are the rows.
 nb::tuple leaf_vectors(const std::vector<Block>& blocks, In1<int32_t> rows, In1<int64_t> starts,
                        In1<int64_t> ends, int64_t n_labels, int loss, int64_t k, double l2, double min_gain,
-                       double rate, int n_threads) {
+                       double rate, int n_threads, const LossWeights* given,
+                       std::optional<In1<double>> totals) {
     require_ranges(starts, ends, rows.size());
+    require(!totals || totals->size() == starts.size(), "totals: must have one entry per leaf");
+    const LeafRule rule{k, l2, min_gain, rate, label_view(given, n_labels)};
     std::vector<std::vector<Entry>> kept(starts.size());
-    const auto below = [&](size_t leaf) {
-        return static_cast<double>(ends.data()[leaf] - starts.data()[leaf]) + l2;
+    const auto weight = [&](auto leaf) {
+        return totals ? totals->data()[leaf] : static_cast<double>(ends.data()[leaf] - starts.data()[leaf]);
     };
     {
         GilRelease release;
-        sum_leaves(blocks, rows, starts, ends, n_labels, loss, n_threads,
-                   [&](int64_t leaf, const uint32_t* touched, size_t n_touched, std::vector<int64_t>& sums) {
-                       auto& entries = kept[leaf];
-                       const double n = below(static_cast<size_t>(leaf));
-                       for (size_t t = 0; t < n_touched; ++t) {
-                           // a sum that came back to zero is in `touched` twice, but is found here only once
-                           const uint32_t label = touched[t];
-                           const int64_t sum = std::exchange(sums[label], 0);
-                           const double p = static_cast<double>(sum) / kResidualScale;
-                           if (sum != 0 && p * p / n >= min_gain) entries.push_back({label, sum});
-                       }
-                       if (k >= 0 && static_cast<int64_t>(entries.size()) > k) {
-                           std::nth_element(entries.begin(), entries.begin() + k, entries.end(), larger);
-                           entries.resize(static_cast<size_t>(k));
-                       }
-                       std::sort(entries.begin(), entries.end(), by_label);
-                       entries.shrink_to_fit();
-                   });
+        sum_leaves(blocks, rows, starts, ends, n_labels, loss, given, n_threads,
+                   [&](int64_t leaf, LeafSums& sums) { kept[leaf] = rule.choose(sums, weight(leaf)); });
     }
-    return as_csr<float>(kept, [&](size_t leaf, int64_t sum) {
-        return static_cast<float>(rate * (static_cast<double>(sum) / kResidualScale) / below(leaf));
-    });
+    return as_csr<float>(kept,
+                         [&](size_t leaf, const Entry& entry) { return rule.value(entry, weight(leaf)); });
 }
 
-// What leaf_vectors starts from, for rows that are only some of a leaf's: (indptr, labels uint32, sums
-// int64), in units of 1 / kResidualScale.
+// What leaf_vectors starts from, for rows that are only some of a leaf's: (indptr, labels uint32, sums int64,
+// in units of 1 / kResidualScale, positives int64). Positives are 0 without weights of labels.
 nb::tuple leaf_label_sums(const std::vector<Block>& blocks, In1<int32_t> rows, In1<int64_t> starts,
-                          In1<int64_t> ends, int64_t n_labels, int loss, int n_threads) {
+                          In1<int64_t> ends, int64_t n_labels, int loss, int n_threads,
+                          const LossWeights* given) {
     require_ranges(starts, ends, rows.size());
     std::vector<std::vector<Entry>> kept(starts.size());
     {
         GilRelease release;
-        sum_leaves(blocks, rows, starts, ends, n_labels, loss, n_threads,
-                   [&](int64_t leaf, const uint32_t* touched, size_t n_touched, std::vector<int64_t>& sums) {
+        sum_leaves(blocks, rows, starts, ends, n_labels, loss, given, n_threads,
+                   [&](int64_t leaf, LeafSums& sums) {
                        auto& entries = kept[leaf];
-                       for (size_t t = 0; t < n_touched; ++t) {
-                           const int64_t sum = std::exchange(sums[touched[t]], 0);
-                           if (sum != 0) entries.push_back({touched[t], sum});
-                       }
+                       sums.take([&](const Entry& entry) { entries.push_back(entry); });
                        std::sort(entries.begin(), entries.end(), by_label);
                    });
     }
-    return as_csr<int64_t>(kept, [](size_t, int64_t sum) { return sum; });
+    std::unique_ptr<int64_t[]> positives;
+    size_t size = 0;
+    if (given && given->labels.size()) {
+        for (const auto& entries : kept) size += entries.size();
+        positives.reset(new int64_t[size]);
+        size_t at = 0;
+        for (const auto& entries : kept)
+            for (const Entry& entry : entries) positives[at++] = entry.positive;
+    } else {
+        positives.reset(new int64_t[0]);
+    }
+    const nb::tuple sums = as_csr<int64_t>(kept, [](size_t, const Entry& entry) { return entry.sum; });
+    return nb::make_tuple(sums[0], sums[1], sums[2], to_numpy(std::move(positives), size));
+}
+
+// A worker's sums of some leaves, as leaf_label_sums returns them.
+using LabelSums = std::tuple<In1<int64_t>, In1<uint32_t>, In1<int64_t>, In1<int64_t>>;
+
+void require_label_sums(const LabelSums& piece, size_t n_leaves, int64_t n_labels, bool label_weights) {
+    const auto& [indptr, labels, sums, positives] = piece;
+    require(positives.size() == (label_weights ? sums.size() : 0),
+            "pieces: one positive per sum, with weights of labels only");
+    require(indptr.size() == n_leaves + 1 && indptr.data()[0] == 0, "pieces: one row per leaf");
+    for (size_t leaf = 0; leaf < n_leaves; ++leaf)
+        require(indptr.data()[leaf] <= indptr.data()[leaf + 1], "pieces: indptr must not decrease");
+    require(labels.size() == sums.size() && static_cast<size_t>(indptr.data()[n_leaves]) == labels.size(),
+            "pieces: indptr must end at the number of sums");
+    for (size_t e = 0; e < labels.size(); ++e)
+        require(labels.data()[e] < n_labels, "pieces: labels must be below n_labels");
+}
+
+// leaf_vectors of leaves whose rows are spread over several workers: the pieces are added up first. totals:
+// the weight of the rows of every leaf over all workers.
+nb::tuple leaf_vectors_of_sums(const std::vector<LabelSums>& pieces, In1<double> totals, int64_t n_labels,
+                               int64_t k, double l2, double min_gain, double rate, int n_threads,
+                               const LossWeights* given) {
+    const LeafRule rule{k, l2, min_gain, rate, label_view(given, n_labels)};
+    const bool label_weights = rule.weights.labels != nullptr;
+    for (const LabelSums& piece : pieces) require_label_sums(piece, totals.size(), n_labels, label_weights);
+    std::vector<std::vector<Entry>> kept(totals.size());
+    {
+        GilRelease release;
+        std::vector<LeafSums> sums_of_thread(static_cast<size_t>(n_threads));
+        parallel_tasks(static_cast<int64_t>(kept.size()), n_threads, [&](int64_t leaf, int thread) {
+            LeafSums& total = sums_of_thread[thread];
+            total.resize(n_labels, label_weights);
+            for (const auto& [indptr, labels, sums, positives] : pieces) {
+                const int64_t begin = indptr.data()[leaf], end = indptr.data()[leaf + 1];
+                total.reserve(static_cast<size_t>(end - begin));
+                for (int64_t e = begin; e < end; ++e)
+                    total.add(labels.data()[e], sums.data()[e], label_weights ? positives.data()[e] : 0);
+            }
+            kept[leaf] = rule.choose(total, totals.data()[leaf]);
+        });
+    }
+    return as_csr<float>(
+        kept, [&](size_t leaf, const Entry& entry) { return rule.value(entry, totals.data()[leaf]); });
 }
 
 }  // namespace
@@ -154,8 +362,13 @@ void bind_leaves(nb::module_& m) {
     using namespace sparseleaf;
     m.def("leaf_vectors", &leaf_vectors, nb::arg("blocks"), nb::arg("rows"), nb::arg("starts"),
           nb::arg("ends"), nb::arg("n_labels"), nb::arg("loss"), nb::arg("k"), nb::arg("l2"),
-          nb::arg("min_gain"), nb::arg("rate"), nb::arg("n_threads"));
+          nb::arg("min_gain"), nb::arg("rate"), nb::arg("n_threads"), nb::arg("weights") = nb::none(),
+          nb::arg("totals") = nb::none());
     m.def("leaf_label_sums", &leaf_label_sums, nb::arg("blocks"), nb::arg("rows"), nb::arg("starts"),
-          nb::arg("ends"), nb::arg("n_labels"), nb::arg("loss"), nb::arg("n_threads"));
+          nb::arg("ends"), nb::arg("n_labels"), nb::arg("loss"), nb::arg("n_threads"),
+          nb::arg("weights") = nb::none());
+    m.def("leaf_vectors_of_sums", &leaf_vectors_of_sums, nb::arg("pieces"), nb::arg("totals"),
+          nb::arg("n_labels"), nb::arg("k"), nb::arg("l2"), nb::arg("min_gain"), nb::arg("rate"),
+          nb::arg("n_threads"), nb::arg("weights") = nb::none());
     m.attr("RESIDUAL_SCALE") = kResidualScale;
 }

@@ -1,9 +1,17 @@
-// A linear model for every label, trained on the rows that the label is a candidate of.
+// One-vs-rest linear classifiers, each trained on the rows that the label is a candidate of.
 //
-// In: sparse rows, and for every label the rows it is trained on with their sides (+1 has it, -1 has not).
-// Out: sparse weights and a bias for every label. Each label is its own L2-regularised squared-hinge problem,
-// solved by dual coordinate descent; labels run in parallel, and each belongs to one thread, so threads
-// change nothing.
+// Every label is an L2-regularised squared-hinge problem, solved by dual coordinate descent, with sparse
+// weights and a bias. Labels are distributed over threads; each is solved by one thread.
+//
+// A label may start from given weights w0: the regulariser is then ½‖w − w0‖², the passive-aggressive update
+// of Crammer et al. (2006).
+//
+// Some examples may be held out: the label is solved without them first, and then, from that solution, with
+// them. Both solutions together take little more time than one.
+//
+// The cost of an example is C, times the weight of its row, times that of the label for a row with the label.
+#include <nanobind/stl/optional.h>
+
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -19,15 +27,17 @@ struct Rows {
     const int64_t* indptr;
     const int32_t* indices;
     const float* data;
-    const double* squares;  // squared length of every row, with the feature that is always 1
+    const double* squares;  // squared norm of every row, including the constant feature 1
+    const float* weights;   // of the rows; null: all 1
 };
 
 struct Settings {
-    double cost;       // C: what a unit of squared loss costs
-    int epochs;        // passes over a label's rows, at most
-    double tolerance;  // passes end when the projected gradients spread by less
-    float prune;       // weights below this are dropped
-    int64_t most;      // weights that a label keeps, at most: the largest
+    double cost;       // C
+    int epochs;        // maximum number of epochs
+    int more_epochs;   // maximum number of epochs after the held-out examples are added
+    double tolerance;  // stop when the range of projected gradients is smaller
+    float prune;       // drop weights below this magnitude
+    int64_t most;      // maximum number of weights per label, the largest
 };
 
 struct Weights {
@@ -36,68 +46,136 @@ struct Weights {
     float bias = 0.0f;
 };
 
-// One label at a time; the work arrays outlive it and are clean between labels.
+// Weights to start from, by label; none if indptr is null.
+struct Start {
+    const int64_t* indptr;
+    const int32_t* features;
+    const float* values;
+    const float* bias;
+};
+
+// Solves one label at a time; work arrays are reused and zero between labels.
 class LabelSolver {
   public:
-    LabelSolver(const Rows& rows, int64_t n_features, const Settings& settings)
-        : rows_(rows), settings_(settings), w_(static_cast<size_t>(n_features), 0.0f) {}
+    LabelSolver(const Rows& rows, const Start& start, int64_t n_features, const Settings& settings)
+        : rows_(rows), start_(start), settings_(settings), w_(static_cast<size_t>(n_features), 0.0f) {}
 
-    Weights solve(const int32_t* examples, const int8_t* sides, int64_t n, uint64_t key) {
-        descend(examples, sides, n, key);
-        return collect();
+    // The first `n_seen` of n examples are not held out; `seen` is null if that solution is not needed.
+    void solve(int64_t label, const int32_t* examples, const int8_t* sides, int64_t n_seen, int64_t n,
+               float label_weight, uint64_t key, Weights* seen, Weights& all) {
+        examples_ = examples;
+        sides_ = sides;
+        ridge_ = 0.5 / settings_.cost;
+        positive_ridge_ = ridge_ / label_weight;
+        key_ = key;
+        n_ = active_ = 0;
+        touched_.clear();
+        begin(label);
+        include(n_seen);
+        descend(settings_.epochs);
+        if (seen) {
+            take(label);
+            *seen = largest(found_);
+            if (n > n_seen)
+                for (const auto& [weight, feature] : found_) w_[feature] = weight;
+        }
+        if (n > n_seen) {
+            include(n);
+            descend(n_seen > 0 ? settings_.more_epochs : settings_.epochs);
+        }
+        if (n > n_seen || !seen) take(label);
+        all = largest(found_);
+        bias_ = 0.0;
     }
 
   private:
-    // minimise ½‖w‖² + C Σ max(0, 1 − y (w·x + b))², b being the weight of a feature that is always 1
-    void descend(const int32_t* examples, const int8_t* sides, int64_t n, uint64_t key) {
-        const double ridge = 0.5 / settings_.cost;
-        alpha_.assign(static_cast<size_t>(n), 0.0);
-        moved_.assign(static_cast<size_t>(n), false);
-        touched_.clear();
+    void begin(int64_t label) {
+        if (start_.indptr == nullptr) return;
+        for (int64_t e = start_.indptr[label]; e < start_.indptr[label + 1]; ++e)
+            w_[start_.features[e]] = start_.values[e];
+        bias_ = start_.bias[label];
+    }
+
+    // Adds the examples up to the n-th to the active ones.
+    void include(int64_t n) {
+        alpha_.resize(static_cast<size_t>(n));
+        moved_.resize(static_cast<size_t>(n));
         order_.resize(static_cast<size_t>(n));
-        std::iota(order_.begin(), order_.end(), int64_t{0});
-        // An example on the right side of the margin stays there, mostly: passes leave out those that are
-        // further off than any that moved in the pass before, and the last pass takes all of them again.
-        int64_t active = n;
+        for (; n_ < n; ++n_) {
+            alpha_[n_] = 0.0;
+            moved_[n_] = false;
+            order_[n_] = order_[active_];
+            order_[active_++] = n_;
+        }
+    }
+
+    // minimise ½‖w − w0‖² + C Σ max(0, 1 − y (w·x + b))², with b the weight of a constant feature 1
+    void descend(int epochs) {
+        // Shrinking: epochs skip examples farther inside the margin than any that changed in the previous
+        // epoch; the last epoch uses all examples.
         double limit = std::numeric_limits<double>::infinity();
-        for (int epoch = 0; epoch < settings_.epochs; ++epoch) {
-            for (int64_t i = active - 1; i > 0; --i) {
-                key = mix64(key);
-                std::swap(order_[i], order_[static_cast<int64_t>(key % static_cast<uint64_t>(i + 1))]);
+        for (int epoch = 0; epoch < epochs; ++epoch) {
+            for (int64_t i = active_ - 1; i > 0; --i) {
+                key_ = mix64(key_);
+                std::swap(order_[i], order_[static_cast<int64_t>(key_ % static_cast<uint64_t>(i + 1))]);
             }
             double highest = 0.0, lowest = 0.0;
-            for (int64_t at = 0; at < active; ++at) {
+            for (int64_t at = 0; at < active_; ++at) {
+                if (at + kAhead < active_) fetch(examples_[order_[at + kAhead]]);
                 const int64_t i = order_[at];
-                const double side = sides[i];
-                const double gradient = side * margin(examples[i]) - 1.0 + ridge * alpha_[i];
+                const int32_t row = examples_[i];
+                const double side = sides_[i];
+                const double ridge = ridge_of(row, side);
+                const double gradient = side * margin(row) - 1.0 + ridge * alpha_[i];
                 if (alpha_[i] == 0.0 && gradient >= 0.0) {
-                    if (gradient > limit) std::swap(order_[at--], order_[--active]);
+                    if (gradient > limit) std::swap(order_[at--], order_[--active_]);
                     continue;
                 }
                 highest = std::max(highest, gradient);
                 lowest = std::min(lowest, gradient);
                 const double before = alpha_[i];
-                alpha_[i] = std::max(before - gradient / (rows_.squares[examples[i]] + ridge), 0.0);
-                add(examples[i], side * (alpha_[i] - before));
+                alpha_[i] = std::max(before - gradient / (rows_.squares[row] + ridge), 0.0);
+                add(row, side * (alpha_[i] - before));
                 if (!moved_[i]) {
                     moved_[i] = true;
-                    touched_.push_back(examples[i]);
+                    touched_.push_back(row);
                 }
             }
             limit = highest > 0.0 ? highest : std::numeric_limits<double>::infinity();
             if (highest - lowest < settings_.tolerance) {
-                if (active == n) break;
-                active = n;
+                if (active_ == n_) break;
+                active_ = n_;
                 limit = std::numeric_limits<double>::infinity();
             }
         }
     }
 
+    // 1 / (2 C) of an example
+    double ridge_of(int32_t row, double side) const {
+        const double ridge = side > 0 ? positive_ridge_ : ridge_;
+        return rows_.weights ? ridge / rows_.weights[row] : ridge;
+    }
+
+    // Rows are scattered in memory: prefetch one while others are processed.
+    void fetch(int32_t row) const {
+        const int64_t begin = rows_.indptr[row], end = rows_.indptr[row + 1];
+        for (int64_t e = begin; e < end; e += 16) {
+            __builtin_prefetch(rows_.indices + e);
+            __builtin_prefetch(rows_.data + e);
+        }
+    }
+
+    // Four lanes, for instruction-level parallelism.
     double margin(int32_t row) const {
-        double sum = bias_;
-        for (int64_t e = rows_.indptr[row]; e < rows_.indptr[row + 1]; ++e)
-            sum += static_cast<double>(w_[rows_.indices[e]] * rows_.data[e]);
-        return sum;
+        const int32_t* indices = rows_.indices;
+        const float* data = rows_.data;
+        float lanes[4] = {};
+        int64_t e = rows_.indptr[row];
+        const int64_t end = rows_.indptr[row + 1];
+        for (; e + 4 <= end; e += 4)
+            for (int j = 0; j < 4; ++j) lanes[j] += w_[indices[e + j]] * data[e + j];
+        for (int j = 0; e < end; ++e, ++j) lanes[j] += w_[indices[e]] * data[e];
+        return bias_ + static_cast<double>((lanes[0] + lanes[1]) + (lanes[2] + lanes[3]));
     }
 
     void add(int32_t row, double step) {
@@ -107,46 +185,68 @@ class LabelSolver {
         bias_ += step;
     }
 
-    // The largest weights, by feature; leaves the work arrays clean.
-    Weights collect() {
-        std::vector<std::pair<float, int32_t>> found;
+    // Moves all weights from w_ to found_.
+    void take(int64_t label) {
+        found_.clear();
+        const auto take_one = [&](int32_t feature) {
+            const float weight = w_[feature];
+            w_[feature] = 0.0f;
+            if (weight != 0.0f) found_.push_back({weight, feature});
+        };
         for (int32_t row : touched_)
-            for (int64_t e = rows_.indptr[row]; e < rows_.indptr[row + 1]; ++e) {
-                const int32_t feature = rows_.indices[e];
-                const float weight = w_[feature];
-                w_[feature] = 0.0f;
-                if (weight != 0.0f && std::abs(weight) >= settings_.prune) found.push_back({weight, feature});
-            }
-        const auto kept = std::min<int64_t>(settings_.most, static_cast<int64_t>(found.size()));
-        std::partial_sort(found.begin(), found.begin() + kept, found.end(), [](const auto& a, const auto& b) {
-            const float x = std::abs(a.first), y = std::abs(b.first);
-            return x != y ? x > y : a.second < b.second;
-        });
-        found.resize(static_cast<size_t>(kept));
-        std::sort(found.begin(), found.end(),
-                  [](const auto& a, const auto& b) { return a.second < b.second; });
+            for (int64_t e = rows_.indptr[row]; e < rows_.indptr[row + 1]; ++e) take_one(rows_.indices[e]);
+        if (start_.indptr != nullptr)
+            for (int64_t e = start_.indptr[label]; e < start_.indptr[label + 1]; ++e)
+                take_one(start_.features[e]);
+    }
+
+    // The largest weights, by feature.
+    Weights largest(const std::vector<std::pair<float, int32_t>>& found) {
+        auto& kept = kept_;
+        kept.clear();
+        for (const auto& one : found)
+            if (std::abs(one.first) >= settings_.prune) kept.push_back(one);
+        if (static_cast<int64_t>(kept.size()) > settings_.most) {
+            const auto end = kept.begin() + settings_.most;
+            std::nth_element(kept.begin(), end, kept.end(), [](const auto& a, const auto& b) {
+                const float x = std::abs(a.first), y = std::abs(b.first);
+                return x != y ? x > y : a.second < b.second;
+            });
+            kept.erase(end, kept.end());
+        }
+        std::sort(kept.begin(), kept.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
         Weights weights;
         weights.bias = static_cast<float>(bias_);
-        bias_ = 0.0;
-        for (const auto& [value, feature] : found) {
+        weights.features.reserve(kept.size());
+        weights.values.reserve(kept.size());
+        for (const auto& [value, feature] : kept) {
             weights.features.push_back(feature);
             weights.values.push_back(value);
         }
         return weights;
     }
 
+    static constexpr int64_t kAhead = 2;
+
     const Rows& rows_;
+    const Start& start_;
     const Settings& settings_;
+    const int32_t* examples_ = nullptr;
+    const int8_t* sides_ = nullptr;
+    uint64_t key_ = 0;
+    int64_t n_ = 0, active_ = 0;  // examples, and those not skipped: the first of order_
     std::vector<float> w_;
     std::vector<double> alpha_;
     std::vector<int64_t> order_;
     std::vector<bool> moved_;
-    std::vector<int32_t> touched_;  // rows that the weights have met
+    std::vector<int32_t> touched_;  // rows whose features have weights
+    std::vector<std::pair<float, int32_t>> found_, kept_;
     double bias_ = 0.0;
+    double ridge_ = 0.0, positive_ridge_ = 0.0;
 };
 
-// Calls report(labels done) ten times a second from the calling thread, which holds the GIL for it: progress
-// is shown, and Ctrl-C raises there and ends the loop.
+// Calls report(labels done) ten times per second from the calling thread, with the GIL, to show progress;
+// Ctrl-C raises there and ends the loop.
 class Reporter {
   public:
     explicit Reporter(const nb::callable& report) : report_(report) {}
@@ -169,17 +269,49 @@ class Reporter {
 
 }  // namespace
 
-// Examples of label l are rows examples[starts[l]:starts[l + 1]]. Answers (indptr, features, weights, bias).
+namespace {
+
+// (indptr, features, weights, bias)
+nb::tuple joined(const std::vector<Weights>& labels) {
+    const size_t n = labels.size();
+    auto sizes = std::make_unique<int64_t[]>(n + 1);
+    auto bias = std::make_unique<float[]>(n);
+    int64_t total = 0;
+    for (size_t l = 0; l < n; ++l) {
+        total += static_cast<int64_t>(labels[l].features.size());
+        sizes[l + 1] = total;
+        bias[l] = labels[l].bias;
+    }
+    auto features = std::make_unique<int32_t[]>(static_cast<size_t>(total));
+    auto values = std::make_unique<float[]>(static_cast<size_t>(total));
+    for (size_t l = 0; l < n; ++l) {
+        std::copy(labels[l].features.begin(), labels[l].features.end(), features.get() + sizes[l]);
+        std::copy(labels[l].values.begin(), labels[l].values.end(), values.get() + sizes[l]);
+    }
+    return nb::make_tuple(
+        to_numpy(std::move(sizes), n + 1), to_numpy(std::move(features), static_cast<size_t>(total)),
+        to_numpy(std::move(values), static_cast<size_t>(total)), to_numpy(std::move(bias), n));
+}
+
+}  // namespace
+
+// Examples of label l are rows examples[starts[l]:starts[l + 1]]; the first seen[l] of them are not held out.
+// Weights to start from are optional: an empty w0_indptr means 0.
+//
+// Returns (indptr, features, weights, bias) of the models without the held-out examples, unless `seen` is
+// empty, and of those with all examples.
 nb::tuple fit_linear(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data, int64_t n_features,
-                     In1<int64_t> starts, In1<int32_t> examples, In1<int8_t> sides, double cost, int epochs,
-                     double tolerance, float prune, int64_t most, uint64_t seed, int n_threads,
-                     const nb::callable& report) {
+                     In1<int64_t> starts, In1<int32_t> examples, In1<int8_t> sides, In1<int64_t> seen,
+                     In1<int64_t> w0_indptr, In1<int32_t> w0_features, In1<float> w0_values,
+                     In1<float> w0_bias, double cost, int epochs, int more_epochs, double tolerance,
+                     float prune, int64_t most, uint64_t seed, int n_threads, const nb::callable& report,
+                     std::optional<In1<float>> row_weights, std::optional<In1<float>> label_weights) {
     require(indices.size() == data.size(), "rows: indices, data: same size");
     require_indptr(indptr, data.size());
     require_indptr(starts, examples.size());
     require(examples.size() == sides.size(), "examples, sides: same size");
     require(std::isfinite(cost) && cost > 0.0, "cost: must be above 0");
-    require(epochs >= 1 && most >= 0 && n_threads >= 1 && n_features >= 0,
+    require(epochs >= 1 && more_epochs >= 1 && most >= 0 && n_threads >= 1 && n_features >= 0,
             "epochs, most, n_threads: too small");
     const auto n_rows = static_cast<int64_t>(indptr.size()) - 1;
     for (size_t e = 0; e < indices.size(); ++e) {
@@ -191,47 +323,56 @@ nb::tuple fit_linear(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data,
         require(sides.data()[e] == 1 || sides.data()[e] == -1, "sides: 1 or -1");
     }
     const auto n_labels = static_cast<int64_t>(starts.size()) - 1;
+    const bool held_out = seen.size() > 0;
+    require(!held_out || static_cast<int64_t>(seen.size()) == n_labels, "seen: one entry per label");
+    for (size_t l = 0; l < seen.size(); ++l)
+        require(seen.data()[l] >= 0 && seen.data()[l] <= starts.data()[l + 1] - starts.data()[l],
+                "seen: more than the examples of a label");
+    const bool started = w0_indptr.size() > 0;
+    if (started) {
+        require(w0_features.size() == w0_values.size(), "w0_features, w0_values: same size");
+        require_indptr(w0_indptr, w0_values.size());
+        require(w0_indptr.size() == starts.size() && w0_bias.size() + 1 == starts.size(),
+                "w0_indptr, w0_bias: one entry per label");
+        for (size_t e = 0; e < w0_features.size(); ++e) {
+            require(w0_features.data()[e] >= 0 && w0_features.data()[e] < n_features,
+                    "w0_features: no such feature");
+            require(std::isfinite(w0_values.data()[e]), "w0_values: must be finite");
+        }
+    }
+    const Start start{started ? w0_indptr.data() : nullptr, w0_features.data(), w0_values.data(),
+                      w0_bias.data()};
+    if (row_weights)
+        require_weights(*row_weights, n_rows, "row_weights: must be one positive number per row");
+    if (label_weights)
+        require_weights(*label_weights, n_labels, "label_weights: must be one positive number per label");
     std::vector<double> squares(static_cast<size_t>(n_rows), 1.0);
     for (int64_t row = 0; row < n_rows; ++row)
         for (int64_t e = indptr.data()[row]; e < indptr.data()[row + 1]; ++e)
             squares[row] += static_cast<double>(data.data()[e]) * data.data()[e];
-    const Rows rows{indptr.data(), indices.data(), data.data(), squares.data()};
-    const Settings settings{cost, epochs, tolerance, prune, most};
-    std::vector<Weights> found(static_cast<size_t>(n_labels));
-    std::unique_ptr<int64_t[]> sizes;
-    std::unique_ptr<int32_t[]> features;
-    std::unique_ptr<float[]> values, bias;
-    int64_t total = 0;
+    const Rows rows{indptr.data(), indices.data(), data.data(), squares.data(),
+                    row_weights ? row_weights->data() : nullptr};
+    const Settings settings{cost, epochs, more_epochs, tolerance, prune, most};
+    std::vector<Weights> before(held_out ? static_cast<size_t>(n_labels) : 0);
+    std::vector<Weights> all(static_cast<size_t>(n_labels));
     Reporter reporter(report);
     {
         GilRelease release;
         std::vector<std::unique_ptr<LabelSolver>> solvers(static_cast<size_t>(n_threads));
         parallel_tasks(n_labels, n_threads, [&](int64_t label, int thread) {
             auto& solver = solvers[static_cast<size_t>(thread)];
-            if (!solver) solver = std::make_unique<LabelSolver>(rows, n_features, settings);
+            if (!solver) solver = std::make_unique<LabelSolver>(rows, start, n_features, settings);
             const int64_t begin = starts.data()[label], n = starts.data()[label + 1] - begin;
-            found[label] = solver->solve(examples.data() + begin, sides.data() + begin, n,
-                                         mix64(seed ^ mix64(static_cast<uint64_t>(label))));
+            solver->solve(label, examples.data() + begin, sides.data() + begin,
+                          held_out ? seen.data()[label] : n, n,
+                          label_weights ? label_weights->data()[label] : 1.0f,
+                          mix64(seed ^ mix64(static_cast<uint64_t>(label))),
+                          held_out ? &before[label] : nullptr, all[label]);
             reporter.done(thread);
         });
-        sizes = std::make_unique<int64_t[]>(static_cast<size_t>(n_labels) + 1);
-        bias = std::make_unique<float[]>(static_cast<size_t>(n_labels));
-        for (int64_t l = 0; l < n_labels; ++l) {
-            total += static_cast<int64_t>(found[l].features.size());
-            sizes[l + 1] = total;
-            bias[l] = found[l].bias;
-        }
-        features = std::make_unique<int32_t[]>(static_cast<size_t>(total));
-        values = std::make_unique<float[]>(static_cast<size_t>(total));
-        for (int64_t l = 0; l < n_labels; ++l) {
-            std::copy(found[l].features.begin(), found[l].features.end(), features.get() + sizes[l]);
-            std::copy(found[l].values.begin(), found[l].values.end(), values.get() + sizes[l]);
-        }
     }
-    return nb::make_tuple(to_numpy(std::move(sizes), static_cast<size_t>(n_labels) + 1),
-                          to_numpy(std::move(features), static_cast<size_t>(total)),
-                          to_numpy(std::move(values), static_cast<size_t>(total)),
-                          to_numpy(std::move(bias), static_cast<size_t>(n_labels)));
+    if (!held_out) return nb::make_tuple(joined(all));
+    return nb::make_tuple(joined(before), joined(all));
 }
 
 }  // namespace sparseleaf
@@ -239,7 +380,9 @@ nb::tuple fit_linear(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data,
 void bind_linear(nb::module_& m) {
     using namespace sparseleaf;
     m.def("fit_linear", &fit_linear, nb::arg("indptr"), nb::arg("indices"), nb::arg("data"),
-          nb::arg("n_features"), nb::arg("starts"), nb::arg("examples"), nb::arg("sides"), nb::arg("cost"),
-          nb::arg("epochs"), nb::arg("tolerance"), nb::arg("prune"), nb::arg("most"), nb::arg("seed"),
-          nb::arg("n_threads"), nb::arg("report"));
+          nb::arg("n_features"), nb::arg("starts"), nb::arg("examples"), nb::arg("sides"), nb::arg("seen"),
+          nb::arg("w0_indptr"), nb::arg("w0_features"), nb::arg("w0_values"), nb::arg("w0_bias"),
+          nb::arg("cost"), nb::arg("epochs"), nb::arg("more_epochs"), nb::arg("tolerance"), nb::arg("prune"),
+          nb::arg("most"), nb::arg("seed"), nb::arg("n_threads"), nb::arg("report"),
+          nb::arg("row_weights") = nb::none(), nb::arg("label_weights") = nb::none());
 }

@@ -9,11 +9,15 @@ void bind_gil(nb::module_& m);
 void bind_hits(nb::module_& m);
 void bind_ldsm(nb::module_& m);
 void bind_leaves(nb::module_& m);
+void bind_examples(nb::module_& m);
+void bind_largest(nb::module_& m);
 void bind_linear(nb::module_& m);
+void bind_names(nb::module_& m);
 void bind_objectives(nb::module_& m);
 void bind_plain(nb::module_& m);
 void bind_postings(nb::module_& m);
 void bind_predict(nb::module_& m);
+void bind_probabilities(nb::module_& m);
 void bind_ranking(nb::module_& m);
 void bind_rerank(nb::module_& m);
 void bind_route(nb::module_& m);
@@ -23,12 +27,13 @@ void bind_shap(nb::module_& m);
 void bind_sketch(nb::module_& m);
 void bind_softmax(nb::module_& m);
 void bind_sparse(nb::module_& m);
-void bind_telling(nb::module_& m);
+void bind_discriminative(nb::module_& m);
+void bind_text(nb::module_& m);
 void bind_tree(nb::module_& m);
 void bind_xctext(nb::module_& m);
 
 NB_MODULE(_kernels, m) {
-    // Objects that a cache or a traceback still holds when Python ends are no business of the user's.
+    // objects referenced by caches or tracebacks at exit are not leaks
     nb::set_leak_warnings(false);
     m.doc() = "Compiled kernels of sparseleaf. Not public: use the estimators.";
     bind_binning(m);
@@ -39,11 +44,15 @@ NB_MODULE(_kernels, m) {
     bind_hits(m);
     bind_ldsm(m);
     bind_leaves(m);
+    bind_examples(m);
+    bind_largest(m);
     bind_linear(m);
+    bind_names(m);
     bind_objectives(m);
     bind_plain(m);
     bind_postings(m);
     bind_predict(m);
+    bind_probabilities(m);
     bind_ranking(m);
     bind_rerank(m);
     bind_route(m);
@@ -53,7 +62,8 @@ NB_MODULE(_kernels, m) {
     bind_sketch(m);
     bind_softmax(m);
     bind_sparse(m);
-    bind_telling(m);
+    bind_discriminative(m);
+    bind_text(m);
     bind_tree(m);
     bind_xctext(m);
 }

@@ -1,4 +1,4 @@
-// A pool of threads that sleep until there are tasks: see parallel.hpp.
+// The thread pool: see parallel.hpp.
 #include "parallel.hpp"
 
 #include <pthread.h>
@@ -16,7 +16,7 @@
 namespace sparseleaf {
 namespace {
 
-constexpr int kSpins = 6000;  // a quarter of a millisecond: most loops follow each other closely
+constexpr int kSpins = 6000;  // 0.25 ms: loops usually follow each other closely
 
 inline void pause() {
 #if defined(__x86_64__)
@@ -24,19 +24,19 @@ inline void pause() {
 #endif
 }
 
-// What a thread needs to throw is allocated when it first does. That is when memory has run out, as a rule,
-// and the system then ends the process: have it allocated before there is work.
+// A thread allocates its exception state on the first throw, usually of std::bad_alloc, and the process would
+// be terminated: allocate it before there is work.
 inline void prepare_to_throw() {
     [[maybe_unused]] const volatile int thrown = std::uncaught_exceptions();
 }
 
-// One call of parallel_tasks. Shared, since a thread may look at it after the caller has left.
+// One call of parallel_tasks. Shared ownership, since threads may access it after the caller has returned.
 struct Job {
     const std::function<void(int64_t, int)>* task;
     int64_t n_tasks;
     int n_threads;
     std::atomic<int> joined{1};  // the caller is thread 0
-    std::atomic<int> asleep{0};  // threads that are still to be woken
+    std::atomic<int> asleep{0};  // threads still to be woken
     std::atomic<int64_t> next{0};
     std::atomic<int64_t> finished{0};
     std::atomic<bool> failed{false};
@@ -74,7 +74,7 @@ class Pool {
                     ++n_workers_;
                 }
             } catch (const std::system_error&) {
-                // the system gives no more threads: those that there are do the work
+                // no more threads available: use the existing ones
             }
             jobs_.push_back(job);
             posted_.fetch_add(1, std::memory_order_release);
@@ -92,8 +92,8 @@ class Pool {
     }
 
   private:
-    // Whoever wakes up wakes two more: to wake all of them, one after the other, would take the caller longer
-    // than many loops take.
+    // Every thread that wakes up wakes two more: waking all threads itself would take the caller longer than
+    // many loops.
     void wake_two(Job& job) {
         for (int i = 0; i < 2 && job.asleep.fetch_sub(1, std::memory_order_relaxed) > 0; ++i)
             wake_.notify_one();
@@ -131,10 +131,10 @@ class Pool {
     std::atomic<uint64_t> posted_{0};
 };
 
-// Never destroyed: threads may still sleep in it when the process ends.
+// Never destroyed: threads may still sleep in it when the process exits.
 Pool*& the_pool() {
     static Pool* pool = [] {
-        // a forked child has none of its parent's threads: it starts with a pool of its own
+        // a forked child has no threads of its parent and needs a new pool
         pthread_atfork(nullptr, nullptr, [] { the_pool() = new Pool; });
         return new Pool;
     }();

@@ -1,6 +1,5 @@
-// Text to float32 or float64, rounded to nearest: std::from_chars where the standard library has it for
-// floating point. libc++ (macOS) does not before version 20; there strtof and strtod of the C locale take its
-// place.
+// Text to float32 or float64, rounded to nearest: std::from_chars where the standard library supports
+// floating point, otherwise (libc++ before version 20) strtof and strtod in the C locale.
 #pragma once
 
 #include <locale.h>
@@ -18,8 +17,8 @@
 
 namespace sparseleaf {
 
-// The end of the longest number at p, as std::from_chars reads it: no leading blanks or '+', no hexadecimal
-// digits.
+// The end of the longest number at p by the rules of std::from_chars: no leading blanks or '+', no
+// hexadecimal.
 inline const char* float_end(const char* p, const char* end) {
     const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
     const auto starts_with = [end](const char* at, const char* word) {
@@ -58,7 +57,7 @@ std::from_chars_result parse_float_portably(const char* p, const char* end, T& v
     static const locale_t c_locale = newlocale(LC_ALL_MASK, "C", nullptr);
     const char* stop = float_end(p, end);
     if (stop == p) return {p, std::errc::invalid_argument};
-    const std::string text(p, stop);  // strtof wants a zero at the end
+    const std::string text(p, stop);  // strtof requires a terminating zero
     T parsed;
     if constexpr (std::is_same_v<T, float>) {
         parsed = strtof_l(text.c_str(), nullptr, c_locale);

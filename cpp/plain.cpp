@@ -1,12 +1,12 @@
-// Whether sparse rows are what kernels take, as they are.
+// Fast validation of CSR matrices.
 #include <cmath>
 
 #include "common.hpp"
 
 namespace sparseleaf {
 
-// Whether a CSR matrix is sound, its features rise within every row, and its numbers are finite. Nothing is
-// refused here: what is not plain gets a closer look.
+// Whether a CSR matrix is valid, with increasing features in every row and finite values. If not, the caller
+// validates in detail.
 template <typename Index>
 bool plain_rows(In1<Index> indptr, In1<int32_t> indices, In1<float> data, int64_t n_features) {
     const auto n = static_cast<int64_t>(indptr.size()) - 1, size = static_cast<int64_t>(data.size());

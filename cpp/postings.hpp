@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "pairs.hpp"
 #include "topk.hpp"
 #include "vectors.hpp"
 
@@ -15,14 +16,14 @@ class PostingIndex {
         require(n_rows_ < std::numeric_limits<int32_t>::max(), "postings: too many rows");
     }
 
-    // own[i] is the row that row i is itself, which is no neighbour; -1 is none. Missing places get row -1.
+    // own[i] is the index of row i among the indexed rows, to be excluded, or -1. Results are padded with -1.
     void nearest(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data, In1<int32_t> own,
                  Out2<int32_t> found, Out2<float> products, int n_threads) const {
         const auto n = static_cast<int64_t>(indptr.size()) - 1;
         const int64_t n_features = postings_.n_lines();
         require(indices.size() == data.size(), "rows: indices, data: same size");
         require_indptr(indptr, data.size());
-        require(static_cast<int64_t>(own.size()) == n, "own: one a row");
+        require(static_cast<int64_t>(own.size()) == n, "own: must have one entry per row");
         require(static_cast<int64_t>(found.shape(0)) == n && static_cast<int64_t>(products.shape(0)) == n &&
                     found.shape(1) == products.shape(1),
                 "found, products: (rows, k)");
@@ -41,13 +42,19 @@ class PostingIndex {
         });
     }
 
+    // Which of its row's neighbours carry the label of a pair: carriers (pairs, k); and the terms of
+    // Σ cosine³ over them, cosine² times those of the cosine. Neighbours are as `nearest` returns them.
+    void votes(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data, In2<int32_t> found,
+               In2<float> products, const IndexLists& lists, In1<int64_t> starts, In1<int32_t> labels,
+               In1<int64_t> offsets, Out1<double> out, Out2<uint8_t> carriers, int n_threads) const;
+
     int64_t n_rows() const { return n_rows_; }
     int64_t n_features() const { return postings_.n_lines(); }
 
-    // The same for one row of n entries.
+    // The same for one row with n entries.
     void nearest_rows(const int32_t* features, const float* data, int64_t n, int32_t own, int64_t k,
                       int32_t* found, float* products) const {
-        thread_local std::vector<float> sum;  // a single row costs less than making them
+        thread_local std::vector<float> sum;  // for single-row prediction, allocation would dominate
         thread_local std::vector<Scored> list;
         sum.assign(static_cast<size_t>(n_rows_), 0.0f);
         for (int64_t e = 0; e < n; ++e)
@@ -59,7 +66,7 @@ class PostingIndex {
     }
 
   private:
-    // The k rows of largest product above 0, and maybe more that the last cut has not met yet.
+    // The k rows of largest positive product, and a few more.
     static void largest(const std::vector<float>& sum, int64_t k, std::vector<Scored>& list);
 
     const PackedVectors& postings_;

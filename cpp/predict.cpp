@@ -1,9 +1,8 @@
-// Prediction: rows through flat trees, leaf vectors added up, the best labels out.
+// Prediction with boosted trees: sums of the leaf vectors of a row, and its best labels.
 //
-// Reads the model, never writes it: any number of threads may share one. Cost a row is O(trees · (depth + k))
-// and does not depend on the number of labels: sums are held in a small table of the labels that the row's
-// leaves name. Rows go in blocks and trees one after the other over a block, so that a tree's nodes stay in
-// cache.
+// The model is read-only, so any number of threads may share it. The cost per row is O(trees · (depth + k)),
+// independent of the number of labels: sums are in a small table of the labels in the row's leaves. Rows are
+// processed in blocks, tree by tree, so that a tree's nodes stay in cache.
 #include <cmath>
 #include <cstring>
 
@@ -12,23 +11,24 @@
 namespace sparseleaf {
 namespace {
 
-// The nodes of all trees, and where their leaves' entries lie. The model has been checked at load.
+// The nodes of all trees, validated on loading.
 struct Trees {
     const int64_t* tree_offsets;  // first node of every tree, and the end
     const int32_t* feature;       // -1: a leaf
     const float* threshold;       // x <= threshold goes left
     const uint8_t* missing_left;
-    const int32_t* child;  // left child, counted from the tree's first node; a leaf's number, over all trees
+    const int32_t*
+        child;  // left child, relative to the tree's first node; in a leaf, its index over all trees
     const int64_t* leaf_indptr;
     int64_t n_trees;
-    const uint8_t* categorical;  // which features have categories; null if none has
-    const uint8_t* sets;         // the categories that go left, 256 bits each; a threshold is a set's number
+    const uint8_t* categorical;  // whether a feature is categorical; null if none is
+    const uint8_t* sets;         // categories that go left, 256 bits each; a threshold is the index of a set
 };
 
 constexpr int64_t kSetBytes = 32;
 
-// The entries of all leaves, in the types that they have in the model: labels as narrow as their number
-// allows, values as float32 or as 16-bit integers with a scale for every tree.
+// The entries of all leaves in the model's types: labels of 16 or 32 bits, values as float32 or as 16-bit
+// integers with a scale per tree.
 template <typename Label, typename Value>
 struct Entries {
     const Label* labels;
@@ -43,8 +43,8 @@ struct Entries {
     }
 };
 
-// Leaf (numbered over all trees) of every row of a block, for one tree. Four rows walk side by side, so that
-// the processor need not wait for one comparison before it starts the next.
+// The leaf (index over all trees) of every row of a block in one tree. Four rows are interleaved to hide the
+// latency of comparisons.
 template <bool kMissing, bool kCategories>
 void walk(const Trees& trees, int64_t tree, const float* X, int64_t width, int64_t n, int32_t* leaves,
           int64_t stride) {
@@ -58,7 +58,7 @@ void walk(const Trees& trees, int64_t tree, const float* X, int64_t width, int64
         bool right = !(value <= threshold[v]);
         if constexpr (kCategories)
             if (trees.categorical[feature[v]]) {
-                // what is no known category is treated as missing
+                // unknown categories are treated as missing
                 const bool known = value >= 0.0f && value < 8.0f * kSetBytes;
                 const auto category = static_cast<int64_t>(known ? value : 0.0f);
                 const uint8_t* set = trees.sets + static_cast<int64_t>(threshold[v]) * kSetBytes;
@@ -92,7 +92,7 @@ void walk(const Trees& trees, int64_t tree, const float* X, int64_t width, int64
 
 constexpr int64_t kBlock = 64;
 
-// Where a block of dense feature rows comes from: given as is, or filled from CSR.
+// Source of blocks of dense feature rows: a dense array, or filled from CSR.
 struct Source {
     const float* dense = nullptr;
     const int64_t* indptr = nullptr;
@@ -120,8 +120,7 @@ struct Source {
     }
 };
 
-// Calls use(first row, rows, leaves) for every block of rows; leaves has a row's leaf in each tree, side by
-// side.
+// Calls use(first row, rows, leaves) for every block of rows, with leaves (rows, trees).
 template <typename Use>
 void each_block(const Trees& trees, const Source& source, bool missing, int n_threads, Use&& use) {
     struct Scratch {
@@ -133,14 +132,14 @@ void each_block(const Trees& trees, const Source& source, bool missing, int n_th
                                         : (missing ? walk<true, false> : walk<false, false>);
     const int64_t n_blocks = (source.n_rows + kBlock - 1) / kBlock;
     parallel_tasks(n_blocks, n_threads, [&](int64_t block, int thread) {
-        Scratch& own = scratch[thread];
+        Scratch& local = scratch[thread];
         const int64_t begin = block * kBlock, n = std::min(kBlock, source.n_rows - begin);
-        const float* X = source.block(begin, n, own.buffer);
-        own.leaves.resize(static_cast<size_t>(n * trees.n_trees));
+        const float* X = source.block(begin, n, local.buffer);
+        local.leaves.resize(static_cast<size_t>(n * trees.n_trees));
         for (int64_t t = 0; t < trees.n_trees; ++t)
-            walk_tree(trees, t, X, source.width, n, own.leaves.data() + t, trees.n_trees);
-        source.clear(begin, n, own.buffer);
-        use(begin, n, own.leaves.data(), thread);
+            walk_tree(trees, t, X, source.width, n, local.leaves.data() + t, trees.n_trees);
+        source.clear(begin, n, local.buffer);
+        use(begin, n, local.leaves.data(), thread);
     });
 }
 
@@ -157,21 +156,21 @@ void each_row(const Trees& trees, const Entries<Label, Value>& entries, const So
     each_block(trees, source, missing, n_threads,
                [&](int64_t begin, int64_t n, const int32_t* leaves, int thread) {
                    if (!scratch[thread]) scratch[thread] = std::make_unique<Scratch>(n_labels);
-                   Scratch& own = *scratch[thread];
+                   Scratch& local = *scratch[thread];
                    for (int64_t i = 0; i < n; ++i, leaves += trees.n_trees) {
                        for (int64_t t = 0; t < trees.n_trees; ++t) {
                            const int64_t first = trees.leaf_indptr[leaves[t]],
                                          last = trees.leaf_indptr[leaves[t] + 1];
-                           own.sums.add(entries.labels + first, entries.values + first, entries.scale_of(t),
-                                        last - first);
+                           local.sums.add(entries.labels + first, entries.values + first, entries.scale_of(t),
+                                          last - first);
                        }
-                       own.sums.take(own.candidates);
-                       use(begin + i, own.candidates);
+                       local.sums.take(local.candidates);
+                       use(begin + i, local.candidates);
                    }
                });
 }
 
-// out[row] += the leaves of the row, tree after tree. Leaves without labels hold a value for each.
+// out[row] += the leaf vectors of the row, tree by tree. Leaves without labels have a value for each label.
 template <typename Label, typename Value>
 void add_dense(const Trees& trees, const Entries<Label, Value>& entries, const Source& source,
                bool all_labels, int64_t n_labels, bool missing, float* out, int n_threads) {
@@ -188,7 +187,7 @@ void add_dense(const Trees& trees, const Entries<Label, Value>& entries, const S
                 else
                     for (int64_t j = 0; j < size; ++j) {
                         const auto label = static_cast<int64_t>(entries.labels[first + j]);
-                        if (label < n_labels)  // a mapped file may have changed since it was checked
+                        if (label < n_labels)  // a mapped file may have changed since validation
                             row[label] += scale * static_cast<float>(values[j]);
                     }
             }
@@ -198,7 +197,7 @@ void add_dense(const Trees& trees, const Entries<Label, Value>& entries, const S
 
 }  // namespace
 
-// The model's arrays, held once: a call from Python then passes only the rows.
+// Holds the model's arrays, so that calls pass only rows.
 class Predictor {
   public:
     Predictor(In1<int64_t> tree_offsets, In1<int32_t> feature, In1<float> threshold,
@@ -261,7 +260,7 @@ class Predictor {
     }
 
   private:
-    // Everything a walk relies on; a file from a stranger comes through here before any row does.
+    // Validates everything that traversal relies on: model files are untrusted.
     void check() const {
         const int64_t n_nodes = static_cast<int64_t>(feature_.size());
         const int64_t n_trees = static_cast<int64_t>(tree_offsets_.size()) - 1;
@@ -270,13 +269,13 @@ class Predictor {
                 "tree_offsets must start at 0 and end at the number of nodes");
         require(threshold_.size() == feature_.size() && missing_left_.size() == feature_.size() &&
                     child_.size() == feature_.size(),
-                "feature, threshold, missing_left and child must have one number a node");
+                "feature, threshold, missing_left and child must have one entry per node");
         require(n_leaves >= 0 && leaf_indptr_.data()[0] == 0 &&
                     leaf_indptr_.data()[n_leaves] == static_cast<int64_t>(leaf_values_.size()) &&
                     (all_labels() || leaf_labels_.size() == leaf_values_.size()),
                 "leaf_indptr must start at 0 and end at the number of leaf entries");
         require(categorical_.size() == 0 || static_cast<int64_t>(categorical_.size()) == n_features_,
-                "categorical must have one number a feature, or none");
+                "categorical must be empty or have one entry per feature");
         require(static_cast<int64_t>(sets_.shape(1)) == kSetBytes, "sets must have 32 bytes each");
         require(n_features_ >= 0 && n_labels_ >= 0 && n_labels_ <= 0x7fffffff, "sizes must not be negative");
         GilRelease release;
@@ -286,7 +285,7 @@ class Predictor {
         if (all_labels())
             for (int64_t leaf = 0; leaf < n_leaves; ++leaf)
                 require(leaf_indptr_.data()[leaf + 1] - leaf_indptr_.data()[leaf] == n_labels_,
-                        "leaf_indptr: without labels a leaf must have a value for each");
+                        "leaf_indptr: without labels, leaves must have a value per label");
         with_entries([&](auto entries) {
             for (size_t e = 0; e < leaf_labels_.size(); ++e) {
                 const auto label = static_cast<int64_t>(entries.labels[e]);
@@ -297,7 +296,7 @@ class Predictor {
             }
             if constexpr (!std::is_same_v<decltype(entries.values), const float*>)
                 require(static_cast<int64_t>(value_scale_.size()) == n_trees,
-                        "value_scale must have one number a tree");
+                        "value_scale must have one entry per tree");
         });
         for (size_t t = 0; t < value_scale_.size(); ++t)
             require(std::isfinite(value_scale_.data()[t]), "value_scale must be finite");
@@ -309,20 +308,21 @@ class Predictor {
             for (int64_t v = 0; v < size; ++v) {
                 const int32_t f = feature_.data()[first + v], c = child_.data()[first + v];
                 if (f < 0) {
-                    // each leaf has one node, so that a row's cost is bounded by the size of the model
+                    // each leaf has one node, so that the cost per row is bounded by the model size
                     require(f == -1 && c == next_leaf && c < n_leaves,
                             "child: leaves must be numbered 0, 1, 2, ...");
                     ++next_leaf;
                 } else {
                     require(f < n_features_, "feature: a column that does not exist");
-                    // children come after their parent, so that every walk ends
+                    // children come after their parent, so that traversal terminates
                     require(c > v && c < size - 1, "child: must come after its parent, within the tree");
-                    const float cut = threshold_.data()[first + v];
-                    require(!std::isnan(cut), "threshold must be a number");
+                    const float threshold = threshold_.data()[first + v];
+                    require(!std::isnan(threshold), "threshold must be a number");
                     const bool unordered = categorical_.size() > 0 && categorical_.data()[f];
-                    require(!unordered || (cut >= 0.0f && cut < static_cast<float>(sets_.shape(0)) &&
-                                           cut == std::floor(cut)),
-                            "threshold: no such set of categories");
+                    require(
+                        !unordered || (threshold >= 0.0f && threshold < static_cast<float>(sets_.shape(0)) &&
+                                       threshold == std::floor(threshold)),
+                        "threshold: no such set of categories");
                 }
             }
         }
@@ -365,7 +365,7 @@ class Predictor {
                 sets_.data()};
     }
 
-    // Whether leaves hold a value for every label, and the labels are not stored.
+    // Whether leaves have a value for every label, so that labels are not stored.
     bool all_labels() const { return leaf_labels_.size() == 0 && leaf_values_.size() > 0; }
 
     void run_dense(const Source& source, int64_t n_trees, bool missing, const Out2<float>& out,
@@ -373,10 +373,10 @@ class Predictor {
         require(static_cast<int64_t>(out.shape(0)) == source.n_rows &&
                     static_cast<int64_t>(out.shape(1)) == n_labels_,
                 "out: (rows, labels)");
-        const Trees own = trees(n_trees);
+        const Trees used = trees(n_trees);
         GilRelease release;
         with_entries([&](auto entries) {
-            add_dense(own, entries, source, all_labels(), n_labels_, missing, out.data(), n_threads);
+            add_dense(used, entries, source, all_labels(), n_labels_, missing, out.data(), n_threads);
         });
     }
 
@@ -385,15 +385,15 @@ class Predictor {
         require(static_cast<int64_t>(out.shape(0)) == source.n_rows &&
                     static_cast<int64_t>(out.shape(1)) == n_trees,
                 "out: (rows, trees)");
-        const Trees own = trees(n_trees);
+        const Trees used = trees(n_trees);
         GilRelease release;
-        each_block(own, source, missing, n_threads,
+        each_block(used, source, missing, n_threads,
                    [&](int64_t begin, int64_t n, const int32_t* leaves, int) {
                        std::copy(leaves, leaves + n * n_trees, out.data() + begin * n_trees);
                    });
     }
 
-    // Calls f with the entries of the leaves in the types they have.
+    // Calls f with the entries in the model's types.
     template <typename F>
     void with_entries(F&& f) const {
         const auto with_labels = [&](auto label) {
@@ -422,20 +422,20 @@ class Predictor {
         require(static_cast<int64_t>(labels.shape(0)) == source.n_rows &&
                     labels.shape(0) == scores.shape(0) && labels.shape(1) == scores.shape(1),
                 "labels, scores: (rows, k)");
-        const Trees own = trees(n_trees);
+        const Trees used = trees(n_trees);
         GilRelease release;
         with_entries([&](auto entries) {
-            each_row(own, entries, source, n_labels_, missing, n_threads,
+            each_row(used, entries, source, n_labels_, missing, n_threads,
                      [&](int64_t row, std::vector<Scored>& candidates) {
                          write_topk(candidates, k, labels.data() + row * k, scores.data() + row * k);
                      });
         });
     }
 
-    // CSR of all sums: (indptr int64, labels int32 sorted in every row, scores float32).
+    // All sums as CSR: (indptr int64, labels int32 sorted in every row, scores float32).
     nb::tuple run_scores(const Source& source, int64_t n_trees, bool missing, int n_threads) const {
         require(!all_labels(), "leaves without labels have dense scores only");
-        const Trees own = trees(n_trees);
+        const Trees used = trees(n_trees);
         const auto n = static_cast<size_t>(source.n_rows);
         std::unique_ptr<int64_t[]> indptr(new int64_t[n + 1]);
         std::unique_ptr<int32_t[]> labels;
@@ -444,7 +444,7 @@ class Predictor {
             GilRelease release;
             std::vector<std::vector<Scored>> rows(n);
             with_entries([&](auto entries) {
-                each_row(own, entries, source, n_labels_, missing, n_threads,
+                each_row(used, entries, source, n_labels_, missing, n_threads,
                          [&](int64_t row, std::vector<Scored>& candidates) {
                              rows[row] = candidates;
                              std::sort(rows[row].begin(), rows[row].end(),

@@ -1,7 +1,7 @@
-// Re-ranking: candidates of a row scored anew by how close the row is to the centroid of each label.
+// Re-ranking by centroids: candidates are rescored by the similarity of the row to the label's centroid.
 //
-// In: sparse rows, their candidates with the trees' scores, sparse centroids. Out: new scores in place. A row
-// is scattered once into a work array over all features; each candidate then costs the size of its centroid.
+// A row is scattered once into an array over all features; each candidate then costs the size of its
+// centroid.
 #include "rerank.hpp"
 
 void bind_rerank(nb::module_& m) {

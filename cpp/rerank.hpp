@@ -1,4 +1,4 @@
-// Closeness of a row to the centroids of labels.
+// Similarity of rows to label centroids.
 #pragma once
 
 #include <cmath>
@@ -10,7 +10,7 @@ namespace sparseleaf {
 
 enum class Mix : int { kCentroid = 0, kCosine = 1, kLog = 2 };
 
-// Candidates of rows, and where the best of them go.
+// Validates candidates and the output of the best.
 inline void require_candidates(const In2<int32_t>& labels, const In2<float>& scores,
                                const Out2<int32_t>& best, const Out2<float>& ranked, int64_t n_rows) {
     require(static_cast<int64_t>(labels.shape(0)) == n_rows && scores.shape(0) == labels.shape(0) &&
@@ -23,7 +23,7 @@ inline void require_candidates(const In2<int32_t>& labels, const In2<float>& sco
 
 class CentroidReranker {
   public:
-    // centroids: (labels, features); squared_norms: of the whole mean vectors, before any pruning.
+    // centroids: (labels, features); squared_norms: of the mean vectors before truncation.
     CentroidReranker(const PackedVectors& centroids, In1<float> squared_norms)
         : centroids_(centroids), squared_norms_(squared_norms), n_features_(centroids.width()) {
         require(static_cast<int64_t>(squared_norms.size()) == centroids.n_lines(),
@@ -33,7 +33,7 @@ class CentroidReranker {
                     "centroids: norms must be finite and not negative");
     }
 
-    // Candidates of row i are labels[starts[i]:starts[i + 1]]; -1 is none.
+    // The candidates of row i are labels[starts[i]:starts[i + 1]], -1 for none.
     void rescore(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data, In1<int64_t> starts,
                  In1<int32_t> labels, Out1<float> scores, int mix, float weight, float scale,
                  int n_threads) const {
@@ -59,8 +59,8 @@ class CentroidReranker {
         });
     }
 
-    // The k best of every row's candidates, (rows, places), -1 being none, by their new scores; features are
-    // multiplied by their weights first, where there are any.
+    // The k best of every row's candidates, (rows, places) with -1 for none, by their new scores; features
+    // are first multiplied by their weights, if any.
     void topk(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data, In1<float> feature_weights,
               In2<int32_t> labels, In2<float> scores, int mix, float weight, float scale, Out2<int32_t> best,
               Out2<float> ranked, int n_threads) const {
@@ -69,7 +69,7 @@ class CentroidReranker {
         require_rows(indptr, indices, data);
         require_candidates(labels, scores, best, ranked, n);
         require(feature_weights.size() == 0 || static_cast<int64_t>(feature_weights.size()) == n_features_,
-                "feature_weights: one a feature, or none");
+                "feature_weights: must be empty or have one entry per feature");
         require(mix >= 0 && mix <= 2, "mix: 0 (centroid), 1 (cosine) or 2 (log)");
         for (size_t i = 0; i < labels.size(); ++i)
             require(labels.data()[i] >= -1 && labels.data()[i] < n_labels(), "labels: no such label");
@@ -100,7 +100,7 @@ class CentroidReranker {
     int64_t n_features() const { return n_features_; }
     void fetch(int32_t label) const { centroids_.fetch(label); }
 
-    // Of a row whose squared length is `norm`.
+    // The new score of a candidate; `norm` is the squared norm of the row.
     float cosine(int32_t label, const SpreadRow& x, float norm) const {
         const float lengths = std::sqrt(norm) * std::sqrt(squared_norms_.data()[label]);
         return lengths > 0.0f ? std::clamp(centroids_.product(label, x) / lengths, -1.0f, 1.0f) : 0.0f;
@@ -117,7 +117,7 @@ class CentroidReranker {
                     "indices: a feature that the model does not have");
     }
 
-    // Answers the row's squared length.
+    // Returns the squared norm of the row.
     static float spread(const In1<int64_t>& indptr, const In1<int32_t>& indices, const In1<float>& data,
                         const float* weights, int64_t row, SpreadRow& x) {
         float norm = 0.0f;
@@ -139,12 +139,12 @@ class CentroidReranker {
         }
         const float closeness = cosine(label, x, norm);
         if (mix == Mix::kCosine) return finite(weight * score + (1.0f - weight) * closeness);
-        // the mix of logarithms, as a product: it stays positive, and 0 stays the score of all others
+        // the mix of logarithms as a product: positive, so that 0 remains the score of all other labels
         return finite(std::pow(std::max(score, 1e-6f), weight) *
                       std::exp((1.0f - weight) * scale * (closeness - 1.0f)));
     }
 
-    // what overflows is no closeness
+    // overflow means no similarity
     static float finite(float value) { return std::isfinite(value) ? value : 0.0f; }
 
     const PackedVectors& centroids_;

@@ -1,63 +1,27 @@
-// Prediction with routed trees: sparse rows through nodes with linear routers, label shares of the leaves
-// averaged, the best labels out.
+// Prediction with routed trees: rows are routed by linear routers, and the label frequencies of their leaves
+// averaged. Rows are routed in blocks (block_walker.hpp) or, with 8-bit routers, one by one (row_walker.hpp).
 //
-// Rows go in blocks, and a block goes through a tree node by node: all rows of the block that reach a node
-// are scored there together. A node's weights are scattered once into a work array over all features, and
-// every row then reads the few that it needs; where only few rows reach a node, they look their features up
-// in its sorted list instead. Both add in the order of the row's features, so they give the same margins.
-//
-// Routers in 8 bits, of which a forest has many small ones, are walked row by row instead: a row is scattered
-// once into a work array over all features, and every router then reads from it what it needs, tree after
-// tree. Where a router has a good part of all features, a map of bits tells which: the row then asks for its
-// own alone. Both add by rising feature.
-//
-// Reads the model, never writes it: any number of threads may share one.
+// The model is read-only, so any number of threads may share it.
 #include "router.hpp"
 
 #include <bit>
 #include <cmath>
+#include <optional>
 
+#include "block_walker.hpp"
+#include "routed_paths.hpp"
+#include "row_walker.hpp"
 #include "sums.hpp"
-#include "vectors.hpp"
 
 namespace sparseleaf {
 namespace {
 
+using namespace routed;
+
 constexpr int64_t kBlockRows = 2048;
 constexpr int64_t kSmallBlockRows = 64;
-constexpr int kMaxRouters = 16;
 
-struct Rows {
-    const int64_t* indptr;
-    const int32_t* indices;
-    const float* data;
-    int64_t n;
-};
-
-struct RoutedTrees {
-    const int64_t* tree_offsets;   // first node of every tree, and the end
-    const int32_t* child;          // inner: first child, counted from the tree's first node; leaf: its number
-    const int32_t* inner;          // number of an inner node, over all trees; -1 in a leaf
-    const int64_t* router_indptr;  // entries of every inner node
-    const int32_t* features;       // of the entries, rising within a node; null for small_weights
-    const AnyIn1* steps;           // from one feature of a node to the next
-    const float* weights;          // (entries, arity)
-    const int16_t* short_weights;  // the same in 16 bits, in place of weights
-    const float* bias;             // (inner nodes, arity)
-    int arity;
-    float threshold;
-    const int8_t*
-        small_weights;   // (entries, arity - 1), in place of weights; then bias has a column less, too
-    const float* scale;  // (inner nodes) of weights in 8 or 16 bits
-    RowView view;
-};
-
-struct Hit {
-    int32_t row, leaf;
-};
-
-// A number in 16 bits. What a mapped file that has changed may hold, infinity or no number, is read as a
-// large one.
+// A float16. Infinity and NaN, which a mapped file may contain after a change, are read as large numbers.
 struct Half {
     uint16_t bits;
 
@@ -77,341 +41,6 @@ inline bool is_finite(float value) {
 inline bool is_finite(Half value) {
     return (value.bits & 0x7c00u) != 0x7c00u;
 }
-
-// One thread's memory.
-class Walker {
-  public:
-    Walker(const RoutedTrees& trees, const Rows& rows, int64_t n_features)
-        : trees_(trees), rows_(rows), n_features_(n_features) {}
-
-    // Appends the leaves that rows [begin, end) reach in a tree.
-    void walk(int64_t tree, int64_t begin, int64_t end, std::vector<Hit>& hits) {
-        const int64_t first = trees_.tree_offsets[tree];
-        arena_.clear();
-        for (int64_t row = begin; row < end; ++row) arena_.push_back(static_cast<int32_t>(row));
-        stack_.assign(1, {0, 0, end - begin});
-        while (!stack_.empty()) {
-            const auto [node, from, to] = stack_.back();
-            stack_.pop_back();
-            arena_.resize(static_cast<size_t>(to));  // what lies behind belongs to nodes that are done
-            const int32_t inner = trees_.inner[first + node], child = trees_.child[first + node];
-            if (inner < 0) {
-                for (int64_t i = from; i < to; ++i) hits.push_back({arena_[i], child});
-                continue;
-            }
-            send(inner, from, to);
-            for (int j = 0; j < trees_.arity; ++j) {
-                const auto at = static_cast<int64_t>(arena_.size());
-                arena_.insert(arena_.end(), sent_[j].begin(), sent_[j].end());
-                if (!sent_[j].empty()) stack_.push_back({child + j, at, static_cast<int64_t>(arena_.size())});
-            }
-        }
-    }
-
-  private:
-    struct Visit {
-        int32_t node;
-        int64_t from, to;
-    };
-
-    void send(int32_t inner, int64_t from, int64_t to) {
-        const int64_t at = trees_.router_indptr[inner] * trees_.arity;
-        if (trees_.weights) {
-            send_by(inner, from, to, [w = trees_.weights + at](int64_t i) { return w[i]; });
-        } else {
-            const auto weight = [w = trees_.short_weights + at, scale = trees_.scale[inner]](int64_t i) {
-                return static_cast<float>(w[i]) * scale;
-            };
-            send_by(inner, from, to, weight);
-        }
-    }
-
-    // weight(e * arity + j): that of entry e of the node for child j
-    template <typename Weight>
-    void send_by(int32_t inner, int64_t from, int64_t to, const Weight& weight) {
-        const int M = trees_.arity;
-        const int64_t begin = trees_.router_indptr[inner], size = trees_.router_indptr[inner + 1] - begin;
-        const int32_t* features = trees_.features + begin;
-        for (int j = 0; j < M; ++j) sent_[j].clear();
-        int64_t entries = 0;
-        for (int64_t i = from; i < to; ++i) entries += rows_.indptr[arena_[i] + 1] - rows_.indptr[arena_[i]];
-        const int steps = 64 - __builtin_clzll(static_cast<uint64_t>(size + 1));
-        // a look-up waits for memory at every step; scattering and clearing run through it
-        const bool scatter = 2 * size < entries * steps;
-        if (scatter) {
-            table_.make(static_cast<size_t>(n_features_ * M));
-            for (int64_t e = 0; e < size; ++e)
-                for (int j = 0; j < M; ++j)
-                    table_[static_cast<size_t>(features[e] * static_cast<int64_t>(M) + j)] =
-                        weight(e * M + j);
-        }
-        if (M == 2)
-            scatter ? margins<true, 2>(inner, features, weight, size, from, to)
-                    : margins<false, 2>(inner, features, weight, size, from, to);
-        else
-            scatter ? margins<true, 0>(inner, features, weight, size, from, to)
-                    : margins<false, 0>(inner, features, weight, size, from, to);
-        if (scatter)
-            for (int64_t e = 0; e < size; ++e)
-                for (int j = 0; j < M; ++j)
-                    table_[static_cast<size_t>(features[e] * static_cast<int64_t>(M) + j)] = 0.0f;
-    }
-
-    template <bool kScatter, int kArity, typename Weight>
-    void margins(int32_t inner, const int32_t* features, const Weight& weight, int64_t size, int64_t from,
-                 int64_t to) {
-        const int M = kArity ? kArity : trees_.arity;
-        const float* bias = trees_.bias + static_cast<int64_t>(inner) * M;
-        float z[kMaxRouters];
-        for (int64_t i = from; i < to; ++i) {
-            const int32_t row = arena_[i];
-            for (int j = 0; j < M; ++j) z[j] = bias[j];
-            for (int64_t e = rows_.indptr[row]; e < rows_.indptr[row + 1]; ++e) {
-                const int32_t feature = rows_.indices[e];
-                if constexpr (kScatter) {
-                    const float* w = table_.data() + feature * static_cast<int64_t>(M);
-                    for (int j = 0; j < M; ++j) z[j] += w[j] * rows_.data[e];
-                } else {
-                    const int32_t* at = std::lower_bound(features, features + size, feature);
-                    if (at == features + size || *at != feature) continue;
-                    for (int j = 0; j < M; ++j) z[j] += weight((at - features) * M + j) * rows_.data[e];
-                }
-            }
-            each_child(z, M, trees_.threshold, [&](int j) { sent_[j].push_back(row); });
-        }
-    }
-
-    const RoutedTrees& trees_;
-    const Rows& rows_;
-    int64_t n_features_;
-    ZeroTable table_;
-    std::vector<int32_t> arena_;
-    std::vector<Visit> stack_;
-    std::vector<int32_t> sent_[kMaxRouters];
-};
-
-// Which features the routers in 8 bits have, as bits, and how many come before every word of 64; only of
-// those that have at least two features for each word, so that maps are hardly larger than what they are of.
-class FeatureMaps {
-  public:
-    struct Word {
-        uint64_t bits;
-        uint32_t before;
-    };
-
-    template <typename Step>
-    void build(const int64_t* indptr, int64_t n_routers, const Step* steps, int64_t n_features) {
-        const int64_t n_words = (n_features + 63) / 64;
-        n_words_ = n_words;
-        first_.assign(static_cast<size_t>(n_routers), -1);
-        for (int64_t router = 0; router < n_routers; ++router) {
-            const int64_t begin = indptr[router], end = indptr[router + 1];
-            if (end - begin < 2 * n_words) continue;
-            first_[router] = static_cast<int64_t>(words_.size());
-            words_.resize(words_.size() + static_cast<size_t>(n_words), {0, 0});
-            Word* words = words_.data() + first_[router];
-            uint64_t feature = 0;
-            for (int64_t e = begin; e < end; ++e) {
-                feature += steps[e];
-                // a mapped file may have changed since it was checked
-                require(feature < static_cast<uint64_t>(n_features),
-                        "router_steps: a column that does not exist");
-                words[feature / 64].bits |= uint64_t{1} << (feature % 64);
-            }
-            for (int64_t w = 1; w < n_words; ++w)
-                words[w].before =
-                    words[w - 1].before + static_cast<uint32_t>(std::popcount(words[w - 1].bits));
-        }
-    }
-
-    // Null where the router has none.
-    const Word* of(int64_t router) const {
-        return first_[router] < 0 ? nullptr : words_.data() + first_[router];
-    }
-
-    void fetch(int64_t router) const { __builtin_prefetch(first_.data() + router); }
-    int64_t bytes() const { return n_words_ * static_cast<int64_t>(sizeof(Word)); }
-
-  private:
-    int64_t n_words_ = 0;
-    std::vector<int64_t> first_;
-    std::vector<Word> words_;
-};
-
-struct Entry {
-    int32_t feature;
-    float value;
-};
-
-// z += weights · x over the features that row and router have in common; C weights a feature.
-template <int kC>
-inline __attribute__((always_inline)) void add_mapped(const Entry* row, int64_t n,
-                                                      const FeatureMaps::Word* words, const int8_t* weights,
-                                                      int wide, float* z) {
-    const int C = kC ? kC : wide;
-    float sums[kC ? kC : kMaxRouters] = {};
-    for (int64_t i = 0; i < n; ++i) {
-        const auto feature = static_cast<uint32_t>(row[i].feature);
-        const FeatureMaps::Word word = words[feature / 64];
-        const uint64_t bit = uint64_t{1} << (feature % 64);
-        if (!(word.bits & bit)) continue;
-        const int8_t* w = weights + (word.before + std::popcount(word.bits & (bit - 1))) * C;
-        for (int c = 0; c < C; ++c) sums[c] += static_cast<float>(w[c]) * row[i].value;
-    }
-    for (int c = 0; c < C; ++c) z[c] = sums[c];
-}
-
-template <int kC, typename Step>
-inline __attribute__((always_inline)) void add_listed(const SpreadRow& x, uint64_t n_features,
-                                                      const Step* steps, int64_t size, const int8_t* weights,
-                                                      int wide, float* z) {
-    const int C = kC ? kC : wide;
-    float sums[kC ? kC : kMaxRouters] = {};
-    uint64_t feature = 0;
-    for (int64_t e = 0; e < size; ++e) {
-        feature += steps[e];
-        if (feature >= n_features) break;  // of a file that has changed
-        const float value = x[feature];
-        if (value == 0.0f) continue;  // most are
-        for (int c = 0; c < C; ++c) sums[c] += static_cast<float>(weights[e * C + c]) * value;
-    }
-    for (int c = 0; c < C; ++c) z[c] = sums[c];
-}
-
-// Of the arities that are common the loops over children are unrolled.
-SPARSELEAF_WIDE void mapped_margins(const Entry* row, int64_t n, const FeatureMaps::Word* words,
-                                    const int8_t* weights, int C, float* z) {
-    if (C == 3)
-        add_mapped<3>(row, n, words, weights, C, z);
-    else if (C == 1)
-        add_mapped<1>(row, n, words, weights, C, z);
-    else
-        add_mapped<0>(row, n, words, weights, C, z);
-}
-
-template <typename Step>
-void listed_margins(const SpreadRow& x, uint64_t n_features, const Step* steps, int64_t size,
-                    const int8_t* weights, int C, float* z) {
-    if (C == 3)
-        add_listed<3>(x, n_features, steps, size, weights, C, z);
-    else if (C == 1)
-        add_listed<1>(x, n_features, steps, size, weights, C, z);
-    else
-        add_listed<0>(x, n_features, steps, size, weights, C, z);
-}
-
-inline void fetch(const void* begin, int64_t bytes) {
-    constexpr int64_t kLine = 64, kMost = 16 * kLine;
-    for (int64_t at = 0; at < std::min(bytes, kMost); at += kLine)
-        __builtin_prefetch(static_cast<const char*>(begin) + at);
-}
-
-// Walks rows through trees of small routers, one row at a time.
-class RowWalker {
-  public:
-    RowWalker(const RoutedTrees& trees, const FeatureMaps& maps, const Rows& rows, int64_t n_features)
-        : trees_(trees),
-          maps_(maps),
-          rows_(rows),
-          n_features_(static_cast<uint64_t>(n_features)),
-          step_bytes_(static_cast<int64_t>(trees.steps->itemsize())),
-          x_(n_features) {}
-
-    // The leaf that a row reaches in each of the first trees.
-    void walk(int64_t row, int64_t n_trees, int32_t* leaves) {
-        const int64_t begin = rows_.indptr[row], end = rows_.indptr[row + 1];
-        const float scale = trees_.view.row_scale(rows_.indices, rows_.data, begin, end);
-        // the table is the thread's, the walker is not: it must be clean even if memory runs out
-        struct Clean {
-            SpreadRow& x;
-            ~Clean() { x.clear(); }
-        } clean{x_};
-        entries_.clear();
-        for (int64_t e = begin; e < end; ++e) {
-            const int32_t feature = rows_.indices[e];
-            entries_.push_back({feature, scale * trees_.view.weighted(feature, rows_.data[e])});
-            x_.set(feature, entries_.back().value);
-        }
-        for (int64_t tree = 0; tree < n_trees; tree += kGroup)
-            walk_group(tree, std::min(n_trees, tree + kGroup), leaves);
-    }
-
-  private:
-    static constexpr int64_t kGroup = 16;
-
-    struct Step {
-        int64_t tree, node;
-        int64_t begin, end;  // entries of its router
-        const FeatureMaps::Word* words;
-    };
-
-    // Nodes lie far apart, and a walk waits for each: trees go together, level by level, and what a node
-    // needs is asked for while others are at work.
-    void walk_group(int64_t from, int64_t to, int32_t* leaves) {
-        const int C = trees_.arity - 1;
-        steps_.clear();
-        for (int64_t tree = from; tree < to; ++tree)
-            steps_.push_back({tree, trees_.tree_offsets[tree], 0, 0, nullptr});
-        while (!steps_.empty()) {
-            size_t left = 0;
-            for (const Step& step : steps_) {
-                const int32_t inner = trees_.inner[step.node];
-                if (inner < 0) {
-                    leaves[step.tree] = trees_.child[step.node];
-                    continue;
-                }
-                __builtin_prefetch(trees_.router_indptr + inner);
-                __builtin_prefetch(trees_.scale + inner);
-                __builtin_prefetch(trees_.bias + static_cast<int64_t>(inner) * C);
-                maps_.fetch(inner);
-                steps_[left++] = step;
-            }
-            steps_.resize(left);
-            for (Step& step : steps_) {
-                const int32_t inner = trees_.inner[step.node];
-                step.begin = trees_.router_indptr[inner];
-                step.end = trees_.router_indptr[inner + 1];
-                step.words = maps_.of(inner);
-                if (step.words)
-                    fetch(step.words, maps_.bytes());
-                else
-                    fetch(static_cast<const char*>(trees_.steps->data()) + step.begin * step_bytes_,
-                          (step.end - step.begin) * step_bytes_);
-                fetch(trees_.small_weights + step.begin * C, (step.end - step.begin) * C);
-            }
-            for (Step& step : steps_) {
-                step.node = trees_.tree_offsets[step.tree] + next(step);
-                __builtin_prefetch(trees_.inner + step.node);
-                __builtin_prefetch(trees_.child + step.node);
-            }
-        }
-    }
-
-    int32_t next(const Step& step) const {
-        const int C = trees_.arity - 1;
-        const int32_t inner = trees_.inner[step.node];
-        const int8_t* weights = trees_.small_weights + step.begin * C;
-        float z[kMaxRouters];
-        if (step.words)
-            mapped_margins(entries_.data(), static_cast<int64_t>(entries_.size()), step.words, weights, C, z);
-        else
-            with_unsigned(*trees_.steps, [&](const auto* steps) {
-                listed_margins(x_, n_features_, steps + step.begin, step.end - step.begin, weights, C, z);
-            });
-        for (int c = 0; c < C; ++c)
-            z[c] = z[c] * trees_.scale[inner] + trees_.bias[static_cast<int64_t>(inner) * C + c];
-        return trees_.child[step.node] + best_child(z, C + 1);
-    }
-
-    const RoutedTrees& trees_;
-    const FeatureMaps& maps_;
-    const Rows& rows_;
-    uint64_t n_features_;
-    int64_t step_bytes_;
-    SpreadRow x_;
-    std::vector<Entry> entries_;
-    std::vector<Step> steps_;
-};
 
 }  // namespace
 
@@ -469,7 +98,7 @@ class RoutedPredictor {
         });
     }
 
-    // CSR of all scores: (indptr int64, labels int32 sorted in every row, scores float32).
+    // All scores as CSR: (indptr int64, labels int32 sorted in every row, scores float32).
     nb::tuple scores(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data, int64_t n_trees,
                      int n_threads) const {
         const Rows rows = checked_rows(indptr, indices, data);
@@ -528,8 +157,84 @@ class RoutedPredictor {
         return nb::make_tuple(to_numpy(std::move(out_indptr), n + 1), to_numpy(std::move(out), size));
     }
 
+    // See routed_paths.hpp.
+    LeafIndex leaf_index() const {
+        GilRelease release;
+        std::optional<LeafIndex> index;
+        with_leaves([&](auto* labels, auto* values) {
+            index.emplace(tree_offsets_.data(), static_cast<int64_t>(tree_offsets_.size()) - 1, child_.data(),
+                          inner_.data(), static_cast<int>(weights_.shape(1)) + small_, leaf_indptr_.data(),
+                          static_cast<int64_t>(leaf_indptr_.size()) - 1, labels, values, n_labels_);
+        });
+        return std::move(*index);
+    }
+
+    // Attributes the scores of pairs to the entries of their rows (see pairs.hpp), and to base. Row i reaches
+    // leaves[leaf_starts[i]:leaf_starts[i + 1]], in order of tree.
+    void explain(const LeafIndex& index, In1<int64_t> indptr, In1<int32_t> indices, In1<float> data,
+                 In1<int64_t> leaf_starts, In1<int32_t> leaves, In1<int64_t> starts, In1<int32_t> labels,
+                 In1<int64_t> offsets, Out1<double> out, Out1<double> base, int n_threads) const {
+        const RowPairs pairs{indptr, indices, data, starts, labels, offsets, out};
+        pairs.check(n_features_, n_labels_);
+        require_indptr(leaf_starts, leaves.size());
+        require(leaf_starts.size() == indptr.size(), "leaf_starts: one more than rows");
+        require(base.size() == labels.size(), "base: one for every pair");
+        require(index.n_leaves() == static_cast<int64_t>(leaf_indptr_.size()) - 1 &&
+                    index.n_labels() == n_labels_,
+                "index: of another model");
+        for (size_t i = 0; i < leaves.size(); ++i)
+            require(leaves.data()[i] >= 0 && leaves.data()[i] < index.n_leaves(), "leaves: no such leaf");
+        const auto n_trees = static_cast<int64_t>(tree_offsets_.size()) - 1;
+        GilRelease release;
+        const RoutedTrees trees = arrays();
+        std::vector<std::unique_ptr<PathWalker>> walkers(static_cast<size_t>(std::max(n_threads, 1)));
+        pairs.each_row(n_threads, [&](int64_t row, int thread) {
+            auto& walker = walkers[static_cast<size_t>(thread)];
+            if (!walker) walker = std::make_unique<PathWalker>(trees, index, n_features_, n_trees);
+            const int64_t first = leaf_starts.data()[row];
+            walker->walk(pairs, row, leaves.data() + first, leaf_starts.data()[row + 1] - first, base.data());
+        });
+    }
+
+    // Importances of features for labels as CSR: (indptr int64, features int32, values float64).
+    nb::tuple label_importances(const LeafIndex& index, In1<int32_t> labels, int n_threads) const {
+        require(index.n_leaves() == static_cast<int64_t>(leaf_indptr_.size()) - 1 &&
+                    index.n_labels() == n_labels_,
+                "index: of another model");
+        for (size_t i = 0; i < labels.size(); ++i)
+            require(labels.data()[i] >= 0 && labels.data()[i] < n_labels_, "labels: no such label");
+        const size_t n = labels.size();
+        std::unique_ptr<int64_t[]> indptr(new int64_t[n + 1]);
+        std::unique_ptr<int32_t[]> features;
+        std::unique_ptr<double[]> values;
+        {
+            GilRelease release;
+            const RoutedTrees trees = arrays();
+            const auto n_trees = static_cast<int64_t>(tree_offsets_.size()) - 1;
+            std::vector<std::vector<PathWalker::Term>> all(n);
+            std::vector<std::unique_ptr<PathWalker>> walkers(static_cast<size_t>(std::max(n_threads, 1)));
+            parallel_tasks(static_cast<int64_t>(n), n_threads, [&](int64_t i, int thread) {
+                auto& walker = walkers[static_cast<size_t>(thread)];
+                if (!walker) walker = std::make_unique<PathWalker>(trees, index, n_features_, n_trees);
+                all[static_cast<size_t>(i)] = walker->average(labels.data()[i]);
+            });
+            indptr[0] = 0;
+            for (size_t i = 0; i < n; ++i) indptr[i + 1] = indptr[i] + static_cast<int64_t>(all[i].size());
+            features.reset(new int32_t[static_cast<size_t>(indptr[n])]);
+            values.reset(new double[static_cast<size_t>(indptr[n])]);
+            for (size_t i = 0; i < n; ++i)
+                for (size_t j = 0; j < all[i].size(); ++j) {
+                    features[indptr[i] + static_cast<int64_t>(j)] = all[i][j].number;
+                    values[indptr[i] + static_cast<int64_t>(j)] = all[i][j].value;
+                }
+        }
+        const auto size = static_cast<size_t>(indptr[n]);
+        return nb::make_tuple(to_numpy(std::move(indptr), n + 1), to_numpy(std::move(features), size),
+                              to_numpy(std::move(values), size));
+    }
+
   private:
-    // Everything a walk relies on; a file from a stranger comes through here before any row does.
+    // Validates everything that traversal relies on: model files are untrusted.
     void check() const {
         const auto n_nodes = static_cast<int64_t>(child_.size());
         const auto n_trees = static_cast<int64_t>(tree_offsets_.size()) - 1;
@@ -538,7 +243,7 @@ class RoutedPredictor {
         const auto columns = static_cast<int64_t>(weights_.shape(1)), arity = columns + small_;
         require(n_trees >= 0 && tree_offsets_.data()[0] == 0 && tree_offsets_.data()[n_trees] == n_nodes,
                 "tree_offsets must start at 0 and end at the number of nodes");
-        require(inner_.size() == child_.size(), "child and inner must have one number a node");
+        require(inner_.size() == child_.size(), "child and inner must have one entry per node");
         require(arity >= 2 && arity <= kMaxRouters, "weights: 2 to 16 routers a node");
         require_indptr(router_indptr_, steps_.size());
         require(weights_.shape(0) == steps_.size(), "weights: a line for every feature of a node");
@@ -550,7 +255,7 @@ class RoutedPredictor {
         require(static_cast<int64_t>(scale_.size()) == (small_ || short_ ? n_inner : 0),
                 "router_scale: one for every inner node, of weights in 8 or 16 bits only");
         require(feature_weights_.size() == 0 || static_cast<int64_t>(feature_weights_.size()) == n_features_,
-                "feature_weights: one a feature, or none");
+                "feature_weights: must be empty or have one entry per feature");
         require(small_ || (feature_weights_.size() == 0 && !unit_rows_),
                 "feature_weights, unit_rows: of routers in 8 bits only");
         require_indptr(leaf_indptr_, leaf_labels_.size());
@@ -605,7 +310,7 @@ class RoutedPredictor {
                 } else {
                     require(inner_.data()[v] == next_inner && next_inner < n_inner,
                             "inner: inner nodes must be numbered 0, 1, 2, ...");
-                    // each node has one parent, before it: every walk ends, and none meets a node twice
+                    // each node has one parent, before it: traversal terminates and visits no node twice
                     require(child_.data()[v] == next_child && first + next_child > v &&
                                 first + next_child + arity <= end,
                             "child: children must follow each other in level order");
@@ -633,7 +338,7 @@ class RoutedPredictor {
         return {indptr.data(), indices.data(), data.data(), static_cast<int64_t>(indptr.size()) - 1};
     }
 
-    // Routers that are not in 8 bits are looked up by feature.
+    // Decodes the features of routers other than 8-bit ones.
     template <typename Step>
     void read_features(const Step* steps) {
         features_.resize(steps_.size());
@@ -641,7 +346,7 @@ class RoutedPredictor {
             uint64_t feature = 0;
             for (int64_t e = router_indptr_.data()[node]; e < router_indptr_.data()[node + 1]; ++e) {
                 feature += steps[e];
-                // a mapped file may have changed since it was checked
+                // a mapped file may have changed since validation
                 require(feature < static_cast<uint64_t>(n_features_),
                         "router_steps: a column that does not exist");
                 features_[static_cast<size_t>(e)] = static_cast<int32_t>(feature);
@@ -649,7 +354,7 @@ class RoutedPredictor {
         }
     }
 
-    // Calls f(labels, values) of all leaves, in the types that they have.
+    // Calls f(labels, values) of all leaves in the model's types.
     template <typename F>
     void with_leaves(F&& f) const {
         const auto with_values = [&](const auto* labels) {
@@ -668,30 +373,34 @@ class RoutedPredictor {
             throw std::invalid_argument("leaf_labels must be uint16 or uint32");
     }
 
+    RoutedTrees arrays() const {
+        const auto* weights = weights_.data();
+        const bool whole = !small_ && !short_;
+        return {tree_offsets_.data(),
+                child_.data(),
+                inner_.data(),
+                router_indptr_.data(),
+                small_ ? nullptr : features_.data(),
+                &steps_,
+                whole ? static_cast<const float*>(weights) : nullptr,
+                short_ ? static_cast<const int16_t*>(weights) : nullptr,
+                bias_.data(),
+                static_cast<int>(weights_.shape(1)) + small_,
+                threshold_,
+                small_ ? static_cast<const int8_t*>(weights) : nullptr,
+                scale_.data(),
+                {feature_weights_.size() ? feature_weights_.data() : nullptr, unit_rows_}};
+    }
+
     // Calls use(first row, hits, thread) for every tree of every block, the trees of a block in order, and
     // done(first row, end, thread) after the last.
     template <typename F>
     void each_block(const Rows& rows, int64_t n_trees, int n_threads, F&& use,
                     const std::function<void(int64_t, int64_t, int)>& done = {}) const {
-        const auto* weights = weights_.data();
-        const bool whole = !small_ && !short_;
-        const RoutedTrees trees{tree_offsets_.data(),
-                                child_.data(),
-                                inner_.data(),
-                                router_indptr_.data(),
-                                features_.data(),
-                                &steps_,
-                                whole ? static_cast<const float*>(weights) : nullptr,
-                                short_ ? static_cast<const int16_t*>(weights) : nullptr,
-                                bias_.data(),
-                                static_cast<int>(weights_.shape(1)) + small_,
-                                threshold_,
-                                small_ ? static_cast<const int8_t*>(weights) : nullptr,
-                                scale_.data(),
-                                {feature_weights_.size() ? feature_weights_.data() : nullptr, unit_rows_}};
-        // enough blocks for all threads, unless they become so small that nodes are visited for single rows
+        const RoutedTrees trees = arrays();
+        // enough blocks for all threads, but not so small that nodes are visited for single rows
         const int64_t block = std::clamp<int64_t>((rows.n + n_threads - 1) / n_threads, 1, kBlockRows);
-        std::vector<std::unique_ptr<Walker>> walkers(static_cast<size_t>(n_threads));
+        std::vector<std::unique_ptr<BlockWalker>> walkers(static_cast<size_t>(n_threads));
         std::vector<std::vector<Hit>> hits(static_cast<size_t>(n_threads));
         if (small_) {
             each_small_block(trees, rows, n_trees, n_threads, std::min(block, kSmallBlockRows), use, done);
@@ -699,7 +408,7 @@ class RoutedPredictor {
         }
         parallel_tasks((rows.n + block - 1) / block, n_threads, [&](int64_t task, int thread) {
             auto& walker = walkers[thread];
-            if (!walker) walker = std::make_unique<Walker>(trees, rows, n_features_);
+            if (!walker) walker = std::make_unique<BlockWalker>(trees, rows, n_features_);
             const int64_t begin = task * block, end = std::min(rows.n, begin + block);
             for (int64_t tree = 0; tree < n_trees; ++tree) {
                 hits[thread].clear();
@@ -710,38 +419,40 @@ class RoutedPredictor {
         });
     }
 
-    // The same by rows: a row's leaves in all trees come at once, and are handed out tree by tree.
+    // The same row by row: all leaves of a row are found at once, and passed on tree by tree.
     template <typename F>
     void each_small_block(const RoutedTrees& trees, const Rows& rows, int64_t n_trees, int n_threads,
                           int64_t block, F&& use,
                           const std::function<void(int64_t, int64_t, int)>& done) const {
-        struct Own {
-            Own(const RoutedTrees& trees, const FeatureMaps& maps, const Rows& rows, int64_t n_features)
+        struct ThreadState {
+            ThreadState(const RoutedTrees& trees, const FeatureMaps& maps, const Rows& rows,
+                        int64_t n_features)
                 : walker(trees, maps, rows, n_features) {}
             RowWalker walker;
             std::vector<int32_t> leaves;
             std::vector<Hit> hits;
         };
-        std::vector<std::unique_ptr<Own>> scratch(static_cast<size_t>(n_threads));
+        std::vector<std::unique_ptr<ThreadState>> scratch(static_cast<size_t>(n_threads));
         parallel_tasks((rows.n + block - 1) / block, n_threads, [&](int64_t task, int thread) {
-            if (!scratch[thread]) scratch[thread] = std::make_unique<Own>(trees, maps_, rows, n_features_);
-            Own& own = *scratch[thread];
+            if (!scratch[thread])
+                scratch[thread] = std::make_unique<ThreadState>(trees, maps_, rows, n_features_);
+            ThreadState& local = *scratch[thread];
             const int64_t begin = task * block, end = std::min(rows.n, begin + block);
-            own.leaves.resize(static_cast<size_t>((end - begin) * n_trees));
+            local.leaves.resize(static_cast<size_t>((end - begin) * n_trees));
             for (int64_t row = begin; row < end; ++row)
-                own.walker.walk(row, n_trees, own.leaves.data() + (row - begin) * n_trees);
+                local.walker.walk(row, n_trees, local.leaves.data() + (row - begin) * n_trees);
             for (int64_t tree = 0; tree < n_trees; ++tree) {
-                own.hits.clear();
+                local.hits.clear();
                 for (int64_t row = begin; row < end; ++row)
-                    own.hits.push_back(
-                        {static_cast<int32_t>(row), own.leaves[(row - begin) * n_trees + tree]});
-                use(begin, own.hits, thread);
+                    local.hits.push_back(
+                        {static_cast<int32_t>(row), local.leaves[(row - begin) * n_trees + tree]});
+                use(begin, local.hits, thread);
             }
             if (done) done(begin, end, thread);
         });
     }
 
-    // Calls use(row, candidates): a label's score is the mean over trees of its mean share in the leaves
+    // Calls use(row, candidates): a label's score is the mean over trees of its mean frequency in the leaves
     // reached.
     template <typename Label, typename Value, typename F>
     void each_row(const Rows& rows, const Label* labels, const Value* values, int64_t n_trees, int n_threads,
@@ -750,8 +461,8 @@ class RoutedPredictor {
             int32_t row, leaf;
             float weight;
         };
-        struct Own {
-            explicit Own(int64_t n_labels) : sums(n_labels) {}
+        struct ThreadState {
+            explicit ThreadState(int64_t n_labels) : sums(n_labels) {}
             Sums sums;
             std::vector<Reached> reached;
             std::vector<int32_t> n_leaves;  // of a row of the block in the tree
@@ -759,42 +470,42 @@ class RoutedPredictor {
             std::vector<Reached> by_row;
             std::vector<Scored> found;
         };
-        std::vector<std::unique_ptr<Own>> scratch(static_cast<size_t>(n_threads));
-        const auto own_of = [&](int thread) -> Own& {
-            if (!scratch[thread]) scratch[thread] = std::make_unique<Own>(n_labels_);
+        std::vector<std::unique_ptr<ThreadState>> scratch(static_cast<size_t>(n_threads));
+        const auto state_of = [&](int thread) -> ThreadState& {
+            if (!scratch[thread]) scratch[thread] = std::make_unique<ThreadState>(n_labels_);
             return *scratch[thread];
         };
         each_block(
             rows, n_trees, n_threads,
             [&](int64_t begin, const std::vector<Hit>& hits, int thread) {
-                Own& own = own_of(thread);
-                own.n_leaves.resize(static_cast<size_t>(kBlockRows), 0);
-                for (const Hit& hit : hits) ++own.n_leaves[hit.row - begin];
+                ThreadState& local = state_of(thread);
+                local.n_leaves.resize(static_cast<size_t>(kBlockRows), 0);
+                for (const Hit& hit : hits) ++local.n_leaves[hit.row - begin];
                 for (const Hit& hit : hits)
-                    own.reached.push_back({hit.row, hit.leaf,
-                                           1.0f / (static_cast<float>(n_trees) *
-                                                   static_cast<float>(own.n_leaves[hit.row - begin]))});
-                for (const Hit& hit : hits) own.n_leaves[hit.row - begin] = 0;
+                    local.reached.push_back({hit.row, hit.leaf,
+                                             1.0f / (static_cast<float>(n_trees) *
+                                                     static_cast<float>(local.n_leaves[hit.row - begin]))});
+                for (const Hit& hit : hits) local.n_leaves[hit.row - begin] = 0;
             },
             [&](int64_t begin, int64_t end, int thread) {
-                Own& own = own_of(thread);
-                // in order of row; trees stay in order, so that sums are the same for any block
-                own.place.assign(static_cast<size_t>(end - begin + 1), 0);
-                for (const Reached& reached : own.reached) ++own.place[reached.row - begin + 1];
-                for (size_t i = 1; i < own.place.size(); ++i) own.place[i] += own.place[i - 1];
-                own.by_row.resize(own.reached.size());
-                for (const Reached& reached : own.reached)
-                    own.by_row[own.place[reached.row - begin]++] = reached;
-                own.reached.clear();
+                ThreadState& local = state_of(thread);
+                // sorted by row, stably: sums are in the order of trees for any block size
+                local.place.assign(static_cast<size_t>(end - begin + 1), 0);
+                for (const Reached& reached : local.reached) ++local.place[reached.row - begin + 1];
+                for (size_t i = 1; i < local.place.size(); ++i) local.place[i] += local.place[i - 1];
+                local.by_row.resize(local.reached.size());
+                for (const Reached& reached : local.reached)
+                    local.by_row[local.place[reached.row - begin]++] = reached;
+                local.reached.clear();
                 size_t at = 0;
                 for (int64_t row = begin; row < end; ++row) {
-                    for (; at < own.by_row.size() && own.by_row[at].row == row; ++at) {
-                        const int64_t first = leaf_indptr_.data()[own.by_row[at].leaf];
-                        const int64_t last = leaf_indptr_.data()[own.by_row[at].leaf + 1];
-                        own.sums.add(labels + first, values + first, own.by_row[at].weight, last - first);
+                    for (; at < local.by_row.size() && local.by_row[at].row == row; ++at) {
+                        const int64_t first = leaf_indptr_.data()[local.by_row[at].leaf];
+                        const int64_t last = leaf_indptr_.data()[local.by_row[at].leaf + 1];
+                        local.sums.add(labels + first, values + first, local.by_row[at].weight, last - first);
                     }
-                    own.sums.take(own.found);
-                    use(row, own.found);
+                    local.sums.take(local.found);
+                    use(row, local.found);
                 }
             });
     }
@@ -820,6 +531,7 @@ class RoutedPredictor {
 
 void bind_router(nb::module_& m) {
     using namespace sparseleaf;
+    nb::class_<routed::LeafIndex>(m, "LeafIndex");
     nb::class_<RoutedPredictor>(m, "RoutedPredictor")
         .def(nb::init<In1<int64_t>, In1<int32_t>, In1<int32_t>, In1<int64_t>, AnyIn1, WeightsIn2, In1<float>,
                       In2<float>, float, In1<float>, bool, In1<int64_t>, AnyIn1, AnyIn1, int64_t, int64_t>(),
@@ -834,5 +546,12 @@ void bind_router(nb::module_& m) {
         .def("scores", &RoutedPredictor::scores, nb::arg("indptr"), nb::arg("indices"), nb::arg("data"),
              nb::arg("n_trees"), nb::arg("n_threads"))
         .def("leaves", &RoutedPredictor::leaves, nb::arg("indptr"), nb::arg("indices"), nb::arg("data"),
+             nb::arg("n_threads"))
+        .def("leaf_index", &RoutedPredictor::leaf_index)
+        .def("label_importances", &RoutedPredictor::label_importances, nb::arg("index"), nb::arg("labels"),
+             nb::arg("n_threads"))
+        .def("explain", &RoutedPredictor::explain, nb::arg("index"), nb::arg("indptr"), nb::arg("indices"),
+             nb::arg("data"), nb::arg("leaf_starts"), nb::arg("leaves"), nb::arg("starts"), nb::arg("labels"),
+             nb::arg("offsets"), nb::arg("out").noconvert(), nb::arg("base").noconvert(),
              nb::arg("n_threads"));
 }

@@ -1,4 +1,4 @@
-// How margins send a row to children: shared by training and prediction, which must agree.
+// Routing of rows to children by margins, common to training and prediction.
 #pragma once
 
 #include <cmath>
@@ -8,8 +8,8 @@ namespace sparseleaf {
 
 constexpr float kSendAbove = 0.5f;
 
-// Calls use(child) for every child whose margin reaches the threshold, or else for the one of largest margin,
-// the first of equals. (Margins that are no numbers reach nothing and are never the largest.)
+// Calls use(child) for every child whose margin reaches the threshold or, if there is none, for that of
+// largest margin (ties: the first). NaN margins never reach the threshold and are never the largest.
 template <typename F>
 inline void each_child(const float* margins, int arity, float threshold, F&& use) {
     bool sent = false;
@@ -24,8 +24,7 @@ inline void each_child(const float* margins, int arity, float threshold, F&& use
     if (!sent) use(best);
 }
 
-// Of a router that is relative to child 0, whose margin is 0: the child of largest margin, the first of
-// equals.
+// The child of largest margin (ties: the first), for routers relative to child 0, whose margin is 0.
 inline int best_child(const float* margins, int arity) {
     int best = 0;
     float most = 0.0f;
@@ -37,13 +36,12 @@ inline int best_child(const float* margins, int arity) {
     return best;
 }
 
-// Rows as routers see them: features weighted, and then every row brought to length 1, where that is asked
-// for.
+// Feature weighting of routers: factors of the features, then optional normalisation of rows.
 struct RowView {
     const float* feature_weights;  // or null
     bool unit_rows;
 
-    // What the entries of a row are to be multiplied by, beside their features' weights.
+    // The factor of a row's entries besides the features' weights.
     float row_scale(const int32_t* indices, const float* data, int64_t begin, int64_t end) const {
         if (!unit_rows) return 1.0f;
         double squares = 0.0;

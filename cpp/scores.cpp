@@ -1,4 +1,4 @@
-// Scores: every row takes its leaf's vector, and the best labels of a row so far.
+// Sparse scores: merging leaf vectors into rows, and the best labels of a row.
 #include <cstring>
 
 #include "rows.hpp"
@@ -8,24 +8,24 @@ namespace sparseleaf {
 namespace {
 
 constexpr int64_t kStep = 16;
-constexpr int64_t kPart = 128;  // rows that a task merges
+constexpr int64_t kPart = 128;  // rows per task
 
-// How many of the first n labels of a sorted list are below `wanted`, looking no further than kStep. Where
-// the list has kStep readable entries all are compared at once.
+// Number of labels below `label` among the first min(n, kStep) of a sorted list. If kStep entries are
+// readable, all are compared at once.
 [[gnu::always_inline]] inline int32_t count_below(const uint32_t* labels, int64_t n, bool readable,
-                                                  uint32_t wanted) {
+                                                  uint32_t label) {
     const auto valid = static_cast<int32_t>(std::min(kStep, n));
     int32_t below = 0;
     if (readable)
-        for (int32_t c = 0; c < kStep; ++c) below += c < valid && (labels[c] & kLabelMask) < wanted;
+        for (int32_t c = 0; c < kStep; ++c) below += c < valid && (labels[c] & kLabelMask) < label;
     else
-        while (below < valid && (labels[below] & kLabelMask) < wanted) ++below;
+        while (below < valid && (labels[below] & kLabelMask) < label) ++below;
     return below;
 }
 
-// Where the labels of a sorted leaf belong in a sorted row: places[j] is the number of the row's labels below
-// the leaf's j-th, with the top bit set if the row has that label itself. Returns how many it has; `slack`
-// entries may be read past the row's end.
+// Merge positions of a sorted leaf in a sorted row: places[j] is the number of the row's labels below the
+// leaf's j-th, with the top bit set if the row has that label too. Returns the number of common labels; up to
+// `slack` entries may be read past the row's end.
 SPARSELEAF_WIDE
 int64_t find_places(const uint32_t* labels, int64_t size, int64_t slack, const uint32_t* leaf_labels,
                     int64_t leaf_size, uint32_t* places) {
@@ -44,9 +44,9 @@ int64_t find_places(const uint32_t* labels, int64_t size, int64_t slack, const u
     return shared;
 }
 
-// Merges a row with its leaf, whose labels belong at `places`. The row's entries between two of them are few,
-// so they are copied kStep at a time: a copy may run past the row's end where `slack` entries can be read
-// behind it, and past the result's where there is `room` for it.
+// Merges a row with its leaf at the given places. The row's entries in between are few and copied kStep at a
+// time: a copy may read up to `slack` entries past the row's end and write past the result's end within
+// `room`.
 SPARSELEAF_WIDE
 void merge(const uint32_t* labels, const float* scores, int64_t size, int64_t slack, const uint32_t* places,
            const uint32_t* leaf_labels, const float* leaf_values, int64_t leaf_size, uint32_t* out_labels,
@@ -59,7 +59,7 @@ void merge(const uint32_t* labels, const float* scores, int64_t size, int64_t sl
             for (int64_t c = 0; c < kStep; ++c) out_labels[n + c] = labels[i + c];
             for (int64_t c = 0; c < kStep; ++c) out_scores[n + c] = scores[i + c];
         }
-        if (i > until) {  // the last copy went too far
+        if (i > until) {  // undo the excess of the last copy
             n -= i - until;
             i = until;
         }
@@ -83,12 +83,12 @@ struct Leaves {
         : indptr(indptr.data()), leaf_of_row(leaf_of_row.data()) {
         const int64_t n_leaves = static_cast<int64_t>(indptr.size()) - 1;
         require(static_cast<int64_t>(leaf_of_row.size()) == n_rows,
-                "leaf_of_row: one number a row of the block");
+                "leaf_of_row: must have one entry per row of the block");
         require(n_leaves >= 0 && indptr.data()[n_leaves] == static_cast<int64_t>(labels.size()),
                 "leaf_indptr: must end at the number of entries");
         for (int64_t i = 0; i < n_rows; ++i)
             require(leaf_of_row.data()[i] >= 0 && leaf_of_row.data()[i] < n_leaves,
-                    "leaf_of_row: no such leaf");
+                    "leaf_of_row: must be less than the number of leaves");
     }
 
     int64_t begin(int64_t row) const { return indptr[leaf_of_row[row]]; }
@@ -98,21 +98,21 @@ struct Leaves {
     const int32_t* leaf_of_row;
 };
 
-// First of the places of every row of a block, and the end.
+// First place of every row of a block, and the end.
 std::vector<int64_t> place_offsets(const Leaves& leaves, int64_t n) {
     std::vector<int64_t> offsets(static_cast<size_t>(n) + 1, 0);
     for (int64_t i = 0; i < n; ++i) offsets[i + 1] = offsets[i] + leaves.size(i);
     return offsets;
 }
 
-// Where the rows of a block will lie once each has taken its leaf: the new indptr. Returns where in its row
-// every label of a leaf belongs, for merge_leaves.
+// Writes the indptr of a block after merging every row with its leaf. Returns the merge positions for
+// merge_leaves.
 Numpy1<uint32_t> merged_indptr(In1<int64_t> indptr, In1<uint32_t> labels, In1<int32_t> leaf_of_row,
                                In1<int64_t> leaf_indptr, In1<uint32_t> leaf_labels, Out1<int64_t> out_indptr,
                                int n_threads) {
     const int64_t n = static_cast<int64_t>(indptr.size()) - 1, readable = static_cast<int64_t>(labels.size());
-    require(n >= 1 && indptr.data()[n] <= readable, "indptr: ends behind the entries");
-    require(out_indptr.size() == indptr.size(), "out_indptr: size of indptr");
+    require(n >= 1 && indptr.data()[n] <= readable, "indptr: must not exceed the number of entries");
+    require(out_indptr.size() == indptr.size(), "out_indptr: must have the size of indptr");
     const Leaves leaves(leaf_indptr, leaf_labels, leaf_of_row, n);
     const std::vector<int64_t> offsets = place_offsets(leaves, n);
     std::unique_ptr<uint32_t[]> places(new uint32_t[static_cast<size_t>(offsets[n])]);
@@ -133,25 +133,25 @@ Numpy1<uint32_t> merged_indptr(In1<int64_t> indptr, In1<uint32_t> labels, In1<in
     return to_numpy(std::move(places), static_cast<size_t>(offsets[n]));
 }
 
-// Every row of a block takes its leaf; places and out_indptr are those of merged_indptr.
+// Merges every row of a block with its leaf; places and out_indptr are results of merged_indptr.
 void merge_leaves(In1<int64_t> indptr, In1<uint32_t> labels, In1<float> scores, In1<int32_t> leaf_of_row,
                   In1<int64_t> leaf_indptr, In1<uint32_t> leaf_labels, In1<float> leaf_values,
                   In1<uint32_t> places, In1<int64_t> out_indptr, Out1<uint32_t> out_labels,
                   Out1<float> out_scores, int n_threads) {
     const int64_t n = static_cast<int64_t>(indptr.size()) - 1, readable = static_cast<int64_t>(labels.size());
     require(n >= 1 && indptr.data()[n] <= readable && labels.size() == scores.size(),
-            "indptr: ends behind the entries");
+            "indptr: must not exceed the number of entries");
     require(out_indptr.size() == indptr.size() && out_labels.size() == out_scores.size() &&
                 out_indptr.data()[n] <= static_cast<int64_t>(out_labels.size()),
-            "out: too small for out_indptr");
-    require(leaf_labels.size() == leaf_values.size(), "leaf_labels, leaf_values: same size");
+            "out: must be at least as large as out_indptr requires");
+    require(leaf_labels.size() == leaf_values.size(), "leaf_labels, leaf_values: must have equal sizes");
     const Leaves leaves(leaf_indptr, leaf_labels, leaf_of_row, n);
     const std::vector<int64_t> offsets = place_offsets(leaves, n);
-    require(static_cast<int64_t>(places.size()) == offsets[n], "places: not those of these leaves");
+    require(static_cast<int64_t>(places.size()) == offsets[n], "places: must be the result of merged_indptr");
     GilRelease release;
     parallel_tasks((n + kPart - 1) / kPart, n_threads, [&](int64_t part, int) {
         const int64_t last = std::min(n, (part + 1) * kPart);
-        // a copy may run over into the next row, which is written after it, but not into another task's rows
+        // a copy may overrun into the next row, which is written later, but not into another task's rows
         const int64_t limit = out_indptr.data()[last];
         for (int64_t i = part * kPart; i < last; ++i) {
             const int64_t begin = indptr.data()[i], end = indptr.data()[i + 1], to = out_indptr.data()[i];
@@ -163,8 +163,8 @@ void merge_leaves(In1<int64_t> indptr, In1<uint32_t> labels, In1<float> scores, 
     });
 }
 
-// The k best labels of every row by score so far (ties: lower label); -1 and -inf where a row has fewer.
-// Labels no leaf has touched (score exactly 0) are no candidates. `names` maps a label to the id to write.
+// The k best labels of every row by score (ties: lower label), padded with -1 and -inf. Labels that no leaf
+// has added to (score exactly 0) are not candidates. `names` maps labels to output ids.
 void topk_scores(const std::vector<Block>& blocks, In1<int32_t> names, Out2<int32_t> out_labels,
                  Out2<float> out_scores, int n_threads) {
     const RowBlocks rows(blocks);
@@ -172,7 +172,7 @@ void topk_scores(const std::vector<Block>& blocks, In1<int32_t> names, Out2<int3
     require(static_cast<int64_t>(out_labels.shape(0)) == n &&
                 static_cast<int64_t>(out_scores.shape(0)) == n &&
                 static_cast<int64_t>(out_scores.shape(1)) == k,
-            "out: (rows, k)");
+            "out: must have shape (rows, k)");
     GilRelease release;
     constexpr int64_t kChunk = 256;
     parallel_tasks((n + kChunk - 1) / kChunk, n_threads, [&](int64_t chunk, int) {

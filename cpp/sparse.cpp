@@ -1,6 +1,6 @@
-// X · W for sparse or dense X and a dense W, row by row: one row's sum is always taken in the same order, so
-// that a projected value is the same bits in training, in prediction, alone or in a batch. W is float32, or
-// float16 as uint16 bits (finite numbers only): half the memory and half the bytes to fetch.
+// X · W for sparse or dense X and a dense W: the sum of a row is always in the same order, so that projected
+// values have the same bits in training and prediction, for single rows and batches. W is float32, or float16
+// as uint16 bits (finite values only), which halves memory and bandwidth.
 #include <bit>
 
 #include "common.hpp"
@@ -13,8 +13,9 @@ void add_scaled(float* out, const float* w, float x, int64_t width) {
     for (int64_t c = 0; c < width; ++c) out[c] += x * w[c];
 }
 
-// A float16 has 5 bits of exponent with bias 15, a float32 8 with bias 127: moved into place, it is too small
-// by 2^112 (subnormals too). Plain integer and float operations: they vectorise on any machine.
+// A float16 has a 5-bit exponent with bias 15, a float32 an 8-bit one with bias 127: after shifting the bits
+// into place, the value is too small by 2^112 (subnormals too). Integer and float operations vectorise
+// everywhere.
 inline float half_to_float(uint16_t bits) {
     const uint32_t magnitude = static_cast<uint32_t>(bits & 0x7fff) << 13;
     const float value = std::bit_cast<float>(magnitude) * 0x1p112f;

@@ -1,4 +1,4 @@
-// Sums by label for one row: what a row's leaves name, added up.
+// Score accumulator of one row: sums of leaf values by label.
 #pragma once
 
 #include "topk.hpp"
@@ -17,7 +17,7 @@ class Sums {
         }
     }
 
-    // Labels may lie in a mapped file that somebody writes to: those that do not exist are passed by.
+    // Labels may be in a mapped file that changes: invalid ones are skipped.
     template <typename Label, typename Value>
     void add(const Label* labels, const Value* values, float scale, int64_t n) {
         if (dense_) {
@@ -47,8 +47,8 @@ class Sums {
         }
     }
 
-    // Moves what was summed into `out` and is empty again. A sum of exactly 0 is no candidate, as in
-    // training, nor is one that is no number: it has no place in an order.
+    // Moves the sums to `out` and clears the accumulator. Sums of exactly 0 are not candidates, as in
+    // training; NaN, which has no rank, is dropped.
     void take(std::vector<Scored>& out) {
         out.clear();
         for (const int32_t at : touched_) {
@@ -79,13 +79,13 @@ class Sums {
         shift_ = __builtin_clzll(size) + 1;
     }
 
-    void grow(size_t wanted) {
-        std::vector<Scored> held;
-        take(held);
+    void grow(size_t n_labels) {
+        std::vector<Scored> entries;
+        take(entries);
         size_t size = keys_.size();
-        while (size < 2 * wanted + 2) size *= 2;
+        while (size < 2 * n_labels + 2) size *= 2;
         resize(size);
-        for (const Scored& entry : held) {
+        for (const Scored& entry : entries) {
             const size_t at = place(entry.label);
             keys_[at] = entry.label;
             values_[at] = entry.score;

@@ -16,7 +16,7 @@ inline bool ranks_before(const Scored& a, const Scored& b) {
     return a.score != b.score ? a.score > b.score : a.label < b.label;
 }
 
-// Writes the k best, best first; the list is reordered. Missing places get label -1 and score -inf.
+// Writes the k best, best first, padded with label -1 and score -inf; reorders the list.
 inline void write_topk(std::vector<Scored>& candidates, int64_t k, int32_t* labels, float* scores) {
     const int64_t kept = std::min<int64_t>(k, static_cast<int64_t>(candidates.size()));
     std::partial_sort(candidates.begin(), candidates.begin() + kept, candidates.end(), ranks_before);

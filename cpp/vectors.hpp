@@ -1,5 +1,5 @@
-// One sparse row against many sparse vectors: the row is spread over a table of all features, and a vector
-// then reads from it what it needs.
+// Inner products of one sparse row with many sparse vectors: the row is scattered into a table over all
+// features, from which vectors read what they need.
 #pragma once
 
 #include <bit>
@@ -11,8 +11,8 @@
 
 namespace sparseleaf {
 
-// Zeros. Memory that was never written to costs nothing: a model from a stranger may claim to have billions
-// of features, of which its rows touch a few.
+// An array of zeros whose untouched pages take no memory: an untrusted model may claim billions of features,
+// of which rows touch a few.
 class ZeroTable {
   public:
     ZeroTable() = default;
@@ -20,7 +20,7 @@ class ZeroTable {
     ZeroTable& operator=(const ZeroTable&) = delete;
     ~ZeroTable() { std::free(data_); }
 
-    // Of at least this size, all zeros; what was there goes.
+    // Resizes to at least this size and clears.
     void make(size_t size) {
         if (size <= size_) return;
         std::free(data_);
@@ -40,8 +40,8 @@ class ZeroTable {
     size_t size_ = 0;
 };
 
-// A row in a table of all features, zeros elsewhere. The table is the thread's and outlives the row, since a
-// single row costs less than making one; it is clean again when the row goes.
+// A row scattered into a table over all features. The table is thread-local and outlives the row, since its
+// allocation costs more than a row; the destructor clears it.
 class SpreadRow {
   public:
     explicit SpreadRow(int64_t n_features) : table_(table(static_cast<size_t>(n_features))) {}
@@ -62,7 +62,7 @@ class SpreadRow {
     float operator[](uint64_t feature) const { return table_[feature]; }
 
   private:
-    // no two rows are spread in a thread at once
+    // a thread scatters one row at a time
     static ZeroTable& table(size_t size) {
         thread_local ZeroTable zeros;
         zeros.make(size);
@@ -73,27 +73,27 @@ class SpreadRow {
     std::vector<int32_t> touched_;
 };
 
-// Calls use(pointer) with unsigned integers of whatever width an array has.
+// Calls use(pointer) with the array's unsigned integers of 8, 16 or 32 bits.
 template <typename F>
 inline decltype(auto) with_unsigned(const AnyIn1& array, F&& use) {
     if (array.dtype() == nb::dtype<uint8_t>()) return use(static_cast<const uint8_t*>(array.data()));
     if (array.dtype() == nb::dtype<uint16_t>()) return use(static_cast<const uint16_t*>(array.data()));
-    require(array.dtype() == nb::dtype<uint32_t>(), "steps: wanted 8, 16 or 32 bits without sign");
+    require(array.dtype() == nb::dtype<uint32_t>(), "steps: must be unsigned integers of 8, 16 or 32 bits");
     return use(static_cast<const uint32_t*>(array.data()));
 }
 
-// Lists of rising indices, each as its distance from the one before, the first of a list from 0; a leap is a
-// place in `steps` and how many times 2^16 its step is larger.
+// Delta-encoded lists of increasing indices, the first of a list relative to 0. A leap is a position in
+// `steps` and a multiple of 2^16 to add to its step.
 //
-// Steps may lie in a mapped file that somebody writes to: an index is looked at each time that it is made,
-// and a list ends before one that does not exist.
+// Steps may be in a mapped file that changes: every index is checked when it is decoded, and a list ends
+// before an invalid one.
 class IndexLists {
   public:
     IndexLists(In1<int64_t> indptr, AnyIn1 steps, In2<uint32_t> leaps, int64_t width)
         : indptr_(indptr), steps_(steps), leaps_(leaps), width_(static_cast<uint64_t>(width)) {
         require_indptr(indptr, steps.size());
-        require(width >= 0 && width <= int64_t{1} << 31, "width: must not be negative, nor pass 31 bits");
-        require(leaps.shape(1) == 2, "leaps: a place and a number each");
+        require(width >= 0 && width <= int64_t{1} << 31, "width: must be between 0 and 2^31");
+        require(leaps.shape(1) == 2, "leaps: must have a position and a number each");
         for (size_t i = 0; i < leaps.shape(0); ++i)
             require(leap(i) < steps.size() && (i == 0 || leap(i - 1) < leap(i)),
                     "leaps: a place that does not exist");
@@ -131,9 +131,17 @@ class IndexLists {
 
   protected:
     size_t n_leaps() const { return leaps_.shape(0); }
+
+    // Whether a list has leaps: few have, since they are gaps of more than 2^16.
+    bool leaps_in(int64_t line) const {
+        if (n_leaps() == 0) return false;
+        const size_t first = first_leap(indptr_.data()[line]);
+        return first < n_leaps() && leap(first) < static_cast<uint64_t>(indptr_.data()[line + 1]);
+    }
+
     uint64_t leap(size_t i) const { return leaps_.data()[2 * i]; }
 
-    // The first at or after a place.
+    // The first leap at or after a position.
     size_t first_leap(int64_t place) const {
         size_t low = 0, high = n_leaps();
         while (low < high) {
@@ -152,7 +160,7 @@ class IndexLists {
     uint64_t width_;
 };
 
-// Sparse vectors, a line each: values are float32, or 8-bit integers to be multiplied by the line's scale.
+// Sparse vectors: values are float32, or 8-bit integers with a scale per vector.
 class PackedVectors : public IndexLists {
   public:
     PackedVectors(In1<int64_t> indptr, AnyIn1 steps, In2<uint32_t> leaps, AnyIn1 values, In1<float> scale,
@@ -161,7 +169,7 @@ class PackedVectors : public IndexLists {
           values_(values),
           scale_(scale),
           small_(values.dtype() == nb::dtype<int8_t>()) {
-        require(small_ || values.dtype() == nb::dtype<float>(), "values: wanted float32 or int8");
+        require(small_ || values.dtype() == nb::dtype<float>(), "values: must be float32 or int8");
         require(values.size() == steps.size(), "steps, values: same size");
         require(static_cast<int64_t>(scale.size()) == (small_ ? n_lines() : 0),
                 "scale: one for every vector, of values in 8 bits only");
@@ -186,9 +194,9 @@ class PackedVectors : public IndexLists {
         }
     }
 
-    // In four lanes: sums need not wait for each other.
+    // Four lanes, for instruction-level parallelism.
     float product(int32_t line, const SpreadRow& x) const {
-        if (n_leaps() == 0)
+        if (!leaps_in(line))
             return with_unsigned(steps_, [&](const auto* steps) {
                 return small_ ? product_of(line, steps, static_cast<const int8_t*>(values_.data()), x)
                               : product_of(line, steps, static_cast<const float*>(values_.data()), x);
@@ -199,7 +207,7 @@ class PackedVectors : public IndexLists {
         return (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
     }
 
-    // Lines lie far apart: the first bytes of the next are asked for while one is read.
+    // Vectors are scattered in memory: prefetch the next while reading one.
     void fetch(int32_t line) const {
         const int64_t begin = indptr_.data()[line],
                       n = std::min<int64_t>(indptr_.data()[line + 1] - begin, 128);
@@ -226,7 +234,7 @@ class PackedVectors : public IndexLists {
                 there[j] = x[index];
                 any |= std::bit_cast<uint32_t>(there[j]);
             }
-            if (any == 0) continue;  // a row has few of the features
+            if (any == 0) continue;  // the row has few of the features
             for (int j = 0; j < kWide; ++j)
                 lanes[j] += (static_cast<float>(values[e + j]) * scale) * there[j];
         }

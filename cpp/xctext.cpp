@@ -31,7 +31,7 @@ constexpr int64_t kMaxId = std::numeric_limits<int32_t>::max();
 
 // What is wrong with a line; the caller adds its number.
 struct BadLine {
-    std::string found_and_wanted;
+    std::string message;
 };
 
 bool is_blank(char c) {
@@ -77,8 +77,8 @@ std::string quoted(const char* begin, const char* end) {
     return out;
 }
 
-[[noreturn]] void refuse(const char* begin, const char* end, const std::string& wanted) {
-    throw BadLine{"found " + quoted(begin, end) + ", wanted " + wanted};
+[[noreturn]] void refuse(const char* begin, const char* end, const std::string& expected) {
+    throw BadLine{"expected " + expected + ", got " + quoted(begin, end)};
 }
 
 // ---------------------------------------------------------------------------------------------- header
@@ -88,7 +88,7 @@ struct Header {
 };
 
 Header parse_header(const char* begin, const char* end) {
-    const char* const wanted =
+    const char* const expected =
         "a header of three non-negative integers, 'rows features labels', the last two below 2147483648";
     end = trim_end(begin, end);
     int64_t numbers[3];
@@ -98,10 +98,10 @@ Header parse_header(const char* begin, const char* end) {
         const char* stop = token_end(p, end);
         const auto [ptr, error] = std::from_chars(p, stop, number);
         // from_chars takes "-0" for a number; an id or a count never has a sign.
-        if (error != std::errc{} || ptr != stop || *p == '-') refuse(begin, end, wanted);
+        if (error != std::errc{} || ptr != stop || *p == '-') refuse(begin, end, expected);
         p = stop;
     }
-    if (p != end || numbers[1] > kMaxId || numbers[2] > kMaxId) refuse(begin, end, wanted);
+    if (p != end || numbers[1] > kMaxId || numbers[2] > kMaxId) refuse(begin, end, expected);
     return {numbers[0], numbers[1], numbers[2]};
 }
 
@@ -287,7 +287,7 @@ void parse_chunk(Chunk& chunk, const Header& header, Csr& labels, Csr& features)
             if (row >= header.n_rows) {
                 // Editors leave empty lines at the end; anything else is a row too many.
                 if (first < end) {
-                    refuse(first, end, "no more rows: the header promises " + std::to_string(header.n_rows));
+                    refuse(first, end, "only " + std::to_string(header.n_rows) + " rows, as in the header");
                 }
             } else {
                 int32_t* label_ids = labels.ids.get() + chunk.labels_at + chunk.n_labels;
@@ -307,14 +307,14 @@ void parse_chunk(Chunk& chunk, const Header& header, Csr& labels, Csr& features)
             }
         } catch (BadLine& bad) {
             chunk.bad_row = row;
-            chunk.problem = std::move(bad.found_and_wanted);
+            chunk.problem = std::move(bad.message);
             return;
         }
         p = newline + 1;
     }
 }
 
-std::vector<Chunk> cut_into_chunks(const char* begin, const char* end, int n_threads) {
+std::vector<Chunk> split_into_chunks(const char* begin, const char* end, int n_threads) {
     const int64_t n_chunks = n_threads * kChunksPerThread;
     std::vector<Chunk> chunks(static_cast<size_t>(n_chunks));
     const int64_t size = end - begin;
@@ -361,11 +361,11 @@ Parsed parse(const char* begin, const char* end, int n_threads) {
     try {
         out.header = parse_header(begin, body);
     } catch (const BadLine& bad) {
-        refuse_line(1, bad.found_and_wanted);
+        refuse_line(1, bad.message);
     }
     if (body < end) ++body;
 
-    std::vector<Chunk> chunks = cut_into_chunks(body, end, n_threads);
+    std::vector<Chunk> chunks = split_into_chunks(body, end, n_threads);
     const auto n_chunks = static_cast<int64_t>(chunks.size());
     parallel_tasks(n_chunks, n_threads, [&](int64_t c, int) { count_separators(chunks[c]); });
 
@@ -393,9 +393,8 @@ Parsed parse(const char* begin, const char* end, int n_threads) {
         if (chunk.bad_row >= 0) refuse_line(chunk.bad_row + 2, chunk.problem);
     }
     if (n_lines < out.header.n_rows) {
-        refuse_line(n_lines + 2, "found the end of the text after " + std::to_string(n_lines) +
-                                     " rows, wanted the " + std::to_string(out.header.n_rows) +
-                                     " that the header promises");
+        refuse_line(n_lines + 2, "expected " + std::to_string(out.header.n_rows) +
+                                     " rows, as in the header, got " + std::to_string(n_lines));
     }
 
     move_together(out.labels.ids.get(), chunks, &Chunk::labels_at, &Chunk::n_labels);
@@ -487,8 +486,8 @@ Numpy1<uint8_t> xc_format(In1<int64_t> label_indptr, In1<int32_t> label_ids, In1
                           In1<int32_t> feature_ids, In1<float> values, int64_t row_begin, int64_t row_end,
                           int n_threads) {
     require(n_threads >= 1, "n_threads must be at least 1");
-    require(0 <= row_begin && row_begin <= row_end, "rows: wanted 0 <= row_begin <= row_end");
-    require(values.size() == feature_ids.size(), "values: one for each feature id is wanted");
+    require(0 <= row_begin && row_begin <= row_end, "rows: must satisfy 0 <= row_begin <= row_end");
+    require(values.size() == feature_ids.size(), "values: must have one entry per feature id");
     check_indptr(label_indptr, row_begin, row_end, label_ids.size());
     check_indptr(feature_indptr, row_begin, row_end, feature_ids.size());
     const Side labels{label_indptr.data(), label_ids.data(), nullptr};

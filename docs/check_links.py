@@ -50,6 +50,6 @@ def broken_links(site: Path) -> list[str]:
 
 
 if __name__ == "__main__":
-    found = broken_links(Path(sys.argv[1]).resolve())
-    print("\n".join(found) if found else "no broken link")
-    sys.exit(bool(found))
+    broken = broken_links(Path(sys.argv[1]).resolve())
+    print("\n".join(broken) if broken else "no broken link")
+    sys.exit(bool(broken))

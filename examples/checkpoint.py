@@ -1,8 +1,8 @@
 """
-Checkpoints
-===========
+Resume a killed training
+========================
 
-Kill a training without mercy, start it again, and get the model that it would have been.
+Kill a training with SIGKILL, run the same command again, and get a byte-identical model.
 """
 
 import signal
@@ -19,21 +19,22 @@ with tempfile.TemporaryDirectory() as name:
     command = [sys.executable, "-m", "sparseleaf", "train", "train.txt.gz", "--set", "n_trees=60", "-v"]
     checkpoint = ["--checkpoint", "run.ckpt", "--checkpoint-every", "5"]
 
-    # kill -9 as soon as 30 trees are there
+    # kill the process after 30 trees
     with subprocess.Popen(
-        [*command, *checkpoint, "-m", "never"], cwd=folder, stderr=subprocess.PIPE, text=True
+        [*command, *checkpoint, "-m", "killed"], cwd=folder, stderr=subprocess.PIPE, text=True
     ) as training:
         assert training.stderr is not None
         for line in training.stderr:
             if line.startswith("tree 30/"):
                 training.send_signal(signal.SIGKILL)
-    print(f"killed; there is a model: {(folder / 'never').exists()}")
+    print(f"killed; model written: {(folder / 'killed').exists()}")
 
-    # the same command goes on
+    # the same command resumes from the checkpoint
     resumed = subprocess.run(
         [*command, *checkpoint, "-m", "resumed"], cwd=folder, check=True, capture_output=True, text=True
     )
     print(next(line for line in resumed.stderr.splitlines() if line.startswith("checkpoint")))
 
-    subprocess.run([*command, "-m", "whole"], cwd=folder, check=True, capture_output=True)
-    print(f"the same bytes: {(folder / 'resumed').read_bytes() == (folder / 'whole').read_bytes()}")
+    subprocess.run([*command, "-m", "uninterrupted"], cwd=folder, check=True, capture_output=True)
+    same = (folder / "resumed").read_bytes() == (folder / "uninterrupted").read_bytes()
+    print(f"byte-identical to an uninterrupted training: {same}")

@@ -1,48 +1,61 @@
 """
-Tagging texts with label names
-==============================
+Suggesting labels by their names
+================================
 
-Texts with tags: label names in, label names out, in a scikit-learn pipeline.
+Subject headings have names. With them, a classifier suggests rare labels, and even labels that no training text has,
+when their names occur in a text.
 """
 
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.pipeline import make_pipeline
+import numpy as np
 
-from sparseleaf import SparseGBDTClassifier
+from sparseleaf import SketchForestClassifier
+from sparseleaf.data import LabelInfo
 
-TEXTS = {
-    "bake the bread in a hot oven": ["food", "baking"],
-    "knead the dough and let the bread rise": ["food", "baking"],
-    "a cake with butter, sugar and eggs from the oven": ["food", "baking", "sweet"],
-    "melt the chocolate with sugar and cream": ["food", "sweet"],
-    "boil the soup with carrots and onions": ["food", "soup"],
-    "a thick soup of onions and stock": ["food", "soup"],
-    "the striker scored a goal in the final match": ["sport", "football"],
-    "the keeper saved the goal and the match": ["sport", "football"],
-    "a late goal, and the referee ended the match": ["sport", "football"],
-    "she won the race on her new bicycle": ["sport", "cycling"],
-    "the bicycle race climbs the mountain today": ["sport", "cycling"],
-    "a puncture cost him the race on the mountain": ["sport", "cycling"],
-    "the telescope showed rings around the planet": ["space"],
-    "a rocket carried the telescope to orbit": ["space", "rockets"],
-    "the rocket engine burned for two minutes": ["space", "rockets"],
-    "orbit of the planet around its star": ["space"],
+TOPICS = {
+    "s01": ["bread", "flour oven dough yeast"],
+    "s02": ["soup", "onion stock spoon bowl"],
+    "s03": ["cheese", "milk goat cellar rind"],
+    "s04": ["football", "goal striker keeper match"],
+    "s05": ["cycling", "race wheel mountain puncture"],
+    "s06": ["swimming", "pool lane water crawl"],
+    "s07": ["telescope", "lens mirror star night"],
+    "s08": ["rocket", "engine launch orbit fuel"],
+    "s09": ["comet", "tail ice sun dust"],
+    "s10": ["planet", "rings moon crater gas"],
 }
+SUBJECTS = sorted(TOPICS)
 
-texts = [text for text in TEXTS for _ in range(3)]  # so few texts are only for show
-tags = [TEXTS[text] for text in texts]
 
-# tiny data: leaves of a single row are allowed, and every node may look at every word
-trees = SparseGBDTClassifier(
-    n_trees=60, learning_rate=0.2, min_samples_leaf=1, advanced={"colsample_bynode": 1.0}
-)
-tagger = make_pipeline(TfidfVectorizer(stop_words="english"), trees).fit(texts, tags)
+def make_records(n, subjects, seed):
+    """Texts with words of their two subjects, of which they usually have the names, too."""
+    rng = np.random.default_rng(seed)
+    texts, labels = [], []
+    for _ in range(n):
+        chosen = sorted(rng.choice(subjects, 2, replace=False).tolist())
+        words = []
+        for subject in chosen:
+            name, others = TOPICS[subject]
+            words += [*rng.choice(others.split(), 2, replace=False), *([name] if rng.random() < 0.7 else [])]
+        texts.append(" ".join(rng.permutation(words)))
+        labels.append(chosen)
+    return texts, labels
 
-new = ["sugar and butter for the bread", "a goal in the match", "the rocket reached orbit"]
-print("labels that score at least 0.5:", tagger.predict(new))
 
-# scores of the best three; a pipeline passes on predict only, so the two steps are taken one by one
-labels, scores = trees.predict_topk(tagger[:-1].transform(new), k=3)
-for text, names, values in zip(new, labels.tolist(), scores.tolist(), strict=True):
-    found = [f"{name} {value:.2f}" for name, value in zip(names, values, strict=True) if name is not None]
-    print(f"{text:32}", ", ".join(found))
+# %%
+# Training texts have eight of the ten subjects only.
+texts, labels = make_records(300, SUBJECTS[:8], 0)
+names = {subject: name for subject, (name, _) in TOPICS.items()}
+groups = {"s01": "food", "s02": "food", "s03": "food", "s04": "sport", "s05": "sport", "s06": "sport"}
+info = LabelInfo(names, broader=groups | dict.fromkeys(SUBJECTS[6:], "space"))
+clf = SketchForestClassifier(n_trees=5).fit(texts, labels, label_info=info)
+print("labels without training texts:", clf.classes_[clf.model_.label_counts == 0])
+
+# %%
+# The other two are suggested by name. ``explain`` shows which words did it.
+new = ["dust and ice in the tail of a comet", "the planet has rings and a moon", "a race over the mountain"]
+suggested, scores = clf.predict_topk(new, k=2)
+for text, ids, values in zip(new, suggested.tolist(), scores.tolist(), strict=True):
+    print(
+        f"{text:36}", ", ".join(f"{names[one]} {value:.2f}" for one, value in zip(ids, values, strict=True))
+    )
+print(clf.explain(new[:1], k=1))

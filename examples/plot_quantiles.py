@@ -2,8 +2,8 @@
 Prediction intervals of two outputs
 ===================================
 
-Quantile loss at three levels gives a median and an interval that should hold 80 % of the targets. Each model
-predicts both outputs with the same trees.
+Quantile loss at levels 0.1, 0.5 and 0.9 predicts the median and an interval that contains 80 % of the targets. Each
+model predicts both outputs with the same trees.
 """
 
 import matplotlib.pyplot as plt
@@ -24,13 +24,13 @@ low, middle, high = (
     MultiGBDTRegressor(n_trees=60, max_leaves=16, loss=f"quantile:{level}").fit(X, y).predict(X)
     for level in levels
 )
-print("inside the interval:", ((low <= y) & (y <= high)).mean(axis=0).round(2))
+print("coverage of the interval:", ((low <= y) & (y <= high)).mean(axis=0).round(2))
 
 # %%
-# The first output's noise grows with x, the second's does not.
-fig, both = plt.subplots(1, 2, figsize=(9, 3.5), layout="constrained", sharex=True)
-for j, axes in enumerate(both):
-    axes.plot(x, y[:, j], ".", markersize=1, color="0.6")
-    axes.fill_between(x, low[:, j], high[:, j], alpha=0.3)
-    axes.plot(x, middle[:, j])
-    axes.set(title=f"output {j}", xlabel="x")
+# The noise of the first output grows with x, that of the second does not.
+fig, axes = plt.subplots(1, 2, figsize=(9, 3.5), layout="constrained", sharex=True)
+for j, ax in enumerate(axes):
+    ax.plot(x, y[:, j], ".", markersize=1, color="0.6")
+    ax.fill_between(x, low[:, j], high[:, j], alpha=0.3)
+    ax.plot(x, middle[:, j])
+    ax.set(title=f"output {j}", xlabel="x")

@@ -169,12 +169,13 @@ def _value(token: bytes) -> np.float32:
     return value
 
 
-# --- cuts and bins ------------------------------------------------------------------------------------------
-# A feature's values: a list of float32, NaN = missing. Bin b holds (cuts[b-1], cuts[b]]; missing is one past.
+# --- thresholds and bins ------------------------------------------------------------------------------------
+# A feature's values: a list of float32, NaN = missing. Bin b holds (thresholds[b-1], thresholds[b]]; missing is one
+# past.
 
 
-def cuts_of(values, max_bins):
-    """A cut between all neighbouring values if these are few, else bins of about equal size."""
+def thresholds_of(values, max_bins):
+    """A threshold between all neighbouring values if these are few, else bins of about equal size."""
     values = [np.float32(0) if v == 0 else np.float32(v) for v in values if not np.isnan(v)]
     distinct = sorted(set(values))
     count = [values.count(v) for v in distinct]
@@ -184,13 +185,13 @@ def cuts_of(values, max_bins):
     heavy = [c >= fill for c in count]
     light_rows = sum(c for c, is_heavy in zip(count, heavy, strict=True) if not is_heavy)
     target = light_rows / max(1, max_bins - sum(heavy))
-    cuts, held = [], 0
+    thresholds, held = [], 0
     for i in range(len(distinct) - 1):
         held += count[i]
-        if len(cuts) + 1 < max_bins and (heavy[i] or heavy[i + 1] or held >= target):
-            cuts.append(half_way(distinct[i], distinct[i + 1]))
+        if len(thresholds) + 1 < max_bins and (heavy[i] or heavy[i + 1] or held >= target):
+            thresholds.append(half_way(distinct[i], distinct[i + 1]))
             held = 0
-    return cuts
+    return thresholds
 
 
 def half_way(low, high):
@@ -198,13 +199,13 @@ def half_way(low, high):
     return middle if middle < high else low
 
 
-def bin_of(value, cuts):
+def bin_of(value, thresholds):
     if np.isnan(value):
-        return len(cuts) + 1
-    return sum(1 for cut in cuts if value > cut)
+        return len(thresholds) + 1
+    return sum(1 for threshold in thresholds if value > threshold)
 
 
-# --- residuals and their reductions -------------------------------------------------------------------------
+# --- residuals and their sketches -------------------------------------------------------------------------
 # truth: bool (n, L); scores: float32 (n, L).
 
 
@@ -239,53 +240,53 @@ def quantise(columns, scale):
     return np.clip(np.rint(columns.astype(np.float64) * scale), -32767, 32767).astype(np.int64)
 
 
-# --- histograms and cuts of a node --------------------------------------------------------------------------
-# bins: integers (n, features); reduced: integers (n, columns).
+# --- histograms and splits of a node ------------------------------------------------------------------------
+# bins: integers (n, features); sketched: integers (n, columns).
 
 
-def histogram(bins, reduced, rows, feature, n_bins):
-    """Rows and sums of reduced residuals of every bin of a feature."""
+def histogram(bins, sketched, rows, feature, n_bins):
+    """Rows and sums of sketched residuals of every bin of a feature."""
     counts = [0] * n_bins
-    sums = [[0] * reduced.shape[1] for _ in range(n_bins)]
+    sums = [[0] * sketched.shape[1] for _ in range(n_bins)]
     for row in rows:
         b = int(bins[row, feature])
         counts[b] += 1
-        for column in range(reduced.shape[1]):
-            sums[b][column] += int(reduced[row, column])
+        for column in range(sketched.shape[1]):
+            sums[b][column] += int(sketched[row, column])
     return counts, sums
 
 
 def gain_of(left, right, n_left, n_right, l2):
-    """Of a cut that parts the sums, without its parent's share: Σ left²/(n + l2) + Σ right²/(n + l2)."""
+    """Of a split of the sums, without its parent's share: Σ left²/(n + l2) + Σ right²/(n + l2)."""
     sq_left, sq_right = sum(v * v for v in left), sum(v * v for v in right)
     return float(sq_left) / (n_left + l2) + float(sq_right) / (n_right + l2)
 
 
-def best_split(bins, reduced, rows, features, missing_bin, l2, min_samples):
-    """The best of all cuts: (gain, feature, bin, missing_left, left_count), or None.
+def best_split(bins, sketched, rows, features, missing_bin, l2, min_samples):
+    """The best of all splits: (gain, feature, bin, missing_left, left_count), or None.
 
     Tried in the order that decides ties: lower feature, lower bin, missing right before missing left.
     """
-    reduced = np.asarray(reduced, object)
-    total = reduced[rows].sum(axis=0).tolist()
+    sketched = np.asarray(sketched, object)
+    total = sketched[rows].sum(axis=0).tolist()
     parent = 0.0
     for v in total:  # output by output, as the kernel adds, so that gains agree to the last bit
         parent += float(v * v) / (len(rows) + l2) if len(rows) else 0.0
     best = None
     for feature in features:
         missing = [row for row in rows if bins[row, feature] == missing_bin[feature]]
-        # a cut at a bin without rows is the cut before it again
-        for cut in sorted({int(bins[row, feature]) for row in rows} - {missing_bin[feature]}):
+        # a split at a bin without rows is the split before it again
+        for bin_ in sorted({int(bins[row, feature]) for row in rows} - {missing_bin[feature]}):
             for missing_left in (False, True) if missing else (False,):
-                left = [r for r in rows if bins[r, feature] <= cut or (missing_left and r in missing)]
+                left = [r for r in rows if bins[r, feature] <= bin_ or (missing_left and r in missing)]
                 n_left, n_right = len(left), len(rows) - len(left)
                 if min(n_left, n_right) < max(1, min_samples):
                     continue
-                sums = reduced[left].sum(axis=0).tolist()
+                sums = sketched[left].sum(axis=0).tolist()
                 rest = [t - s for t, s in zip(total, sums, strict=True)]
                 gain = gain_of(sums, rest, n_left, n_right, l2) - parent
                 if best is None or gain > best[0]:
-                    best = (gain, feature, cut, missing_left, n_left)
+                    best = (gain, feature, bin_, missing_left, n_left)
     return best
 
 
@@ -326,12 +327,12 @@ def exact_split(bins, fixed, rows, features, missing_bin, k, step, l2, min_sampl
     return None if best is None else (best[0] / 2.0**48, *best[1:])
 
 
-def partition(bins, rows, feature, cut, missing_bin, missing_left):
+def partition(bins, rows, feature, split_bin, missing_bin, missing_left):
     """Rows that go left and rows that go right, each in the order they had."""
 
     def goes_left(row):
         b = bins[row, feature]
-        return missing_left if b == missing_bin else b <= cut
+        return missing_left if b == missing_bin else b <= split_bin
 
     return [r for r in rows if goes_left(r)], [r for r in rows if not goes_left(r)]
 
@@ -433,11 +434,14 @@ class Booster:
     def fit(self, X, Y):
         X, truth = np.asarray(X, np.float32), np.asarray(Y, bool)
         n_bins = 10**9 if self.split == "exact" else self.max_bins
-        self.cuts = [cuts_of(column, n_bins) for column in X.T]
+        self.thresholds = [thresholds_of(column, n_bins) for column in X.T]
         self.bins = np.array(
-            [[bin_of(value, cuts) for value, cuts in zip(row, self.cuts, strict=True)] for row in X]
+            [
+                [bin_of(value, thresholds) for value, thresholds in zip(row, self.thresholds, strict=True)]
+                for row in X
+            ]
         )
-        self.missing_bin = [len(cuts) + 1 for cuts in self.cuts]
+        self.missing_bin = [len(thresholds) + 1 for thresholds in self.thresholds]
         self.has_missing = np.isnan(X).any(axis=0)
         # training knows labels by their rank, the most frequent first, and ties go to the lower rank
         frequent = sorted(range(truth.shape[1]), key=lambda label: -truth[:, label].sum())
@@ -459,7 +463,7 @@ class Booster:
         scale = 2.0 ** math.floor(math.log2(32767 / largest)) if largest > 0 else 1.0
         while np.abs(quantise(values, scale)).sum(axis=0).max() > 2**31 - 1:
             scale /= 2
-        reduced = quantise(values, scale)
+        sketched = quantise(values, scale)
 
         def found(rows, depth):
             if len(rows) < 2 * self.min_samples_leaf or depth == self.max_depth:
@@ -473,7 +477,7 @@ class Booster:
                 best = best and (*best[:3], False, best[3])
             else:
                 best = best_split(
-                    self.bins, reduced, rows, features, self.missing_bin, self.l2, self.min_samples_leaf
+                    self.bins, sketched, rows, features, self.missing_bin, self.l2, self.min_samples_leaf
                 )
                 if best is not None and not self.has_missing[best[1]]:
                     best = (*best[:3], 2 * best[4] > len(rows), best[4])
@@ -481,26 +485,26 @@ class Booster:
             return best if best is not None and best[0] > self.min_gain else None
 
         root = {"rows": list(range(len(values))), "depth": 0, "id": 0}
-        root["cut"] = found(root["rows"], 0)
-        nodes, waiting = [root], [root] if root["cut"] else []
+        root["split"] = found(root["rows"], 0)
+        nodes, waiting = [root], [root] if root["split"] else []
         while waiting and (self.max_leaves is None or (len(nodes) + 1) // 2 < self.max_leaves):
             room = len(nodes) if self.max_leaves is None else self.max_leaves - (len(nodes) + 1) // 2
-            ranked = sorted(waiting, key=lambda node: (-node["cut"][0], node["id"]))
+            ranked = sorted(waiting, key=lambda node: (-node["split"][0], node["id"]))
             batch = ranked[:1] if self.best_first else sorted(ranked[:room], key=lambda node: node["id"])
             waiting = ranked[1:] if self.best_first else []
             for node in batch:
-                _, feature, cut, missing_left, _ = node["cut"]
+                _, feature, bin_, missing_left, _ = node["split"]
                 node["feature"], node["missing_left"] = feature, missing_left
-                cuts = self.cuts[feature]
-                node["threshold"] = cuts[cut] if cut < len(cuts) else np.float32(np.inf)
+                thresholds = self.thresholds[feature]
+                node["threshold"] = thresholds[bin_] if bin_ < len(thresholds) else np.float32(np.inf)
                 sides = partition(
-                    self.bins, node["rows"], feature, cut, self.missing_bin[feature], missing_left
+                    self.bins, node["rows"], feature, bin_, self.missing_bin[feature], missing_left
                 )
                 for name, rows in zip(("left", "right"), sides, strict=True):
                     depth = node["depth"] + 1
-                    node[name] = {"rows": rows, "depth": depth, "id": len(nodes), "cut": found(rows, depth)}
+                    node[name] = {"rows": rows, "depth": depth, "id": len(nodes), "split": found(rows, depth)}
                     nodes.append(node[name])
-                    if node[name]["cut"]:
+                    if node[name]["split"]:
                         waiting.append(node[name])
         leaves = []
         for node in nodes:
@@ -524,7 +528,7 @@ def round_leaves(leaves):
 
 
 def assert_same_tree(found, wanted, tolerance=1e-6):
-    """Same cuts, same leaf labels, values within the tolerance."""
+    """Same splits, same leaf labels, values within the tolerance."""
     assert ("feature" in found) == ("feature" in wanted)
     if "feature" not in wanted:
         assert list(found["leaf"]) == list(wanted["leaf"])

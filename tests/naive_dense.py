@@ -1,6 +1,6 @@
-"""Slow, obvious twins of what GBDT-MO adds: dense losses, columns with curvatures, cuts and leaves of all outputs.
+"""Slow, obvious twins of what GBDT-MO adds: dense losses, columns with hessians, splits and leaves of all outputs.
 
-Arrays are float64 unless a kernel's float32 is the point; loops over rows, outputs, cuts and subsets.
+Arrays are float64 unless a kernel's float32 is the point; loops over rows, outputs, splits and subsets.
 """
 
 from __future__ import annotations
@@ -150,8 +150,8 @@ def round_at_random(values, scale, key, first_row):
     return rounded
 
 
-# --- cuts ---------------------------------------------------------------------------------------------------
-# columns: integers (n, d + …), gradients first and curvatures behind them.
+# --- splits ---------------------------------------------------------------------------------------------------
+# columns: integers (n, d + …), gradients first and hessians behind them.
 
 
 class Scoring:
@@ -211,7 +211,7 @@ def sums_of(columns, rows):
 
 
 def gain_of_side(columns, rows, left, scoring, direction=None, low=None, high=None):
-    """Gain of the cut that sends ``left`` left; None where a constraint forbids it."""
+    """Gain of the split that sends ``left`` left; None where a constraint forbids it."""
     left = sorted(left)
     right = sorted(set(rows) - set(left))
     sides = [(sums_of(columns, left), len(left)), (sums_of(columns, right), len(right))]
@@ -224,20 +224,20 @@ def gain_of_side(columns, rows, left, scoring, direction=None, low=None, high=No
     return scoring.bounded_worth(sides, low, high) - scoring.bounded_worth(whole, low, high)
 
 
-def all_cuts(bins, columns, rows, feature, missing_bin, min_samples, scoring, **constraint):
-    """Every cut of an ordered feature: {(bin, missing_left): (gain, rows left)}."""
+def all_splits(bins, columns, rows, feature, missing_bin, min_samples, scoring, **constraint):
+    """Every split of an ordered feature: {(bin, missing_left): (gain, rows left)}."""
     missing = [row for row in rows if bins[row, feature] == missing_bin]
-    cuts = {}
-    for cut in sorted({int(bins[row, feature]) for row in rows} - {missing_bin}):
+    splits = {}
+    for bin_ in sorted({int(bins[row, feature]) for row in rows} - {missing_bin}):
         for missing_left in (False, True) if missing else (False,):
-            left = [r for r in rows if bins[r, feature] <= cut and bins[r, feature] != missing_bin]
+            left = [r for r in rows if bins[r, feature] <= bin_ and bins[r, feature] != missing_bin]
             left += missing if missing_left else []
             if min(len(left), len(rows) - len(left)) < max(1, min_samples):
                 continue
             gain = gain_of_side(columns, rows, left, scoring, **constraint)
             if gain is not None:
-                cuts[cut, missing_left] = (gain, len(left))
-    return cuts
+                splits[bin_, missing_left] = (gain, len(left))
+    return splits
 
 
 def all_subsets(bins, columns, rows, feature, missing_bin, min_samples, scoring):
@@ -280,7 +280,7 @@ def keep_top(scores, k):
 
 
 def nested(trees, t, n_labels):
-    """Tree ``t`` as nested nodes; a cut of categories has ``set``, a leaf a dense vector and its number."""
+    """Tree ``t`` as nested nodes; a split of categories has ``set``, a leaf a dense vector and its number."""
     first = int(trees.tree_offsets[t])
 
     def node(v):
@@ -345,10 +345,10 @@ def leaves_of(node):
     return leaves_of(node["left"]) + leaves_of(node["right"])
 
 
-# --- auditing a trained model: every cut and every leaf from scratch ------------------------------------------
+# --- auditing a trained model: every split and every leaf from scratch ------------------------------------------
 
 
-def curvature_matrices(y, z, weights):
+def hessian_matrices(y, z, weights):
     n, d = z.shape
     found = np.zeros((n, d, d))
     for i in range(n):
@@ -359,7 +359,7 @@ def curvature_matrices(y, z, weights):
 
 
 class Audit:
-    """Replays a model's trees on its training rows: what gradients said, which cuts there were, what leaves got.
+    """Replays a model's trees on its training rows: what gradients said, which splits there were, what leaves got.
 
     Parameters
     ----------
@@ -387,7 +387,7 @@ class Audit:
             if not self.alone or t % self.d == 0:
                 g, h = gradients(self.loss, self.y, scores, self.weights, self.parameter)
                 if self.exact:
-                    h = curvature_matrices(self.y, scores.astype(np.float64), self.weights)
+                    h = hessian_matrices(self.y, scores.astype(np.float64), self.weights)
             own = slice(t % self.d, t % self.d + 1) if self.alone else slice(None)
             tree = nested(self.trees, t, self.d)
             rows = {}
@@ -430,10 +430,10 @@ class Audit:
         both = best(sides[0] + sides[1]) if self.shared else best(sides[0]) + best(sides[1])
         return both - best(whole)
 
-    def best_gain(self, g, h, own, cuts):
-        """Over all cuts of ordered features, missing rows on both sides."""
+    def best_gain(self, g, h, own, all_thresholds):
+        """Over all splits of ordered features, missing rows on both sides."""
         found = -np.inf
-        for f, thresholds in enumerate(cuts):
+        for f, thresholds in enumerate(all_thresholds):
             x = self.X[own, f]
             missing = np.isnan(x)
             for threshold in [*thresholds, np.inf]:

@@ -56,36 +56,45 @@ def start(sketches, arity, key):
     return sketches[chosen]
 
 
-def parts(sketches, arity, rounds, key):
-    """Balanced k-means: the part of every row."""
+def parts(sketches, arity, rounds, key, weights=None):
+    """Balanced k-means: the part of every row; parts of equal weight, with weights."""
     n = len(sketches)
+    each = np.ones(n) if weights is None else np.asarray(weights, float)
     centres = start(sketches, arity, key)
     chance = [mix(key ^ i) for i in range(n)]
     found = np.zeros(n, np.int64)
     for again in range(rounds):
         if again:
-            centres = np.stack([unit(sketches[found == j].sum(axis=0)) for j in range(arity)])
+            weighted = each[:, None].astype(np.float32) * sketches
+            centres = np.stack([unit(weighted[found == j].sum(axis=0)) for j in range(arity)])
         close = sketches @ centres.T
         found = np.zeros(n, np.int64)
         if arity == 2:
             order = sorted(range(n), key=lambda i: (close[i, 1] - close[i, 0], chance[i]))
-            found[order[n // 2 :]] = 1
+            half = n // 2
+            if weights is not None:  # as much weight in the first half as leaves no less in the second
+                half = 1
+                while half < n - 1 and 2 * each[order[:half]].sum() + each[order[half]] < each.sum():
+                    half += 1
+            found[order[half:]] = 1
             continue
         best = np.sort(close, axis=1)
         order = sorted(range(n), key=lambda i: (best[i, -2] - best[i, -1], chance[i]))
-        room = np.full(arity, -(-n // arity))
+        room = np.full(arity, -(-n // arity) if weights is None else each.sum() / arity, float)
         for i in order:
-            open_parts = [j for j in range(arity) if room[j]]
+            open_parts = [j for j in range(arity) if room[j] > 0]
             found[i] = max(open_parts, key=lambda j: (close[i, j], -j))
-            room[found[i]] -= 1
+            room[found[i]] -= each[i]
     return found
 
 
-def router(rows, found, arity, most, key, max_features=1.0):
+def router(rows, found, arity, most, key, max_features=1.0, weights=None):
     """(features, whole weights, scale, bias) between the parts' mean rows; rows as routers see them."""
     means = np.stack(
         [
-            rows[found == j].mean(axis=0) if (found == j).any() else np.zeros(rows.shape[1])
+            np.average(rows[found == j], axis=0, weights=None if weights is None else weights[found == j])
+            if (found == j).any()
+            else np.zeros(rows.shape[1])
             for j in range(arity)
         ]
     )

@@ -27,20 +27,21 @@ def objective(P, P_of_label, pi, lambda_1, lambda_2):
     return pairs(P) - lambda_1 * integrity + lambda_2 * abs(sum(P) - 1)
 
 
-def subset_objectives(R, Q, labels, n, lambda_1, lambda_2):
+def subset_objectives(R, Q, labels, n, lambda_1, lambda_2, weights=None):
     """n · J of every non-empty subset, by its bits; labels of other rows are left out: they do not change."""
-    arity, r = len(R), len(labels)
+    weights = np.ones(len(labels)) if weights is None else weights
+    arity, r = len(R), weights.sum()
     found = {}
     for subset in range(1, 1 << arity):
         sent = np.array([subset >> j & 1 for j in range(arity)], float)
         balance = pairs(R + r * sent)
-        integrity = sum(pairs(Q[k] + sent) for k in labels)
+        integrity = sum(pairs(Q[k] + weight * sent) for k, weight in zip(labels, weights, strict=True))
         found[subset] = balance + lambda_2 * abs((R + r * sent).sum() - n) - lambda_1 * integrity
     return found
 
 
-def best_subset(R, Q, labels, n, lambda_1, lambda_2, draw):
-    values = subset_objectives(R, Q, labels, n, lambda_1, lambda_2)
+def best_subset(R, Q, labels, n, lambda_1, lambda_2, draw, weights=None):
+    values = subset_objectives(R, Q, labels, n, lambda_1, lambda_2, weights)
     least = min(values.values())
     ties = [subset for subset, value in values.items() if value == least]
     every = (1 << len(R)) - 1
@@ -51,7 +52,8 @@ def best_subset(R, Q, labels, n, lambda_1, lambda_2, draw):
 class Node:
     """A node's training, row by row, as sections 1.1 to 1.3 of the algorithm have it."""
 
-    def __init__(self, X, Y, arity, lambda_1, lambda_2, learning_rate, key):
+    def __init__(self, X, Y, arity, lambda_1, lambda_2, learning_rate, key, weights=None):
+        self.weights = np.ones(Y.shape) if weights is None else np.rint(weights * UNIT) / UNIT
         self.X, self.Y = X.astype(np.float32), Y
         self.arity, self.lambda_1, self.lambda_2 = arity, lambda_1, lambda_2
         self.learning_rate, self.key = learning_rate, key
@@ -84,14 +86,15 @@ class Node:
             self.norm += float(share * share)
         self.norm += 1.0
         self.step += 1
-        r = len(labels)
+        weights = self.weights[row, labels]
+        r = weights.sum()
         R, Q = self.P * self.n, self.P_of_label * self.c[:, None]
         R, Q = np.rint(R * UNIT) / UNIT, np.rint(Q * UNIT) / UNIT  # what was lost by dividing
         draw = mix64(self.key ^ self.step)
-        subset = best_subset(R, Q, labels, self.n + r, self.lambda_1, self.lambda_2, draw)
+        subset = best_subset(R, Q, labels, self.n + r, self.lambda_1, self.lambda_2, draw, weights)
         target = np.array([subset >> j & 1 for j in range(self.arity)], np.float32)
         z = self.margins(x)
-        g = (1 / (1 + np.exp(-z)) - target).astype(np.float32)
+        g = (1 / (1 + np.exp(-z)) - target).astype(np.float32) * np.float32(weights.mean())
         rate = np.float32(np.float32(self.learning_rate) * np.sqrt(self.step / self.norm))
         self.Gb += g * g
         self.b -= rate * g / np.sqrt(self.Gb)
@@ -100,11 +103,12 @@ class Node:
             self.G[i] += gx * gx
             self.w[i] -= rate * gx / (self.s[i] * np.sqrt(self.G[i]))
         q = np.rint(np.clip(self.margins(x), 0, 1).astype(float) * UNIT) / UNIT
-        self.P = (self.P * self.n + r * q) / (self.n + r)
+        weighted = np.rint(weights[:, None] * q * UNIT) / UNIT
+        self.P = (self.P * self.n + weighted.sum(axis=0)) / (self.n + r)
         self.n += r
-        for k in labels:
-            self.c[k] += 1
-            self.P_of_label[k] = (self.P_of_label[k] * (self.c[k] - 1) + q) / self.c[k]
+        for k, weight, its in zip(labels, weights, weighted, strict=True):
+            self.c[k] += weight
+            self.P_of_label[k] = (self.P_of_label[k] * (self.c[k] - weight) + its) / self.c[k]
 
     def train(self, epochs):
         for _ in range(epochs):

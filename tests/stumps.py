@@ -7,9 +7,9 @@ import numpy as np
 from sparseleaf import _kernels
 from sparseleaf.distributed.communicator import LocalCommunicator
 from sparseleaf.training.builder import (
+    BinnedColumns,
     ExactTrees,
     Growth,
-    HeldBins,
     HistogramTrees,
     TreeSample,
     gradient_columns,
@@ -30,8 +30,8 @@ def find_splits(bins, columns, nodes, missing_bin, scoring, *, categorical=None,
         len(bins), scoring.l2, 1 << 24, 4, min_hessian,
         None if directions is None else np.asarray(directions, np.int8), scoring.top, scoring.shared,
     )  # fmt: skip
-    held = HeldBins(np.ascontiguousarray(bins, np.uint8), np.asarray(missing_bin, np.int32))
-    builder = trees.make_builder(held, n_threads)
+    binned = BinnedColumns(np.ascontiguousarray(bins, np.uint8), np.asarray(missing_bin, np.int32))
+    builder = trees.make_builder(binned, n_threads)
     values = np.random.default_rng(0).integers(-1000, 1000, (len(bins), padded_width(width)))
     values[:, :width] = columns
     scales = Columns(KINDS[scoring.kind], scoring.weight, scoring.lambda_, scoring.step)
@@ -60,7 +60,7 @@ def find_exact_splits(blocks, bins, nodes, missing_bin, n_labels, loss, *, k, st
                       n_threads):  # fmt: skip
     """The same by the exact search, on sparse residuals."""
     trees = ExactTrees(Growth("depth-wise", 2, None, min_samples, -np.inf), k, step, l2, len(bins))
-    held = HeldBins(np.ascontiguousarray(bins, np.uint32), np.asarray(missing_bin, np.int32))
-    builder = trees.make_builder(held, n_threads)
+    binned = BinnedColumns(np.ascontiguousarray(bins, np.uint32), np.asarray(missing_bin, np.int32))
+    builder = trees.make_builder(binned, n_threads)
     fitted = _kernels.ResidualBlocks(blocks, n_labels, loss)
     return [found_by(builder, fitted, rows, np.array(features, np.int32)) for rows in nodes]

@@ -1,8 +1,8 @@
-"""The systems of the benchmark page behind one face: `fit` on a split, `predict` rows, `save` to a folder.
+"""The systems of the benchmark page behind one interface: `fit` on a split, `predict` rows, `save` to a folder.
 
-A booster takes the suite's settings, which are in our words, and says them in its own; what else a system has is in its
-`note`, which the page shows, and in `own` of the suite. `predict` answers the five best labels of a row (labels), a
-class number (classes), all outputs (numbers) or a score (ranking). Nothing is imported before it is asked for.
+Boosters translate the suite's settings, given under sparseleaf's parameter names, to their own; `note` describes the
+other settings and `overrides` of the suite changes them. `predict` returns the five best labels per row (multilabel),
+class numbers (multiclass), all outputs (regression) or scores (ranking). Libraries are imported on first use.
 """
 
 from __future__ import annotations
@@ -21,105 +21,103 @@ from benchmarks.systems.scikit import (
     NearestNeighbours,
 )
 
-ALL = ("labels", "classes", "numbers")
+LABELS = ("multilabel",)
+ALL = ("multilabel", "multiclass", "regression")
 FOREST = "sparseleaf:SketchForestClassifier"
 PARABEL: dict[str, Any] = {}
 BONSAI = {"cluster_balanced": False, "cluster_k": 100, "max_depth": 3}
+XGBOOST = ("xgboost", "xgboost-cpu")
+SKLEARN = ("scikit-learn",)
 
 SYSTEMS = {
     "sparse-gbdt": System(
         "SparseGBDT",
         "sparseleaf",
-        ("labels",),
+        LABELS,
         sparse_gbdt,
-        "its defaults: 100 trees of depth 10, rate 0.1, 50 labels a leaf, LEML to 100 columns",
-        True,
+        "defaults: 100 trees of depth 10, learning rate 0.1, 50 labels per leaf, LEML projection to 100 columns",
     ),
-    "sparse-gbdt-turned": System(
-        "SparseGBDT (turned)",
+    "sparse-gbdt-tuned": System(
+        "SparseGBDT (tuned)",
         "sparseleaf",
-        ("labels",),
+        LABELS,
         sparse_gbdt,
-        "as found by `benchmarks.tuned --search` on a part of the training rows",
-        True,
+        "tuned on a validation split of the training set (`benchmarks.tuned --search`)",
     ),
-    "multi-gbdt": System("MultiGBDT", "sparseleaf", ALL, multi_gbdt, "the suite's settings", True),
+    "multi-gbdt": System("MultiGBDT", "sparseleaf", ALL, multi_gbdt, "the suite's settings"),
     "ldsm": System(
-        "LdSM", "sparseleaf", ("labels",), ldsm, "turned on held-out training rows (`ldsm_paper`)", True
+        "LdSM",
+        "sparseleaf",
+        LABELS,
+        ldsm,
+        "tuned on a validation split of the training set (`benchmarks.ldsm_paper`)",
     ),
     "sketch-forest": System(
-        "SketchForest",
-        FOREST,
-        ("labels",),
-        sketch_forest,
-        "its defaults; re-ranked by linear models of the labels",
-        True,
+        "SketchForest", FOREST, LABELS, sketch_forest, 'defaults: 50 trees, `rerank="auto"`'
     ),
-    "sketch-forest-turned": System(
-        "SketchForest (turned)",
+    "sketch-forest-tuned": System(
+        "SketchForest (tuned)",
         FOREST,
-        ("labels",),
+        LABELS,
         sketch_forest,
-        "as found by `benchmarks.forest --search` on a part of the training rows",
-        True,
+        "tuned on a validation split of the training set (`benchmarks.forest --search`)",
     ),
     "sketch-forest-bayes": System(
-        "SketchForest (naive Bayes)",
-        FOREST,
-        ("labels",),
-        sketch_forest,
-        "few trees, re-ranked by naive Bayes",
-        True,
+        "SketchForest (naive Bayes)", FOREST, LABELS, sketch_forest, '20 trees, `rerank="bayes"`'
     ),
     "sketch-forest-trees": System(
-        "SketchForest (trees alone)",
-        FOREST,
-        ("labels",),
-        sketch_forest,
-        "its defaults, without re-ranking",
-        True,
+        "SketchForest (no re-ranking)", FOREST, LABELS, sketch_forest, "defaults with `rerank=None`"
     ),
     "lambdamart": System(
-        "GBDTRanker (LambdaMART)", "sparseleaf", ("ranking",), ranker, "the suite's settings", True
+        "GBDTRanker (LambdaMART)", "sparseleaf", ("ranking",), ranker, "the suite's settings"
     ),
-    "gbrank": System("GBDTRanker (GBRank)", "sparseleaf", ("ranking",), ranker, "rate 0.3", True),
-    "smoothdcg": System(
-        "GBDTRanker (SmoothDCG)", "sparseleaf", ("ranking",), ranker, "the suite's settings", True
+    "gbrank": System(
+        "GBDTRanker (GBRank)",
+        "sparseleaf",
+        ("ranking",),
+        ranker,
+        "the suite's settings with learning rate 0.3",
     ),
+    "smoothdcg": System("GBDTRanker (SmoothDCG)", "sparseleaf", ("ranking",), ranker, "the suite's settings"),
     "xgboost-vector": System(
         "XGBoost (vector leaves)",
         "xgboost",
         ALL,
         lambda task: XGBoost(task, vector=True),
-        "the suite's settings; `multi_output_tree`, hist, dense targets",
+        "the suite's settings; `multi_strategy=multi_output_tree`, `hist`, dense targets",
+        XGBOOST,
     ),
     "xgboost": System(
-        "XGBoost (one per output)",
+        "XGBoost",
         "xgboost",
         (*ALL, "ranking"),
         lambda task: XGBoost(task, vector=False),
-        "the suite's settings; `one_output_per_tree`, hist; ranking: `rank:ndcg`",
+        "the suite's settings; one tree per output and round, `hist`; ranking: `rank:ndcg`",
+        XGBOOST,
     ),
     "lightgbm": System(
         "LightGBM",
         "lightgbm",
         (*ALL, "ranking"),
         LightGBM,
-        "the suite's settings; labels and numbers: a model an output; ranking: `lambdarank`",
+        "the suite's settings; multi-label and regression: one model per output; ranking: `lambdarank`",
+        ("lightgbm",),
     ),
     "catboost": System(
         "CatBoost",
         "catboost",
         (*ALL, "ranking"),
         CatBoost,
-        "the suite's rounds, rate, depth, bins and l2; `MultiLogloss`, `MultiClass`, `MultiRMSE`, `YetiRank`",
+        "the suite's rounds, learning rate, depth, bins and l2; `MultiLogloss`, `MultiClass`, `MultiRMSE`, `YetiRank`",
+        ("catboost",),
     ),
     "random-forest": System(
         "random forest",
         "sklearn",
         ALL,
         lambda task: Forest(task, "RandomForest"),
-        "scikit-learn's defaults, 100 trees; labels: √features a cut, leaves of at least 5 rows",
+        "scikit-learn's defaults, 100 trees; multi-label: `max_features='sqrt'`, `min_samples_leaf=5`",
+        SKLEARN,
     ),
     "extra-trees": System(
         "extra trees",
@@ -127,54 +125,71 @@ SYSTEMS = {
         ALL,
         lambda task: Forest(task, "ExtraTrees"),
         "as the random forest",
+        SKLEARN,
     ),
     "hist-gradient-boosting": System(
         "HistGradientBoosting",
         "sklearn",
         ALL,
         HistGradientBoosting,
-        "the suite's settings; labels and numbers: a model an output, dense features",
+        "the suite's settings; multi-label and regression: one model per output, dense features",
+        SKLEARN,
     ),
     "parabel": System(
-        "Parabel (omikuji)", "omikuji", ("labels",), lambda task: Omikuji(task, PARABEL), "omikuji's defaults"
+        "Parabel (omikuji)",
+        "omikuji",
+        LABELS,
+        lambda task: Omikuji(task, PARABEL),
+        "omikuji's defaults",
+        ("omikuji",),
     ),
     "bonsai": System(
         "Bonsai (omikuji)",
         "omikuji",
-        ("labels",),
+        LABELS,
         lambda task: Omikuji(task, BONSAI),
-        "clusters of any size, 100 a node, depth 3",
+        "`cluster_balanced=False`, `cluster_k=100`, `max_depth=3`",
+        ("omikuji",),
     ),
     "plt": System(
-        "PLT (napkinXC)", "napkinxc", ("labels",), lambda task: NapkinXC(task, "PLT"), "napkinXC's defaults"
+        "PLT (napkinXC)",
+        "napkinxc",
+        LABELS,
+        lambda task: NapkinXC(task, "PLT"),
+        "napkinXC's defaults",
+        ("napkinxc",),
     ),
     "br": System(
         "BR (napkinXC)",
         "napkinxc",
-        ("labels",),
+        LABELS,
         lambda task: NapkinXC(task, "BR"),
         "binary relevance, napkinXC's defaults",
+        ("napkinxc",),
     ),
     "neighbours": System(
-        "nearest neighbours",
+        "k nearest neighbours",
         "sklearn",
         ALL,
         NearestNeighbours,
-        f"labels: {NEIGHBOURS}, votes by cosine; else 5, features standardised (not MNIST's)",
+        f"multi-label: k = {NEIGHBOURS}, votes weighted by cosine; otherwise k = 5, standardised features (not MNIST)",
+        SKLEARN,
+        baseline=True,
     ),
     "centroids": System(
         "label centroids",
         "sklearn",
-        ("labels", "classes"),
+        ("multilabel", "multiclass"),
         LabelCentroids,
-        "labels: by cosine to the mean row",
+        "multi-label: cosine to the mean feature vector of a label",
+        SKLEARN,
+        baseline=True,
     ),
     "mpi": System(
         "SparseGBDT over MPI",
         "sparseleaf.distributed.mpi mpi4py !mpiexec",
-        ("labels",),
+        LABELS,
         OverMPI,
-        "a thread a worker",
-        True,
+        "one thread per worker",
     ),
 }

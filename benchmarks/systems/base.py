@@ -1,4 +1,4 @@
-"""What all systems share: a task, a watch on the time, and how a system is described."""
+"""What all systems share: the task, the time budget of a training run, and the description of a system."""
 
 from __future__ import annotations
 
@@ -19,61 +19,62 @@ TOP = 5
 
 
 class TooSlow(Exception):
-    """The time limit would be passed by far; ``seconds`` is what all of the training would take."""
+    """Training would exceed the time limit by far; ``seconds`` is the projected training time."""
 
-    def __init__(self, seconds: float, done: int, wanted: int, what: str) -> None:
-        super().__init__(f"{done} of {wanted:,} {what}; all would take about {seconds:,.0f} s")
+    def __init__(self, seconds: float, done: int, total: int, unit: str) -> None:
+        super().__init__(f"{done} of {total:,} {unit}; all would take about {seconds:,.0f} s")
         self.seconds = seconds
 
 
-class Pace:
-    """Watches a training that goes in steps: it may be stopped when its time is up, or is given up early.
+class TimeBudget:
+    """Training time of one system, checked after every round.
 
-    ``may_stop``: a booster or forest with fewer rounds is still a model, and is measured as that.
+    ``may_stop``: stop at the end of the budget and evaluate the model trained so far (boosters and forests).
+    Otherwise training is aborted as soon as the projected time is twice the budget.
     """
 
     def __init__(self, seconds: float, *, may_stop: bool) -> None:
         self.seconds = seconds
         self.may_stop = may_stop
-        self.began = time.perf_counter()
+        self.started = time.perf_counter()
         self.first = 0.0
         self.rounds: int | None = None
-        self.wanted: int | None = None
+        self.planned_rounds: int | None = None
 
-    def begin(self) -> None:
-        self.began = time.perf_counter()
+    def start(self) -> None:
+        self.started = time.perf_counter()
 
-    def after(self, done: int, wanted: int) -> bool:
-        """Called after ``done`` of ``wanted`` rounds. Whether training shall stop."""
-        self.rounds, self.wanted = done, wanted
+    def after_round(self, done: int, total: int) -> bool:
+        """Whether to stop after ``done`` of ``total`` rounds."""
+        self.rounds, self.planned_rounds = done, total
         if not self.may_stop:
-            self.check(done, wanted, "rounds")
+            self.check_projection(done, total, "rounds")
             return False
-        return time.perf_counter() - self.began > self.seconds
+        return time.perf_counter() - self.started > self.seconds
 
-    def check(self, done: int, wanted: int, what: str) -> None:
-        """Give up where it is clear from a part that the whole takes twice the time there is.
+    def check_projection(self, done: int, total: int, unit: str) -> None:
+        """Raise `TooSlow` when the extrapolated training time exceeds twice the budget.
 
-        The first step, with all that is done but once, says nothing of the others.
+        The first step includes one-off work (binning, allocation), so it is not extrapolated.
         """
-        passed = time.perf_counter() - self.began
+        elapsed = time.perf_counter() - self.started
         if done == 1:
-            self.first = passed
+            self.first = elapsed
             return
-        whole = self.first + (passed - self.first) / (done - 1) * (wanted - 1)
-        if whole > 2 * self.seconds and (done >= 4 or passed > self.seconds / 2):
-            raise TooSlow(whole, done, wanted, what)
+        projected = self.first + (elapsed - self.first) / (done - 1) * (total - 1)
+        if projected > 2 * self.seconds and (done >= 4 or elapsed > self.seconds / 2):
+            raise TooSlow(projected, done, total, unit)
 
 
 @dataclass(frozen=True)
 class Task:
-    """What a system is asked to do."""
+    """What a system is trained for: the kind of target, the suite's settings and the system's overrides."""
 
     kind: str
     settings: dict[str, Any]
-    own: dict[str, Any]
+    overrides: dict[str, Any]
     threads: int
-    pace: Pace
+    budget: TimeBudget
 
     @property
     def n_trees(self) -> int:
@@ -82,23 +83,32 @@ class Task:
 
 @dataclass(frozen=True)
 class System:
-    """``needs``: modules ("m" or "m:name") and programs ("!p") that must be there; ``note``: settings in words."""
+    """A system of the benchmark page.
+
+    ``requires``: modules ("m" or "m:name") and programs ("!p"). ``packages``: distributions whose version is shown.
+    ``note``: settings in words. ``baseline``: a simple method without a training algorithm, not drawn in plots.
+    """
 
     name: str
-    needs: str
+    requires: str
     kinds: tuple[str, ...]
     make: Callable[[Task], Any]
     note: str
-    ours: bool = False
+    packages: tuple[str, ...] = ("sparseleaf",)
+    baseline: bool = False
+
+    @property
+    def ours(self) -> bool:
+        return self.packages == ("sparseleaf",)
 
     def missing(self) -> str | None:
-        """Why it cannot be run here."""
-        for need in self.needs.split():
-            module, _, name = need.partition(":")
-            if need.startswith("!"):
-                if program(need[1:]) is None:
-                    return f"there is no {need[1:]}"
-            elif not _found(module):
+        """Why the system cannot run in this environment, or None."""
+        for requirement in self.requires.split():
+            module, _, name = requirement.partition(":")
+            if requirement.startswith("!"):
+                if program(requirement[1:]) is None:
+                    return f"{requirement[1:]} is not on the path"
+            elif not _importable(module):
                 return f"{module} is not installed"
             elif name and name not in importlib.import_module(module).__all__:
                 return f"{module} has no {name}"
@@ -106,19 +116,19 @@ class System:
 
 
 def program(name: str) -> str | None:
-    """Where a program is: beside Python, where pip puts it, or on the path."""
+    """Path of a program: beside the Python interpreter, where pip installs it, or on PATH."""
     return shutil.which(name, path=str(Path(sys.executable).parent)) or shutil.which(name)
 
 
-def _found(module: str) -> bool:
+def _importable(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # its package is not there
+    except ModuleNotFoundError:  # the parent package is missing
         return False
 
 
 def top(scores: Any) -> Any:
-    """The five best columns of every row, best first; ties go to the lower column."""
+    """The five highest-scoring columns of every row, best first; ties go to the lower column."""
     scores = np.asarray(scores)
     if scores.shape[1] <= TOP:
         ids = np.argsort(-scores, axis=1, kind="stable")

@@ -1,4 +1,4 @@
-"""Linear label trees: omikuji (Parabel, Bonsai) and napkinXC (PLT, and BR without a tree)."""
+"""Linear label trees: omikuji (Parabel, Bonsai) and napkinXC (PLT, and BR, binary relevance)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.systems.base import TOP, Task
 
 
 class Omikuji:
-    """It reads XC text, which is not counted, and predicts a row at a time: threads take turns."""
+    """Reads its training set from XC text (not timed) and predicts single rows, here from a pool of threads."""
 
     def __init__(self, task: Task, changes: dict[str, Any]) -> None:
         self.task, self.changes = task, changes
@@ -37,15 +37,15 @@ class Omikuji:
         X = sp.csr_matrix(X)
         ids = np.full((X.shape[0], TOP), -1)
 
-        def rows(share: int) -> None:
-            for i in range(share, X.shape[0], self.task.threads):
+        def predict_rows(first: int) -> None:
+            for i in range(first, X.shape[0], self.task.threads):
                 a, b = X.indptr[i], X.indptr[i + 1]
                 pairs = list(zip(X.indices[a:b].tolist(), X.data[a:b].tolist(), strict=True))
-                found = self.model.predict(pairs, top_k=TOP)
-                ids[i, : len(found)] = [label for label, _ in found]
+                best = self.model.predict(pairs, top_k=TOP)
+                ids[i, : len(best)] = [label for label, _ in best]
 
         with ThreadPoolExecutor(self.task.threads) as pool:
-            list(pool.map(rows, range(self.task.threads)))
+            list(pool.map(predict_rows, range(self.task.threads)))
         return ids
 
     def save(self, folder: Path) -> None:
@@ -53,7 +53,7 @@ class Omikuji:
 
 
 class NapkinXC:
-    """It writes its model while it trains, and its model is loaded from there."""
+    """Writes its model to a folder during training and loads it from there for prediction."""
 
     def __init__(self, task: Task, name: str) -> None:
         self.task, self.name = task, name
@@ -66,14 +66,16 @@ class NapkinXC:
 
         kind = getattr(napkinxc.models, self.name)
         seed = {"seed": split.seed} if self.name == "PLT" else {}
-        self.model = kind(str(self.folder / "model"), threads=self.task.threads, **seed, **self.task.own)
+        self.model = kind(
+            str(self.folder / "model"), threads=self.task.threads, **seed, **self.task.overrides
+        )
         Y = split.Y.tocsr()
         labels = [Y.indices[a:b].tolist() for a, b in zip(Y.indptr, Y.indptr[1:], strict=False)]
         self.model.fit(sp.csr_matrix(split.X, dtype=np.float32), labels)
 
     def predict(self, X: Any) -> Any:
-        found = self.model.predict(sp.csr_matrix(X, dtype=np.float32), top_k=TOP)
-        return np.array([(*row[:TOP], *[-1] * (TOP - len(row))) for row in found])
+        best = self.model.predict(sp.csr_matrix(X, dtype=np.float32), top_k=TOP)
+        return np.array([(*row[:TOP], *[-1] * (TOP - len(row))) for row in best])
 
     def save(self, folder: Path) -> None:
         for file in (self.folder / "model").iterdir():

@@ -1,4 +1,4 @@
-"""Our estimators, in one process or in several over MPI."""
+"""sparseleaf's estimators, in one process or in several over MPI."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ from benchmarks.systems.base import TOP, Task, program
 
 
 class Ours:
-    def __init__(self, task: Task, estimator: Any, *, watched: bool = True) -> None:
-        self.task, self.estimator, self.watched = task, estimator, watched
+    """An estimator; ``boosted`` ones stop at the end of the time budget."""
+
+    def __init__(self, task: Task, estimator: Any, *, boosted: bool = True) -> None:
+        self.task, self.estimator, self.boosted = task, estimator, boosted
 
     def fit(self, split: Any) -> None:
         self.estimator.set_params(random_state=split.seed)
-        more = {"group": split.group} if self.task.kind == "ranking" else {}
-        if self.watched:
-            pace = self.task.pace
-            more["callbacks"] = [lambda state: pace.after(state.tree, state.n_trees)]
-        self.estimator.fit(split.X, split.Y, **more)
+        arguments = {"group": split.group} if self.task.kind == "ranking" else {}
+        if self.boosted:
+            budget = self.task.budget
+            arguments["callbacks"] = [lambda state: budget.after_round(state.tree, state.n_trees)]
+        self.estimator.fit(split.X, split.Y, **arguments)
 
     def predict(self, X: Any) -> Any:
-        if self.task.kind == "labels":
+        if self.task.kind == "multilabel":
             return self.estimator.predict_topk(X, TOP)[0]
         return self.estimator.predict(X)
 
@@ -36,22 +38,22 @@ class Ours:
 def sparse_gbdt(task: Task) -> Ours:
     from sparseleaf import SparseGBDTClassifier
 
-    # its defaults; where the suite is about cost, the number of trees is the suite's
-    given = {"n_trees": task.n_trees} if "n_trees" in task.settings else {}
-    return Ours(task, SparseGBDTClassifier.from_settings({**given | task.own, "n_jobs": task.threads}))
+    # defaults but for the number of trees, which is the suite's (fewer in the scaling sweeps)
+    settings = {"n_trees": task.n_trees} | task.overrides
+    return Ours(task, SparseGBDTClassifier.from_settings({**settings, "n_jobs": task.threads}))
 
 
 def multi_gbdt(task: Task) -> Ours:
     from sparseleaf import MultiGBDTClassifier, MultiGBDTRegressor
 
-    kind = MultiGBDTRegressor if task.kind == "numbers" else MultiGBDTClassifier
-    return Ours(task, kind.from_settings({**task.settings | task.own, "n_jobs": task.threads}))
+    kind = MultiGBDTRegressor if task.kind == "regression" else MultiGBDTClassifier
+    return Ours(task, kind.from_settings({**task.settings | task.overrides, "n_jobs": task.threads}))
 
 
 def ldsm(task: Task) -> Ours:
     from sparseleaf import LdSMClassifier
 
-    return Ours(task, LdSMClassifier.from_settings({**task.own, "n_jobs": task.threads}), watched=False)
+    return Ours(task, LdSMClassifier.from_settings({**task.overrides, "n_jobs": task.threads}), boosted=False)
 
 
 def sketch_forest(task: Task) -> Ours:
@@ -59,23 +61,23 @@ def sketch_forest(task: Task) -> Ours:
 
     return Ours(
         task,
-        sparseleaf.SketchForestClassifier.from_settings({**task.own, "n_jobs": task.threads}),
-        watched=False,
+        sparseleaf.SketchForestClassifier.from_settings({**task.overrides, "n_jobs": task.threads}),
+        boosted=False,
     )
 
 
 def ranker(task: Task) -> Ours:
     from sparseleaf import GBDTRanker
 
-    return Ours(task, GBDTRanker.from_settings({**task.settings | task.own, "n_jobs": task.threads}))
+    return Ours(task, GBDTRanker.from_settings({**task.settings | task.overrides, "n_jobs": task.threads}))
 
 
 class OverMPI:
-    """``mpiexec -n workers sparseleaf train --engine mpi`` on as many files; seconds are the whole command's."""
+    """``mpiexec -n workers sparseleaf train --engine mpi``, one file per worker; timed as a whole command."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
-        self.workers = task.own["workers"]
+        self.workers = task.overrides["workers"]
 
     def prepare(self, split: Any, folder: Path) -> None:
         from sparseleaf.data import save_xc
@@ -88,12 +90,13 @@ class OverMPI:
         mpiexec = program("mpiexec")
         assert mpiexec is not None
         version = subprocess.run([mpiexec, "--version"], capture_output=True, text=True, check=False).stdout
-        more = ["--oversubscribe", "--allow-run-as-root"] if "Open MPI" in version else []
-        command = [mpiexec, *more, "-n", str(self.workers), sys.executable, "-m", "sparseleaf", "train"]
+        options = ["--oversubscribe", "--allow-run-as-root"] if "Open MPI" in version else []
+        command = [mpiexec, *options, "-n", str(self.workers), sys.executable, "-m", "sparseleaf", "train"]
+
         command += sorted(str(path) for path in self.folder.glob("part-*.txt"))
         command += ["-m", str(self.folder / "model.safetensors"), "--engine", "mpi", "--jobs", "1"]
-        settings = [f"n_trees={self.task.n_trees}", f"projection={self.task.own['projection']}"]
-        command += ["--layout", self.task.own["layout"], *(f"--set={setting}" for setting in settings)]
+        settings = [f"n_trees={self.task.n_trees}", f"projection={self.task.overrides['projection']}"]
+        command += ["--layout", self.task.overrides["layout"], *(f"--set={setting}" for setting in settings)]
         subprocess.run(command, check=True)
 
     def predict(self, X: Any) -> Any:

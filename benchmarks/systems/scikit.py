@@ -16,7 +16,7 @@ BLOCK_ROWS = 1_000
 
 
 class Sklearn:
-    """Saved as scikit-learn's users do, with joblib."""
+    """Saved with joblib."""
 
     task: Task
     model: Any
@@ -28,7 +28,10 @@ class Sklearn:
 
 
 class Forest(Sklearn):
-    """Grown a few trees at a time, so that it can be stopped. Labels as numbers: the same cuts, half the memory."""
+    """Grown a few trees at a time (``warm_start``) to respect the time budget.
+
+    Multi-label: as a multi-output regressor, which has the same splits as the classifier and half the memory.
+    """
 
     def __init__(self, task: Task, name: str) -> None:
         self.task, self.name = task, name
@@ -36,30 +39,30 @@ class Forest(Sklearn):
     def fit(self, split: Any) -> None:
         import sklearn.ensemble
 
-        settings = {"n_estimators": 100} | self.task.own
-        kind = "Classifier" if self.task.kind == "classes" else "Regressor"
-        if self.task.kind == "labels":
+        settings = {"n_estimators": 100} | self.task.overrides
+        kind = "Classifier" if self.task.kind == "multiclass" else "Regressor"
+        if self.task.kind == "multilabel":
             settings = {"max_features": "sqrt", "min_samples_leaf": 5} | settings
-        wanted = settings.pop("n_estimators")
+        n_trees = settings.pop("n_estimators")
         self.model = getattr(sklearn.ensemble, self.name + kind)(
             **settings, warm_start=True, n_jobs=self.task.threads, random_state=split.seed
         )
         targets = split.Y.toarray() if sp.issparse(split.Y) else split.Y
-        pace, done, over = self.task.pace, 0, False
-        while done < wanted and not over:
-            passed = time.perf_counter() - pace.began
-            at_once = int(done * pace.seconds / 20 / passed) if done else 0  # in a twentieth of the time
-            done = min(wanted, done + max(2 * self.task.threads, at_once))
+        budget, done, over = self.task.budget, 0, False
+        while done < n_trees and not over:
+            elapsed = time.perf_counter() - budget.started
+            batch = int(done * budget.seconds / 20 / elapsed) if done else 0  # a twentieth of the budget
+            done = min(n_trees, done + max(2 * self.task.threads, batch))
             self.model.set_params(n_estimators=done).fit(split.X, targets)
-            over = pace.after(done, wanted)
+            over = budget.after_round(done, n_trees)
 
     def predict(self, X: Any) -> Any:
-        found = self.model.predict(X)
-        return top(found) if self.task.kind == "labels" else found
+        predictions = self.model.predict(X)
+        return top(predictions) if self.task.kind == "multilabel" else predictions
 
 
 class HistGradientBoosting(Sklearn):
-    """One model for classes; else one for every output."""
+    """One model for multiclass, otherwise one per output."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
@@ -81,11 +84,13 @@ class HistGradientBoosting(Sklearn):
             "random_state": split.seed,
         }
         X = dense(split.X)
-        if self.task.kind == "classes":
+        if self.task.kind == "multiclass":
             self.model = HistGradientBoostingClassifier(**parameters).fit(X, split.Y)
             return
         kind = (
-            HistGradientBoostingRegressor if self.task.kind == "numbers" else HistGradientBoostingClassifier
+            HistGradientBoostingRegressor
+            if self.task.kind == "regression"
+            else HistGradientBoostingClassifier
         )
         columns = split.Y.tocsc() if sp.issparse(split.Y) else split.Y
         self.model = {}
@@ -93,22 +98,22 @@ class HistGradientBoosting(Sklearn):
             y = columns[:, [j]].toarray().ravel() if sp.issparse(columns) else columns[:, j]
             if len(np.unique(y)) > 1:
                 self.model[j] = kind(**parameters).fit(X, y)
-            self.task.pace.check(j + 1, columns.shape[1], "outputs")
+            self.task.budget.check_projection(j + 1, columns.shape[1], "outputs")
         self.n_outputs = columns.shape[1]
 
     def predict(self, X: Any) -> Any:
         X = dense(X)
-        if self.task.kind == "classes":
+        if self.task.kind == "multiclass":
             return self.model.predict(X)
-        labels = self.task.kind == "labels"
-        found = np.full((len(X), self.n_outputs), -np.inf if labels else 0.0)
+        labels = self.task.kind == "multilabel"
+        outputs = np.full((len(X), self.n_outputs), -np.inf if labels else 0.0)
         for j, model in self.model.items():
-            found[:, j] = model.decision_function(X) if labels else model.predict(X)
-        return top(found) if labels else found
+            outputs[:, j] = model.decision_function(X) if labels else model.predict(X)
+        return top(outputs) if labels else outputs
 
 
 class NearestNeighbours:
-    """Votes weighed by the cosine for sparse rows; sklearn's for dense ones, on standardised features."""
+    """Multi-label: votes weighted by cosine; otherwise scikit-learn's estimator on standardised features."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
@@ -118,30 +123,33 @@ class NearestNeighbours:
         from sklearn.pipeline import make_pipeline
 
         self.Y = split.Y
-        if self.task.kind == "labels":
+        if self.task.kind == "multilabel":
             index = NearestNeighbors(n_neighbors=NEIGHBOURS, metric="cosine", algorithm="brute")
             self.model = index.set_params(n_jobs=self.task.threads).fit(split.X)
             return
         from sklearn.impute import SimpleImputer
         from sklearn.preprocessing import StandardScaler
 
-        kind = KNeighborsClassifier if self.task.kind == "classes" else KNeighborsRegressor
-        own = {"n_neighbors": 5, "scale": True} | self.task.own
-        steps = [SimpleImputer(keep_empty_features=True), *([StandardScaler()] if own.pop("scale") else [])]
-        self.model = make_pipeline(*steps, kind(**own, n_jobs=self.task.threads)).fit(split.X, split.Y)
+        kind = KNeighborsClassifier if self.task.kind == "multiclass" else KNeighborsRegressor
+        settings = {"n_neighbors": 5, "scale": True} | self.task.overrides
+        scaler = [StandardScaler()] if settings.pop("scale") else []
+        estimator = kind(**settings, n_jobs=self.task.threads)
+        steps = [SimpleImputer(keep_empty_features=True), *scaler, estimator]
+        self.model = make_pipeline(*steps).fit(split.X, split.Y)
 
     def predict(self, X: Any) -> Any:
-        if self.task.kind != "labels":
+        if self.task.kind != "multilabel":
             return self.model.predict(X)
-        found = []
+        blocks = []
         for begin in range(0, X.shape[0], BLOCK_ROWS):
-            far, near = self.model.kneighbors(X[begin : begin + BLOCK_ROWS])
-            n, k = near.shape
+            distances, neighbours = self.model.kneighbors(X[begin : begin + BLOCK_ROWS])
+            n, k = neighbours.shape
             votes = sp.csr_matrix(
-                (1 - far.ravel(), near.ravel(), np.arange(0, n * k + 1, k)), (n, self.Y.shape[0])
+                (1 - distances.ravel(), neighbours.ravel(), np.arange(0, n * k + 1, k)),
+                (n, self.Y.shape[0]),
             )
-            found.append(top((votes @ self.Y).toarray()))
-        return np.concatenate(found)
+            blocks.append(top((votes @ self.Y).toarray()))
+        return np.concatenate(blocks)
 
     def save(self, folder: Path) -> None:
         import joblib
@@ -150,7 +158,7 @@ class NearestNeighbours:
 
 
 class LabelCentroids(Sklearn):
-    """Labels whose mean row is nearest in angle; for classes sklearn's NearestCentroid."""
+    """Multi-label: cosine to the mean row of a label; multiclass: scikit-learn's NearestCentroid."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
@@ -159,13 +167,13 @@ class LabelCentroids(Sklearn):
         from sklearn.neighbors import NearestCentroid
         from sklearn.preprocessing import normalize
 
-        if self.task.kind == "classes":
+        if self.task.kind == "multiclass":
             self.model = NearestCentroid().fit(split.X, split.Y)
         else:
             self.model = normalize(split.Y.T.tocsr() @ normalize(sp.csr_matrix(split.X))).T.tocsr()
 
     def predict(self, X: Any) -> Any:
-        if self.task.kind == "classes":
+        if self.task.kind == "multiclass":
             return self.model.predict(X)
         blocks = (X[a : a + BLOCK_ROWS] for a in range(0, X.shape[0], BLOCK_ROWS))
         return np.concatenate([top((sp.csr_matrix(block) @ self.model).toarray()) for block in blocks])

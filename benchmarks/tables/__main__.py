@@ -1,4 +1,4 @@
-"""``python -m benchmarks.tables``: write all of it."""
+"""``python -m benchmarks.tables``: write all tables."""
 
 from benchmarks import tables
 

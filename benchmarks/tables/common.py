@@ -1,4 +1,4 @@
-"""What all tables are made with: results as scripts wrote them, cells, and pages with a place for tables."""
+"""What all tables share: reading results, formatting cells, pages with generated tables."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def megabytes(n_bytes: float) -> str:
 
 
 def spread(values: float | list[float], digits: int) -> str:
-    """A mean with its standard error over seeds, or a single figure."""
+    """A mean with its standard error over seeds, or a single number."""
     if not isinstance(values, list):
         return f"{values:.{digits}f}"
     return f"{mean(values):.{digits}f} ± {stdev(values) / sqrt(len(values)):.{digits}f}"
@@ -43,6 +43,6 @@ def about(machine: dict) -> str:
 
 
 def with_tables(page: Path, tables: str) -> str:
-    """A page with what is between its markers made anew."""
+    """A page with the part between its markers replaced."""
     before, rest = page.read_text().split(TABLES)
     return f"{before}{TABLES}\n{tables}\n{END}{rest.split(END)[1]}"

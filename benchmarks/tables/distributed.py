@@ -1,4 +1,4 @@
-"""Many machines: speed, traffic, what breaks."""
+"""Distributed training: speed-up, traffic, fault tolerance."""
 
 from __future__ import annotations
 
@@ -9,46 +9,59 @@ PAGE = DOCS / "distributed.md"
 
 def summary() -> str:
     results = read("distributed")
-    return f"""## Many machines
+    return f"""## Distributed training
 
-Speed, traffic, Yahoo!'s table and what breaks are on [the page of many machines](distributed.md#measured).
+Speed-up, traffic, Yahoo!'s table and fault tolerance are on [the page on distributed training](distributed.md#measured).
 
 `python -m benchmarks.distributed`, `python -m benchmarks.kill`, on {about(results["machine"])}.
 """
 
 
 def page() -> str:
-    """The page of many machines with its tables made anew."""
+    """The page on distributed training with its tables regenerated."""
     return with_tables(PAGE, tables())
 
 
 def tables() -> str:
     results = read("distributed")
     runs = {
-        part: {name: run for name, run in found.items() if name != "scale"}
-        for part, found in results.items()
+        part: {name: run for name, run in measured.items() if name != "scale"}
+        for part, measured in results.items()
         if part != "machine"
     }
-    made = []
+    parts = []
     if "speed" in runs:
         heads = [
             "50 features, 32 outputs, 32 bins, depth 7",
             "rows",
-            "one, s a tree",
-            "two, s a tree",
-            "times as fast",
+            "one worker, s/tree",
+            "two workers, s/tree",
+            "speed-up",
         ]
         rows = [
             [name, f"{run['rows']:,}", f"{run['one']:.3f}", f"{run['two']:.3f}", f"{run['times']:.2f}"]
             for name, run in runs["speed"].items()
         ]
-        made.append(table(heads, rows))
+        parts.append(table(heads, rows))
+    if "spark" in runs:
+        heads = [
+            "50 features, 32 outputs, 32 bins, depth 7", "rows", "one worker, s/tree", "two workers, s/tree", "speed-up",
+            "two MPI ranks, s/tree", "`fit` of 8 trees on a DataFrame, s",
+        ]  # fmt: skip
+        rows = [
+            [
+                name, f"{run['rows']:,}", f"{run['one']:.3f}", f"{run['two']:.3f}", f"{run['times']:.2f}",
+                f"{run['mpi']:.3f}", f"{run['frame']['fit']:.1f}",
+            ]
+            for name, run in runs["spark"].items()
+        ]  # fmt: skip
+        parts.append(table(heads, rows))
     if "traffic" in runs:
         rows = [
             [name, f"{run['received']:,.0f}", f"{run['formula']:,.0f}", f"{run['share']:.2f}"]
             for name, run in runs["traffic"].items()
         ]
-        made.append(table(["bytes a worker receives for a tree", "measured", "formula", "ratio"], rows))
+        parts.append(table(["bytes received per worker and tree", "measured", "formula", "ratio"], rows))
     if "yahoo" in runs:
         theirs = [
             ["Yahoo!, MapReduce by rows", "1,200,000", "12,660"],
@@ -59,21 +72,21 @@ def tables() -> str:
             [f"{name}, 2 workers", f"{run['rows']:,}", f"{run['seconds']:.2f}"]
             for name, run in runs["yahoo"].items()
         ]
-        made.append(table(["500 features, 63 nodes", "rows", "s a tree"], [*theirs, *ours]))
+        parts.append(table(["500 features, 63 nodes", "rows", "s/tree"], [*theirs, *ours]))
     if "plan" in runs:
-        heads = ["10⁹ rows × 10⁶ labels, 100 machines (modelled)", "computing, s", "network, s", "s a tree"]
+        heads = ["10⁹ rows × 10⁶ labels, 100 machines (modelled)", "compute, s", "network, s", "s/tree"]
         rows = [
             [name, *(f"{runs['plan'][name][part]:,.1f}" for part in ("compute", "network", "seconds"))]
             for name in ("by rows", "by features")
         ]
-        made.append(table(heads, rows))
-    heads = ["`kill -9` at a random moment", "times", "killed", "hung", "the same bytes in the end"]
-    made.append(table(heads, kills()))
-    told = (
+        parts.append(table(heads, rows))
+    heads = ["`kill -9` at a random moment", "runs", "killed", "hung", "identical models"]
+    parts.append(table(heads, kills()))
+    source = (
         f"`python -m benchmarks.distributed`, `python -m benchmarks.kill`, on {about(results['machine'])}.\n"
     )
-    how = "Workers of one thread each, all on one machine; one and two of them in turns, the best of three turns."
-    return "\n\n".join([how, *made, told])
+    how = "Workers of one thread each, all on one machine; runs with one and two workers alternate, the best of three counts."
+    return "\n\n".join([how, *parts, source])
 
 
 def kills() -> list[list[str]]:
@@ -83,9 +96,13 @@ def kills() -> list[list[str]]:
             name,
             str(len(results[engine])),
             str(sum(run["killed"] for run in results[engine])),
-            str(sum(run.get("code") == "hang" for run in results[engine])),
+            str(sum(run.get("code") == "hang" or run.get("hung", False) for run in results[engine])),
             str(sum(run["same"] for run in results[engine])),
         ]
-        for engine, name in (("mpi", "a rank of three, then the same command"), ("dask", "a worker of three"))
+        for engine, name in (
+            ("mpi", "one of three MPI ranks; the command is repeated"),
+            ("dask", "one of three Dask workers"),
+            ("spark", "one of three Spark executors"),
+        )
         if engine in results
     ]

@@ -1,4 +1,4 @@
-// Gradients and hessians of a dense loss, for every (row, output) pair: what all losses share.
+// Gradients and hessians of dense losses: the loop over (row, output) pairs, common to all losses.
 #include "dense.hpp"
 
 #include <nanobind/stl/string.h>
@@ -8,7 +8,7 @@
 namespace sparseleaf {
 namespace {
 
-constexpr int64_t kPairs = 2048;  // worked on at a time: their scores, targets and results stay in the cache
+constexpr int64_t kPairs = 2048;  // per block: scores, targets and results fit the cache
 
 std::map<std::string, DenseLoss>& dense_losses() {
     static std::map<std::string, DenseLoss> losses;
@@ -24,7 +24,7 @@ void forget_unknown(const float* targets, int64_t n, float* g, float* h) {
     }
 }
 
-// values (n, d) times weights, of which a row has one or d.
+// values (n, d) times weights, one or d per row.
 SPARSELEAF_WIDE
 void weigh_rows(const float* weights, int64_t columns, int64_t n, int64_t d, float* values) {
     if (columns == d) {
@@ -44,8 +44,8 @@ void largest_of_rows(const float* values, int64_t n, int64_t d, float* largest) 
         }
 }
 
-// h has no rows where the hessian is 1 (or the weight, which is then the caller's to keep) in every row.
-// classes: the class of every row for a loss of classes, -1 where unknown; targets for all other losses.
+// h has no rows if the hessian is 1 (or the weight, which the caller has) in every row. classes: the class of
+// every row for classification losses, -1 if unknown; targets for all other losses.
 void gradients(const std::string& name, double parameter, In2<float> scores, In2<float> targets,
                In1<int32_t> classes, In2<float> weights, Out2<float> g, Out2<float> h, Out1<float> largest_g,
                Out1<float> largest_h, int n_threads) {
@@ -66,7 +66,7 @@ void gradients(const std::string& name, double parameter, In2<float> scores, In2
                           (weights.shape(1) == 1 || static_cast<int64_t>(weights.shape(1)) == d)),
             "weights: (rows, 1), (rows, outputs) or no rows");
     require(static_cast<int64_t>(largest_g.size()) == d && static_cast<int64_t>(largest_h.size()) == d,
-            "largest: one number an output");
+            "largest: must have one entry per output");
     if (loss.by_class)
         for (int64_t i = 0; i < n; ++i) require(classes.data()[i] < d, "classes: beyond the outputs");
     GilRelease release;

@@ -1,9 +1,8 @@
-// Dense losses: a loss is one file here with one function, which fills gradients and hessians of outputs and
-// is registered by name. What all losses share is in dense.cpp: rows and threads, weights, unknown targets,
-// the largest values.
+// Dense losses: every loss is one file with one function, registered by name, that fills gradients and
+// hessians of outputs. The common part is in dense.cpp: loops, threads, weights, unknown targets, maxima.
 //
-// g is the derivative of the loss with respect to the score z, h the second one (or what stands in for it,
-// which the loss says). All arithmetic belongs to one row, so threads cannot change it.
+// g is the derivative of the loss with respect to the score z, h the second derivative or a documented
+// substitute. All arithmetic is within one row, so results do not depend on threads.
 #pragma once
 
 #include <cmath>
@@ -14,31 +13,31 @@
 
 namespace sparseleaf {
 
-// The outputs of one row for a loss of classes; for all others those of several rows, one after the other:
-// every output is by itself.
+// The outputs of one row for classification losses; of several consecutive rows for all others, whose outputs
+// are independent.
 struct OutputRow {
     const float* score;
-    const float* target;  // NaN where unknown; whatever is made of it is replaced by 0. Null with classes.
-    int64_t label;        // the row's class, for a loss of classes
+    const float* target;  // NaN if unknown, for which results are replaced by 0; null with classes
+    int64_t label;        // the row's class, for classification losses
     int64_t n_outputs;
-    float parameter;  // the number behind the loss's name
+    float parameter;  // the loss's parameter, as in "quantile:0.9"
     float* g;
     float* h;
 };
 
 struct DenseLoss {
     void (*fill)(const OutputRow&);
-    bool constant_hessian = false;  // h is 1 and `fill` leaves it alone
+    bool constant_hessian = false;  // h is 1 and not filled
     bool by_class = false;          // targets are one class per row
 };
 
-// A constant of this type in a loss's file makes it known.
+// Registers a loss, as a constant in its file.
 struct RegisterDenseLoss {
     RegisterDenseLoss(const char* name, DenseLoss loss);
 };
 
-// Factors of exponentials are bounded by this: large enough for any rate, and small enough that their sums
-// and products with weights stay finite in float32.
+// Bound of exponentials: large enough for any rate, small enough that sums and products with weights are
+// finite in float32.
 constexpr float kLargestTerm = 1e30f;
 
 [[gnu::always_inline]] inline float sigmoid(float z) {

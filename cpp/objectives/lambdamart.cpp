@@ -1,4 +1,5 @@
-// LambdaMART: RankNet's pairwise gradients, each times what exchanging the two documents would change.
+// LambdaMART: RankNet's pairwise gradients, weighted by the change of the metric if the documents are
+// swapped.
 #include <numbers>
 
 #include "ranking.hpp"
@@ -8,7 +9,7 @@ namespace {
 
 enum Change : int { kNdcg = 0, kMap, kPairwise };
 
-// |change of average precision| if the documents at ranks a < b change places, one being relevant.
+// |Δ average precision| for a swap of the documents at ranks a < b, one of which is relevant.
 // hits[r]: relevant documents among the first r; harmonic[r]: Σ 1/rank over them.
 double map_change(const std::vector<double>& hits, const std::vector<double>& harmonic, int64_t a,
                   int64_t b) {
@@ -20,9 +21,9 @@ double map_change(const std::vector<double>& hits, const std::vector<double>& ha
     return std::fabs(first - last) / hits.back();
 }
 
-constexpr int kWide = 8;  // lanes of a sum, whatever the vector width
+constexpr int kWide = 8;  // lanes of a sum, independent of the vector width
 
-// A query's documents in order of rank, and what is asked of them; padded to full vectors, where delta is 0.
+// A query's documents in order of rank, with buffers; padded to full vectors, where delta is 0.
 struct Ranked {
     std::vector<double> score, grade, gain, delta, g, h;
 
@@ -41,7 +42,7 @@ double sum_lanes(const double* l) {
     return ((l[0] + l[1]) + (l[2] + l[3])) + ((l[4] + l[5]) + (l[6] + l[7]));
 }
 
-// What exchanging the document at rank `a` with every one below would change in NDCG.
+// Δ NDCG for a swap of the document at rank `a` with each one below.
 SPARSELEAF_WIDE
 void ndcg_changes(const double* gain, const double* discounts, int64_t a, int64_t n, double ideal,
                   double* delta) {
@@ -65,11 +66,11 @@ double pairs_of(int64_t a, int64_t n, const double* score, const double* grade, 
             const double change = sign * sign * delta[b + l] / (near + far * std::fabs(apart));
             const double rho = 1.0 / (1.0 + exp_of(sigma * apart));
             const double lambda = sigma * rho * change;
-            const double curvature = sigma * sigma * rho * (1.0 - rho) * change;
+            const double hessian = sigma * sigma * rho * (1.0 - rho) * change;
             g[b + l] += sign * lambda;
-            h[b + l] += curvature;
+            h[b + l] += hessian;
             own_g[l] += sign * lambda;
-            own_h[l] += curvature;
+            own_h[l] += hessian;
             sizes[l] += lambda;
         }
     g[a] -= sum_lanes(own_g);

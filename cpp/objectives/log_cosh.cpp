@@ -1,7 +1,7 @@
 // log cosh r, r = z − y: near ½ r² for small residuals, near |r| for large ones.
 //
-// h is tanh(r)/r, the curvature of the parabola that touches the loss at r and at −r and lies above it
-// everywhere else. A leaf's step is then a weighted mean of its residuals and never raises the loss. The
+// h is tanh(r)/r, the second derivative of the parabola that touches the loss at r and at −r and lies above
+// it everywhere else. A leaf's step is then a weighted mean of its residuals and never raises the loss. The
 // second derivative, 1 − tanh² r, vanishes for large residuals, and steps with it overshoot without bound.
 #include "dense.hpp"
 

@@ -1,9 +1,7 @@
-// Ranking losses: a loss is one file here with one function, which fills gradients and hessians of one
-// query's documents and is registered by name. A query is worked on by one thread, in one order, so threads
-// cannot change a result.
+// Ranking losses: every loss is one file with one function, registered by name, that fills gradients and
+// hessians of one query's documents. A query is processed by one thread, so results do not depend on threads.
 //
-// Scores ascend in relevance; g is the derivative of the loss to minimise, h its second derivative or what
-// stands in for it.
+// Scores increase with relevance; g is the derivative of the loss, h the second derivative or a substitute.
 #pragma once
 
 #include <bit>
@@ -16,7 +14,7 @@
 
 namespace sparseleaf {
 
-// 2^grade - 1; grades are small whole numbers as a rule.
+// 2^grade - 1; grades are usually small integers.
 inline double gain_of(float grade) {
     const auto whole = static_cast<int32_t>(grade);
     if (whole >= 0 && whole < 31 && static_cast<float>(whole) == grade)
@@ -24,13 +22,13 @@ inline double gain_of(float grade) {
     return std::exp2(static_cast<double>(grade)) - 1.0;
 }
 
-// Numbers that ascend as scores descend.
+// A key that increases as the score decreases.
 inline uint32_t descending(float score) {
     const auto bits = std::bit_cast<uint32_t>(score + 0.0f);  // -0 and 0 are one score
     return bits & 0x80000000u ? bits : ~bits & 0x7fffffffu;
 }
 
-// Documents of one query: grades and scores side by side, and who ranks where.
+// Documents of one query: grades, scores and ranking.
 struct Query {
     std::vector<double> score, grade, gain;
     std::vector<int32_t> ranked;  // best score first, ties in order of row
@@ -54,14 +52,14 @@ struct Query {
         for (int64_t r = 0; r < n; ++r) ranked[r] = static_cast<int32_t>(keys[r] & 0xffffffffu);
     }
 
-    // Whether any order of the documents is as good as another: nothing is to be learned then, and sums
-    // that should be 0 would leave their rounding.
+    // Whether all orders of the documents are equally good: then there is nothing to learn, and sums that
+    // should be 0 would leave rounding errors.
     bool all_equal() const {
         return std::adjacent_find(grade.begin(), grade.end(), std::not_equal_to<>()) == grade.end();
     }
 };
 
-// 1/log2(rank + 2): a logarithm takes longer than all the rest of a pair.
+// 1/log2(rank + 2), tabulated: a logarithm costs more than the rest of a pair.
 class Discounts {
   public:
     void reach(int64_t n) {
@@ -75,7 +73,7 @@ class Discounts {
     std::vector<double> values_;
 };
 
-// The best DCG among the first k places. Grades that are small whole numbers are counted, not sorted.
+// The ideal DCG at k. Grades that are small integers are counted instead of sorted.
 inline double ideal_dcg(const Query& query, int64_t k, const Discounts& discounts) {
     constexpr int kGrades = 31;
     int32_t counts[kGrades] = {};
@@ -100,16 +98,16 @@ inline double ideal_dcg(const Query& query, int64_t k, const Discounts& discount
 }
 
 struct RankingOptions {
-    int change;        // of LambdaMART: what a pair is weighted by, in the order of CHANGES in
+    int change;        // of LambdaMART: the metric whose change weights a pair, in the order of CHANGES in
                        // objectives/lambdamart.py
-    int64_t places;    // of LambdaMART: pairs count whose better-ranked document is among so many
+    int64_t places;    // of LambdaMART: truncation level of the higher-ranked document of a pair
     bool normalise;    // of LambdaMART
     double parameter;  // σ or τ
 };
 
 using RankingLoss = void (*)(const Query&, const Discounts&, const RankingOptions&, double* g, double* h);
 
-// A constant of this type in a loss's file makes it known.
+// Registers a loss, as a constant in its file.
 struct RegisterRankingLoss {
     RegisterRankingLoss(const char* name, RankingLoss loss);
 };

@@ -46,7 +46,7 @@ void softmax_hessians(In2<float> g, In1<int32_t> classes, In2<float> weights, Ou
     const int64_t size = d * (d + 1) / 2;
     require(static_cast<int64_t>(out.shape(0)) == n && static_cast<int64_t>(out.shape(1)) == size,
             "out: (rows, outputs · (outputs + 1) / 2)");
-    require(static_cast<int64_t>(classes.size()) == n, "classes: one a row");
+    require(static_cast<int64_t>(classes.size()) == n, "classes: must have one entry per row");
     const bool weighted = weights.shape(0) > 0;
     require(!weighted || (static_cast<int64_t>(weights.shape(0)) == n && weights.shape(1) == 1),
             "weights: (rows, 1) or no rows");

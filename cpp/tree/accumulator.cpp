@@ -1,4 +1,4 @@
-// Histograms of a tree's features, filled part by part: see accumulator.hpp.
+// Histogram construction: see accumulator.hpp.
 #include "accumulator.hpp"
 
 namespace sparseleaf {
@@ -29,12 +29,12 @@ Accumulator::Accumulator(const FeatureSet& set, const uint8_t* bins, int64_t n_r
 
 int64_t Accumulator::effort(int64_t n_rows, int64_t n_dense, int64_t n_bins) const {
     return n_rows * n_dense + static_cast<int64_t>(entries_per_row_ * static_cast<double>(n_rows)) +
-           kEffortOfABin * n_bins;
+           kEffortPerBin * n_bins;
 }
 
-void Accumulator::add_parts(const std::vector<int64_t>& effort, bool sparse, int64_t wanted, int64_t n_bins,
-                            std::vector<Part>& parts) const {
-    const int64_t n = std::max(wanted, n_bins * gradients_.columns * 4 / kCacheBytes + 1);
+void Accumulator::add_parts(const std::vector<int64_t>& effort, bool sparse, int64_t min_parts,
+                            int64_t n_bins, std::vector<Part>& parts) const {
+    const int64_t n = std::max(min_parts, n_bins * gradients_.columns * 4 / kCacheBytes + 1);
     int32_t begin = 0;
     for (int64_t p = 1; p <= n; ++p) {
         const auto end = static_cast<int32_t>(
@@ -44,26 +44,26 @@ void Accumulator::add_parts(const std::vector<int64_t>& effort, bool sparse, int
     }
 }
 
-std::vector<Part> Accumulator::parts(const LiveFeatures& live, int64_t n_rows, int64_t wanted) const {
-    std::vector<Part> found;
-    if (wanted <= 1 && live.n_bins * gradients_.columns * 4 < kCacheBytes) {  // one of each kind
+std::vector<Part> Accumulator::parts(const LiveFeatures& live, int64_t n_rows, int64_t min_parts) const {
+    std::vector<Part> parts;
+    if (min_parts <= 1 && live.n_bins * gradients_.columns * 4 < kCacheBytes) {  // one of each kind
         const auto n_dense = static_cast<int32_t>(live.dense.size());
         const int64_t all = effort(n_rows, n_dense, live.n_bins);
         const int64_t in_dense = live.sparse.empty() ? all : n_rows * n_dense;
-        if (n_dense > 0) found.push_back({false, 0, n_dense, in_dense});
+        if (n_dense > 0) parts.push_back({false, 0, n_dense, in_dense});
         if (!live.sparse.empty())
-            found.push_back({true, 0, static_cast<int32_t>(sparse_.n_groups()), all - in_dense});
-        return found;
+            parts.push_back({true, 0, static_cast<int32_t>(sparse_.n_groups()), all - in_dense});
+        return parts;
     }
     int64_t n_dense_bins = 0;
     std::vector<int64_t> so_far{0};
     for (const int32_t f : live.dense) {
         n_dense_bins += set_.n_bins_of(f);
-        so_far.push_back(so_far.back() + n_rows + kEffortOfABin * set_.n_bins_of(f));
+        so_far.push_back(so_far.back() + n_rows + kEffortPerBin * set_.n_bins_of(f));
     }
-    add_parts(so_far, false, wanted, n_dense_bins, found);
-    if (live.sparse.empty()) return found;
-    // entries are walked over even where their features are not live
+    add_parts(so_far, false, min_parts, n_dense_bins, parts);
+    if (live.sparse.empty()) return parts;
+    // all entries of a group are visited, those of features that are not live included
     so_far.assign(1, 0);
     auto f = live.sparse.begin();
     for (int64_t g = 0; g < sparse_.n_groups(); ++g) {
@@ -72,10 +72,10 @@ std::vector<Part> Accumulator::parts(const LiveFeatures& live, int64_t n_rows, i
             n_bins += set_.n_bins_of(*f);
         const double share = static_cast<double>(n_rows) / static_cast<double>(n_rows_);
         const double adds = n_bins > 0 ? share * static_cast<double>(sparse_.n_entries[g]) : 0.0;
-        so_far.push_back(so_far.back() + static_cast<int64_t>(adds) + kEffortOfABin * n_bins);
+        so_far.push_back(so_far.back() + static_cast<int64_t>(adds) + kEffortPerBin * n_bins);
     }
-    add_parts(so_far, true, wanted, live.n_bins - n_dense_bins, found);
-    return found;
+    add_parts(so_far, true, min_parts, live.n_bins - n_dense_bins, parts);
+    return parts;
 }
 
 FeatureRange Accumulator::features_of(const LiveFeatures& live, const Part& part) const {
@@ -91,7 +91,7 @@ FeatureRange Accumulator::features_of(const LiveFeatures& live, const Part& part
 
 void Accumulator::clear(const LiveFeatures& live, const Part& part, const Histogram& into) const {
     const int64_t m = gradients_.columns;
-    // entries of a group are added whether their feature is live or not
+    // all entries of a group are added, those of features that are not live included
     const FeatureRange features = part.sparse ? FeatureRange{all_->sparse.data() + group_begins_[part.begin],
                                                              all_->sparse.data() + group_begins_[part.end]}
                                               : features_of(live, part);

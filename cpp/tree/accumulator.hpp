@@ -1,4 +1,4 @@
-// Histograms of a tree's features, filled part by part.
+// Histogram construction for the features of one tree, in parts that threads can share.
 #pragma once
 
 #include "histogram.hpp"
@@ -10,15 +10,15 @@ namespace sparseleaf {
 struct Gradients {
     const int16_t* data;
     int64_t columns;
-    int64_t count_column;  // holds 1 in every row; -1: rows are counted apart
+    int64_t count_column;  // holds 1 in every row; -1: row counts are kept in a separate array
 };
 
-// Where a histogram is. `counts` are apart from the sums, or null.
+// Pointers to a histogram. `counts` is null where a gradient column counts the rows.
 struct Histogram {
     int32_t *sums, *counts;
 };
 
-// Some features of one kind: dense ones by their places in LiveFeatures::dense, sparse ones by groups.
+// A range of features of one kind: positions in LiveFeatures::dense, or groups of sparse features.
 struct Part {
     bool sparse;
     int32_t begin, end;
@@ -31,7 +31,7 @@ struct FeatureRange {
     const int32_t* end() const { return last; }
 };
 
-constexpr int64_t kEffortOfABin = 5;  // to fill, take away and scan, in numbers added: as measured
+constexpr int64_t kEffortPerBin = 5;  // clearing, subtracting and scanning, in additions (measured)
 
 class Accumulator {
   public:
@@ -44,12 +44,12 @@ class Accumulator {
     int64_t columns() const { return gradients_.columns; }
     bool has_sparse() const { return !all_->sparse.empty(); }
 
-    // What a node of so many rows takes, in numbers added, where it has so many live features.
+    // Cost of a node's histogram, in additions.
     int64_t effort(int64_t n_rows, int64_t n_dense, int64_t n_bins) const;
 
-    // Parts of about the same effort, at least `wanted` of each kind of feature where there are enough, and
-    // as many as caches ask for.
-    std::vector<Part> parts(const LiveFeatures& live, int64_t n_rows, int64_t wanted) const;
+    // Parts of about equal effort: at least `min_parts` of each kind of feature where there are enough
+    // features, and enough for a part to fit into the cache.
+    std::vector<Part> parts(const LiveFeatures& live, int64_t n_rows, int64_t min_parts) const;
 
     FeatureRange features_of(const LiveFeatures& live, const Part& part) const;
 
@@ -58,10 +58,10 @@ class Accumulator {
              const Histogram& into) const;
     void add_histogram(const LiveFeatures& live, const Part& part, const Histogram& from,
                        const Histogram& into) const;
-    // What sparse features' common bins hold, given a node's rows and their sums.
+    // Fills the most common bin of sparse features: the node's totals minus all other bins.
     void fill_common_bins(const LiveFeatures& live, const Part& part, const int32_t* total, int64_t n,
                           const Histogram& into) const;
-    // A parent's histogram becomes that of its larger child.
+    // Turns a parent's histogram into that of its larger child.
     void subtract(const FeatureRange& features, const Histogram& from, const Histogram& less) const;
 
     NodeSums sums_of(const Histogram& histogram, const int32_t* total, int64_t n) const {
@@ -74,10 +74,10 @@ class Accumulator {
         return counted_apart() ? histogram.counts : histogram.sums + gradients_.count_column;
     }
     int64_t count_step() const { return counted_apart() ? 1 : gradients_.columns; }
-    void add_parts(const std::vector<int64_t>& effort, bool sparse, int64_t wanted, int64_t n_bins,
+    void add_parts(const std::vector<int64_t>& effort, bool sparse, int64_t min_parts, int64_t n_bins,
                    std::vector<Part>& parts) const;
 
-    // Calls use(first bin, end) for every run of neighbouring features.
+    // Calls use(first bin, end) for every run of consecutive features.
     template <typename Use>
     void each_run(const FeatureRange& features, Use&& use) const {
         for (const int32_t *f = features.first, *next; f < features.last; f = next) {
@@ -91,12 +91,12 @@ class Accumulator {
     int64_t n_rows_;
     const SparseColumns& sparse_;
     Gradients gradients_;
-    PlacesOfATree places_;
+    TreePlaces places_;
     AddRows add_rows_;
     AddEntries add_entries_;
     std::shared_ptr<const LiveFeatures> all_;
     std::vector<int32_t> group_begins_;  // in all_->sparse
-    double entries_per_row_ = 0.0;       // of the groups that are walked
+    double entries_per_row_ = 0.0;       // in the groups with a sparse feature of the tree
 };
 
 }  // namespace sparseleaf

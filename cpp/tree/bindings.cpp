@@ -1,4 +1,5 @@
-// The tree builders as Python sees them: a few structs in, a grown tree out.
+// Python bindings of the tree builders and their argument structs.
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -48,11 +49,11 @@ void bind_structs(nb::module_& m) {
              nb::arg("values").noconvert(), nb::arg("count_column"), nb::arg("hessian"), nb::arg("weight"),
              nb::arg("lambda_"), nb::arg("step"), nb::arg("first_output"));
     nb::class_<ResidualBlocks>(m, "ResidualBlocks")
-        .def(nb::init<std::vector<Block>, int64_t, int>(), nb::arg("blocks"), nb::arg("n_labels"),
-             nb::arg("loss"));
+        .def(nb::init<std::vector<Block>, int64_t, int, std::optional<LossWeights>>(), nb::arg("blocks"),
+             nb::arg("n_labels"), nb::arg("loss"), nb::arg("weights") = nb::none());
     nb::class_<TreeSample>(m, "TreeSample")
         .def(nb::init<Out1<int32_t>, Out1<int32_t>, In1<int32_t>, int64_t, uint64_t>(),
-             nb::arg("rows").noconvert(), nb::arg("aside").noconvert(), nb::arg("features"),
+             nb::arg("rows").noconvert(), nb::arg("oob_rows").noconvert(), nb::arg("features"),
              nb::arg("n_node_features"), nb::arg("key"));
     nb::class_<GrownTree>(m, "GrownTree")
         .def_prop_ro("feature", column(&GrownTree::feature))
@@ -68,8 +69,8 @@ void bind_structs(nb::module_& m) {
                      })
         .def_prop_ro("starts", column(&GrownTree::starts))
         .def_prop_ro("ends", column(&GrownTree::ends))
-        .def_prop_ro("aside_starts", column(&GrownTree::aside_starts))
-        .def_prop_ro("aside_ends", column(&GrownTree::aside_ends))
+        .def_prop_ro("oob_starts", column(&GrownTree::oob_starts))
+        .def_prop_ro("oob_ends", column(&GrownTree::oob_ends))
         .def_prop_ro("low", bounds(&GrownTree::low))
         .def_prop_ro("high", bounds(&GrownTree::high));
 }
@@ -81,19 +82,19 @@ void bind_tree(nb::module_& m) {
     using namespace sparseleaf;
     bind_structs(m);
     m.attr("MIN_SLOTS") = kMinSlots;
-    m.attr("MORE_SLOTS") = kMoreSlots;
+    m.attr("EXTRA_SLOTS") = kExtraSlots;
     nb::class_<HistogramTreeBuilder>(m, "HistogramTreeBuilder")
         .def(nb::init<In2<uint8_t>, In1<int32_t>, std::shared_ptr<const FeatureTable>, GrowthRules,
                       HistogramRules, int64_t, int64_t, int>(),
              nb::arg("bins").noconvert(), nb::arg("common"), nb::arg("table"), nb::arg("growth"),
-             nb::arg("rules"), nb::arg("first_held"), nb::arg("held_step"), nb::arg("n_threads"))
+             nb::arg("rules"), nb::arg("first_feature"), nb::arg("feature_stride"), nb::arg("n_threads"))
         .def("build", &HistogramTreeBuilder::build, nb::arg("gradients"), nb::arg("sample"),
              nb::arg("communicator"), nb::arg("by_rows"));
     nb::class_<ExactTreeBuilder>(m, "ExactTreeBuilder")
         .def(nb::init<In2<uint32_t>, std::shared_ptr<const FeatureTable>, GrowthRules, ExactRules, int64_t,
                       int64_t, int>(),
              nb::arg("bins").noconvert(), nb::arg("table"), nb::arg("growth"), nb::arg("rules"),
-             nb::arg("first_held"), nb::arg("held_step"), nb::arg("n_threads"))
+             nb::arg("first_feature"), nb::arg("feature_stride"), nb::arg("n_threads"))
         .def("build", &ExactTreeBuilder::build, nb::arg("residuals"), nb::arg("sample"),
              nb::arg("communicator"), nb::arg("by_rows"));
 }

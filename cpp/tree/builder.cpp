@@ -4,11 +4,12 @@
 namespace sparseleaf {
 namespace {
 
-constexpr int64_t kMostAtOnce = 16;    // nodes that best-first growth looks at, if there are threads for them
-constexpr int64_t kMostExchanged = 8;  // and of several workers, for whom a message costs more than a node
-constexpr int64_t kRowsAtOnce = 8192;  // in those nodes: larger ones are worth a call of their own
+constexpr int64_t kMostAtOnce = 16;    // nodes that best-first growth splits together, one per thread
+constexpr int64_t kMostExchanged = 8;  // with several workers: a message costs more than a node
+constexpr int64_t kRowsAtOnce = 8192;  // total rows of these nodes: larger nodes are split alone
 constexpr int64_t kScratchBytes = 1 << 26;
-constexpr int64_t kFewDrawn = 5, kOfFeatures = 2;  // features drawn that are worth building from rows alone
+// with at most this fraction of the features sampled per node, histograms are built from rows only
+constexpr int64_t kFewDrawn = 5, kOfFeatures = 2;
 
 Limits limits_of(const GrowthRules& growth) {
     return {growth.max_depth, std::max<int64_t>(growth.min_samples, 1), growth.min_gain};
@@ -16,32 +17,32 @@ Limits limits_of(const GrowthRules& growth) {
 
 Frontier frontier_of(const GrowthRules& growth, int64_t n_rows, const Workers& workers, int n_threads) {
     const int64_t most = growth.max_leaves < 0 ? n_rows : std::min(growth.max_leaves - 1, n_rows);
-    // of several workers all must take the same nodes, however many threads each has
+    // all workers must take the same nodes, however many threads each has
     if (!workers.alone()) return Frontier(most, growth.best_first, kMostExchanged, kRowsAtOnce);
     return Frontier(most, growth.best_first, std::min<int64_t>(n_threads, kMostAtOnce),
                     kRowsAtOnce * std::max(1, n_threads / 2));
 }
 
 void require_sample(const TreeSample& sample, const FeatureTable& table, int64_t n_rows) {
-    for (const auto& rows : {sample.rows, sample.aside}) {
+    for (const auto& rows : {sample.rows, sample.oob_rows}) {
         int64_t n_wrong = 0;
         for (size_t i = 0; i < rows.size(); ++i) n_wrong += rows.data()[i] < 0 || rows.data()[i] >= n_rows;
-        require(n_wrong == 0, "rows: no such row");
+        require(n_wrong == 0, "rows: indices must be less than the number of rows");
     }
-    require(sample.features.size() > 0, "features: at least one");
+    require(sample.features.size() > 0, "features: must not be empty");
     for (size_t i = 0; i < sample.features.size(); ++i)
         require(sample.features.data()[i] >= 0 && sample.features.data()[i] < table.n() &&
                     (i == 0 || sample.features.data()[i - 1] < sample.features.data()[i]),
-                "features: must rise, within the table");
-    require(sample.n_node_features >= 1, "n_node_features: at least 1");
+                "features: must be increasing indices into the table");
+    require(sample.n_node_features >= 1, "n_node_features: must be at least 1");
 }
 
-// Columns that a worker holds of all features.
-int64_t n_held(int64_t n, int64_t first, int64_t step) {
+// Number of columns on a worker that has every `step`-th feature from `first` on.
+int64_t n_columns_of(int64_t n, int64_t first, int64_t step) {
     return first < n ? (n - first + step - 1) / step : 0;
 }
 
-// Borders of neighbouring features that workers search, with about as many bins each.
+// Boundaries of the feature ranges that workers search, with about equal numbers of bins.
 std::vector<int32_t> searched_features(const FeatureTable& table, int n_workers) {
     int64_t total = 0, so_far = 0;
     for (int64_t f = 0; f < table.n(); ++f) total += table.n_bins.data()[f];
@@ -56,12 +57,12 @@ std::vector<int32_t> searched_features(const FeatureTable& table, int n_workers)
     return borders;
 }
 
-// The tree's features, and those of them that this worker searches.
+// The tree's features, and the subset that this worker searches.
 struct TreeFeatures {
     TreeFeatures(const FeatureTable& table, const TreeSample& sample, const Workers& workers,
-                 int64_t first_held, int64_t held_step) {
+                 int64_t first_feature, int64_t feature_stride) {
         numbers.assign(sample.features.data(), sample.features.data() + sample.features.size());
-        std::vector<int32_t> searched;
+        std::vector<int32_t> indices;
         if (workers.share_rows()) {
             const std::vector<int32_t> borders = searched_features(table, workers.size());
             everything = FeatureSet(table, numbers, 0, 1);
@@ -70,16 +71,16 @@ struct TreeFeatures {
                     everything
                         .offsets[std::lower_bound(numbers.begin(), numbers.end(), border) - numbers.begin()]);
             for (const int32_t f : numbers)
-                if (f >= borders[workers.rank()] && f < borders[workers.rank() + 1]) searched.push_back(f);
+                if (f >= borders[workers.rank()] && f < borders[workers.rank() + 1]) indices.push_back(f);
         } else {
             for (const int32_t f : numbers)
-                if (f % held_step == first_held) searched.push_back(f);
+                if (f % feature_stride == first_feature) indices.push_back(f);
         }
-        own = FeatureSet(table, std::move(searched), first_held, held_step);
+        searched = FeatureSet(table, std::move(indices), first_feature, feature_stride);
     }
 
     std::vector<int32_t> numbers;
-    FeatureSet own, everything;
+    FeatureSet searched, everything;
     std::vector<int64_t> bin_borders;
 };
 
@@ -90,58 +91,60 @@ GrownTree grow_tree(Node root, const FeatureTable& table, BinMatrix<Bin> bins, c
     std::unique_ptr<Partition> partition;
     if (workers.share_features())
         partition = std::make_unique<SharedPartition<Bin>>(table, bins, sample.rows.data(),
-                                                           sample.aside.data(), workers, n_threads);
+                                                           sample.oob_rows.data(), workers, n_threads);
     else
         partition = std::make_unique<LocalPartition<Bin>>(table, bins, sample.rows.data(), workers.alone(),
                                                           n_threads);
     root.end = static_cast<int64_t>(sample.rows.size());
-    root.aside_end = static_cast<int64_t>(sample.aside.size());
+    root.oob_end = static_cast<int64_t>(sample.oob_rows.size());
     const int64_t n_rows = root.count;
     Grower grower(limits_of(growth), finder, *partition);
     grower.grow(std::move(root), frontier_of(growth, n_rows, workers, n_threads));
     return GrownTree(grower.nodes, table, n_outputs);
 }
 
-void require_held(int64_t first_held, int64_t held_step, const FeatureTable& table, size_t n_columns) {
-    require(held_step >= 1 && first_held >= 0 && first_held < held_step &&
-                n_held(table.n(), first_held, held_step) == static_cast<int64_t>(n_columns),
-            "bins: a column for every feature held");
+void require_columns(int64_t first_feature, int64_t feature_stride, const FeatureTable& table,
+                     size_t n_columns) {
+    require(feature_stride >= 1 && first_feature >= 0 && first_feature < feature_stride &&
+                n_columns_of(table.n(), first_feature, feature_stride) == static_cast<int64_t>(n_columns),
+            "bins: must have one column per feature of this worker");
 }
 
-void require_layout(const Workers& workers, int64_t first_held, int64_t held_step, bool by_rows) {
+void require_layout(const Workers& workers, int64_t first_feature, int64_t feature_stride, bool by_rows) {
     const bool all = by_rows || workers.alone();
-    require(held_step == (all ? 1 : workers.size()) && first_held == (all ? 0 : workers.rank()),
-            "communicator: other workers than the features are dealt out to");
+    require(feature_stride == (all ? 1 : workers.size()) && first_feature == (all ? 0 : workers.rank()),
+            "communicator: rank and size must match the distribution of the features");
 }
 
 }  // namespace
 
 HistogramTreeBuilder::HistogramTreeBuilder(In2<uint8_t> bins, In1<int32_t> common,
                                            std::shared_ptr<const FeatureTable> table, GrowthRules growth,
-                                           HistogramRules rules, int64_t first_held, int64_t held_step,
-                                           int n_threads)
+                                           HistogramRules rules, int64_t first_feature,
+                                           int64_t feature_stride, int n_threads)
     : bins_(std::move(bins)),
       table_(std::move(table)),
       growth_(growth),
       rules_(rules),
-      first_held_(first_held),
-      held_step_(held_step),
+      first_feature_(first_feature),
+      feature_stride_(feature_stride),
       n_threads_(n_threads) {
-    require(n_threads >= 1, "n_threads: at least 1");
-    require_held(first_held, held_step, *table_, bins_.shape(1));
-    require(common.size() == bins_.shape(1), "common: one number per column of bins");
+    require(n_threads >= 1, "n_threads: must be at least 1");
+    require_columns(first_feature, feature_stride, *table_, bins_.shape(1));
+    require(common.size() == bins_.shape(1), "common: must have one entry per column of bins");
     std::vector<int32_t> n_bins;
-    for (int64_t f = first_held; f < table_->n(); f += held_step) n_bins.push_back(table_->n_bins.data()[f]);
+    for (int64_t f = first_feature; f < table_->n(); f += feature_stride)
+        n_bins.push_back(table_->n_bins.data()[f]);
     GilRelease release;
     sparse_ = std::make_unique<SparseColumns>(
         bins_.data(), static_cast<int64_t>(bins_.shape(0)), std::move(n_bins),
         std::vector<int32_t>(common.data(), common.data() + common.size()), n_threads);
 }
 
-// The root with its rows' sums, over all workers.
+// The root, with the sums of all workers' rows.
 Node HistogramTreeBuilder::make_root(const GradientColumns& gradients, const TreeSample& sample,
                                      const Workers& workers) const {
-    constexpr int64_t kChunk = 8192;
+    constexpr int64_t kChunk = 512;  // a row was last written by another core, as a rule
     const auto n_rows = static_cast<int64_t>(sample.rows.size());
     const auto m = static_cast<int64_t>(gradients.values.shape(1)), room = m + 2 * kWide;
     const int64_t n_chunks = (n_rows + kChunk - 1) / kChunk;
@@ -154,7 +157,7 @@ Node HistogramTreeBuilder::make_root(const GradientColumns& gradients, const Tre
     for (size_t i = 0; i < sums.size(); ++i) total[i % room] += sums[i];
     total[room] = n_rows;
     if (workers.share_rows()) workers.allreduce(total);
-    require(total[room] <= INT32_MAX, "rows: more than 2^31 - 1 of all workers");
+    require(total[room] <= INT32_MAX, "rows: must be fewer than 2^31 over all workers");
     Node root(0, 0, total[room], sample.key);
     root.total.assign(total.begin(), total.end() - 1);
     return root;
@@ -166,9 +169,9 @@ GrownTree HistogramTreeBuilder::build(const GradientColumns& gradients, const Tr
     const Workers workers(communicator, by_rows);
     require(
         static_cast<int64_t>(gradients.values.shape(0)) == n && m % kLanes == 0 && gradients.count_column < m,
-        "gradients: a row per row of bins, columns a multiple of 4");
+        "gradients: must have one row per row of bins and a multiple of 4 columns");
     require_sample(sample, *table_, n);
-    require_layout(workers, first_held_, held_step_, by_rows);
+    require_layout(workers, first_feature_, feature_stride_, by_rows);
     const Limits limits = limits_of(growth_);
     const Scoring scoring(m, gradients.hessian, gradients.weight, gradients.lambda, gradients.step, rules_.l2,
                           rules_.top, rules_.shared, limits.min_samples, rules_.min_hessian);
@@ -176,19 +179,20 @@ GrownTree HistogramTreeBuilder::build(const GradientColumns& gradients, const Tr
         !table_->constrained() ||
             (rules_.top == 0 && gradients.hessian != kMatrix && gradients.first_output >= 0 &&
              gradients.first_output + scoring.outputs <= static_cast<int64_t>(table_->directions.shape(1))),
-        "directions: one per output; not with top, nor with a matrix of hessians");
+        "directions: must have one column per output, and are not supported with top or a matrix of "
+        "hessians");
     GilRelease release;
 
-    const TreeFeatures features(*table_, sample, workers, first_held_, held_step_);
+    const TreeFeatures features(*table_, sample, workers, first_feature_, feature_stride_);
     const Gradients columns{gradients.values.data(), m, gradients.count_column};
-    const Accumulator own(features.own, bins_.data(), n, *sparse_, columns);
+    const Accumulator searched(features.searched, bins_.data(), n, *sparse_, columns);
     std::optional<Accumulator> everything;
     if (workers.share_rows()) everything.emplace(features.everything, bins_.data(), n, *sparse_, columns);
     const FeatureSampler sampler(features.numbers, sample.n_node_features);
     Node root = make_root(gradients, sample, workers);
 
-    // the same for all workers, who must search the same nodes together
-    std::vector<int64_t> has_sparse{own.has_sparse()};
+    // agreed by all workers: they must search the same nodes together
+    std::vector<int64_t> has_sparse{searched.has_sparse()};
     if (workers.share_features()) workers.allreduce(has_sparse);
     const bool direct = !workers.share_rows() && !sampler.all() && has_sparse[0] == 0 &&
                         kFewDrawn * sampler.count() <= kOfFeatures * sampler.n();
@@ -196,10 +200,10 @@ GrownTree HistogramTreeBuilder::build(const GradientColumns& gradients, const Tr
     for (const int32_t f : features.numbers) n_bins += table_->n_bins.data()[f];
     const int64_t slot_bytes = std::max<int64_t>(n_bins, 1) * (m + 1) * 4;
     const int64_t n_slots =
-        std::max(kMinSlots, std::min(rules_.budget / slot_bytes, rules_.max_nodes + kMoreSlots));
+        std::max(kMinSlots, std::min(rules_.budget / slot_bytes, rules_.max_nodes + kExtraSlots));
     const int64_t n_scratch =
         n_threads_ > 1 ? std::min<int64_t>(2 * n_threads_, kScratchBytes / slot_bytes) : 0;
-    HistogramFinder finder({*table_, own, everything ? &*everything : nullptr, features.bin_borders,
+    HistogramFinder finder({*table_, searched, everything ? &*everything : nullptr, features.bin_borders,
                             sample.rows.data(), sampler, gradients.first_output},
                            scoring, limits, direct, n_slots, n_scratch, memory_, workers, n_threads_);
     return grow_tree<uint8_t>(std::move(root), *table_, {bins_.data(), static_cast<int64_t>(bins_.shape(1))},
@@ -207,35 +211,37 @@ GrownTree HistogramTreeBuilder::build(const GradientColumns& gradients, const Tr
 }
 
 ExactTreeBuilder::ExactTreeBuilder(In2<uint32_t> bins, std::shared_ptr<const FeatureTable> table,
-                                   GrowthRules growth, ExactRules rules, int64_t first_held,
-                                   int64_t held_step, int n_threads)
+                                   GrowthRules growth, ExactRules rules, int64_t first_feature,
+                                   int64_t feature_stride, int n_threads)
     : bins_(std::move(bins)),
       table_(std::move(table)),
       growth_(growth),
       rules_(rules),
-      first_held_(first_held),
-      held_step_(held_step),
+      first_feature_(first_feature),
+      feature_stride_(feature_stride),
       n_threads_(n_threads) {
     require(rules.step > 0.0, "step: must be positive");
-    require_held(first_held, held_step, *table_, bins_.shape(1));
+    require_columns(first_feature, feature_stride, *table_, bins_.shape(1));
 }
 
 GrownTree ExactTreeBuilder::build(const ResidualBlocks& residuals, const TreeSample& sample,
                                   const nb::object& communicator, bool by_rows) {
     const Workers workers(communicator, by_rows);
     const RowBlocks state(residuals.blocks);
-    require(state.n_rows() == static_cast<int64_t>(bins_.shape(0)), "residuals: a row per row of bins");
-    require(!workers.share_rows(), "communicator: the exact search wants all rows in every worker");
+    const WeightView weights = view_of(residuals.weights ? &*residuals.weights : nullptr, state.n_rows());
+    require(state.n_rows() == static_cast<int64_t>(bins_.shape(0)),
+            "residuals: must have one row per row of bins");
+    require(!workers.share_rows(), "communicator: the exact search requires all rows on every worker");
     require_sample(sample, *table_, static_cast<int64_t>(bins_.shape(0)));
-    require_layout(workers, first_held_, held_step_, by_rows);
+    require_layout(workers, first_feature_, feature_stride_, by_rows);
     GilRelease release;
 
-    const TreeFeatures features(*table_, sample, workers, first_held_, held_step_);
+    const TreeFeatures features(*table_, sample, workers, first_feature_, feature_stride_);
     const FeatureSampler sampler(features.numbers, sample.n_node_features);
     const BinMatrix<uint32_t> bins{bins_.data(), static_cast<int64_t>(bins_.shape(1))};
-    ExactFinder finder(
-        {*table_, features.own, bins, sample.rows.data(), state, residuals.n_labels, residuals.loss, sampler},
-        rules_, limits_of(growth_), workers, n_threads_);
+    ExactFinder finder({*table_, features.searched, bins, sample.rows.data(), state, residuals.n_labels,
+                        residuals.loss, weights, sampler},
+                       rules_, limits_of(growth_), workers, n_threads_);
     return grow_tree<uint32_t>(Node(0, 0, static_cast<int64_t>(sample.rows.size()), sample.key), *table_,
                                bins, sample, growth_, finder, workers, 0, n_threads_);
 }

@@ -1,4 +1,4 @@
-// Tree builders: objects that live as long as a training and grow one tree per call.
+// Tree builders: created once per training, they grow one tree per call.
 #pragma once
 
 #include <optional>
@@ -9,10 +9,10 @@
 
 namespace sparseleaf {
 
-constexpr int64_t kMinSlots = 4;    // two families at a time, even if no parent has kept its histogram
-constexpr int64_t kMoreSlots = 16;  // for the children of nodes that are split ahead of their turn
+constexpr int64_t kMinSlots = 4;     // the children of two nodes whose histograms were not kept
+constexpr int64_t kExtraSlots = 16;  // for the children of nodes that are split speculatively
 
-// How far a tree grows.
+// Growth limits of a tree.
 struct GrowthRules {
     bool best_first;
     int64_t max_leaves;  // -1 for none
@@ -21,17 +21,17 @@ struct GrowthRules {
     double min_gain;
 };
 
-// What makes a split of a histogram good, and how much memory histograms may take.
+// Split scoring on histograms, and the memory limit of the histograms.
 struct HistogramRules {
     double l2;
-    int64_t top;  // count only so many outputs of each side, 0 for all
-    bool shared;  // the same ones of both
+    int64_t top;  // score only the best `top` outputs of each side; 0 for all
+    bool shared;  // the same outputs on both sides
     double min_hessian;
     int64_t budget;     // bytes for histograms
-    int64_t max_nodes;  // that can wait to be split at once
+    int64_t max_nodes;  // nodes that can wait to be split at the same time
 };
 
-// The integer gradients of one tree, and the scales by which they become gains.
+// The quantised gradients of one tree, and the scales that convert their sums to gains.
 struct GradientColumns {
     In2<int16_t> values;
     int64_t count_column;
@@ -40,27 +40,29 @@ struct GradientColumns {
     int64_t first_output;
 };
 
-// Sparse residuals in full.
+// The full sparse residuals.
 struct ResidualBlocks {
     std::vector<Block> blocks;
     int64_t n_labels;
     int loss;
+    std::optional<LossWeights> weights;
 };
 
 // The rows and features of one tree.
 struct TreeSample {
-    Out1<int32_t> rows;       // those it learns from; afterwards by leaf
-    Out1<int32_t> aside;      // others that take the same way, where workers have some of the features each
-    In1<int32_t> features;    // numbers in the table, increasing
-    int64_t n_node_features;  // drawn for every node
-    uint64_t key;             // of those draws
+    Out1<int32_t> rows;  // the tree's sample; sorted by leaf when the tree has grown
+    Out1<int32_t>
+        oob_rows;  // rows outside the sample, routed along; only where features are divided among workers
+    In1<int32_t> features;    // indices into the table, increasing
+    int64_t n_node_features;  // sampled for every node
+    uint64_t key;             // seed of the node samples
 };
 
 class HistogramTreeBuilder {
   public:
     HistogramTreeBuilder(In2<uint8_t> bins, In1<int32_t> common, std::shared_ptr<const FeatureTable> table,
-                         GrowthRules growth, HistogramRules rules, int64_t first_held, int64_t held_step,
-                         int n_threads);
+                         GrowthRules growth, HistogramRules rules, int64_t first_feature,
+                         int64_t feature_stride, int n_threads);
 
     GrownTree build(const GradientColumns& gradients, const TreeSample& sample,
                     const nb::object& communicator, bool by_rows);
@@ -72,7 +74,7 @@ class HistogramTreeBuilder {
     std::shared_ptr<const FeatureTable> table_;
     GrowthRules growth_;
     HistogramRules rules_;
-    int64_t first_held_, held_step_;
+    int64_t first_feature_, feature_stride_;
     int n_threads_;
     std::unique_ptr<SparseColumns> sparse_;
     HistogramMemory memory_;
@@ -81,7 +83,7 @@ class HistogramTreeBuilder {
 class ExactTreeBuilder {
   public:
     ExactTreeBuilder(In2<uint32_t> bins, std::shared_ptr<const FeatureTable> table, GrowthRules growth,
-                     ExactRules rules, int64_t first_held, int64_t held_step, int n_threads);
+                     ExactRules rules, int64_t first_feature, int64_t feature_stride, int n_threads);
 
     GrownTree build(const ResidualBlocks& residuals, const TreeSample& sample, const nb::object& communicator,
                     bool by_rows);
@@ -91,7 +93,7 @@ class ExactTreeBuilder {
     std::shared_ptr<const FeatureTable> table_;
     GrowthRules growth_;
     ExactRules rules_;
-    int64_t first_held_, held_step_;
+    int64_t first_feature_, feature_stride_;
     int n_threads_;
 };
 

@@ -1,4 +1,4 @@
-// The order in which the categories of a feature are scanned.
+// The scan order of a categorical feature.
 #include "categories.hpp"
 
 #include <cmath>
@@ -6,13 +6,13 @@
 namespace sparseleaf {
 namespace {
 
-constexpr double kSmoothing = 10.0;  // rows of an average category that are added to each before ordering
+constexpr double kSmoothing = 10.0;  // pseudo-rows with the node's mean statistics, added to every category
 
 }  // namespace
 
-// Categories by the first principal direction of their mean steps: neighbours in that order want similar
-// values. With one output this is the order by mean step: of categories with equal weight some prefix is then
-// the best set of all; small categories are drawn towards the mean, which may cost a little of that.
+// Orders categories by the first principal component of their Newton steps, so that neighbours in the order
+// have similar leaf values. With one output this is the order by Newton step, of which some prefix is the
+// best subset (Fisher, 1958) but for the smoothing of small categories towards the mean.
 void order_categories(const Bins& bins, const Scoring& scoring, const int32_t* total, int64_t n, Work& work) {
     const int64_t d = scoring.outputs, m = scoring.columns, k = bins.n;
     std::vector<double> steps(static_cast<size_t>(k * d), 0.0), key(static_cast<size_t>(k), 0.0);
@@ -20,10 +20,10 @@ void order_categories(const Bins& bins, const Scoring& scoring, const int32_t* t
     for (int64_t b = 0; b < k; ++b) {
         if (bins.count(b) == 0) continue;
         for (int64_t j = 0; j < d; ++j) {
-            const double own_h = diagonal ? bins.hist[b * m + d + j] : bins.count(b);
-            const double all_h = diagonal ? total[d + j] : static_cast<double>(n);
-            const double smooth = kSmoothing * all_h / static_cast<double>(n) + (diagonal ? 1.0 : 0.0);
-            steps[b * d + j] = -std::sqrt(scoring.weight[j]) * bins.hist[b * m + j] / (own_h + smooth);
+            const double bin_h = diagonal ? bins.hist[b * m + d + j] : bins.count(b);
+            const double node_h = diagonal ? total[d + j] : static_cast<double>(n);
+            const double smooth = kSmoothing * node_h / static_cast<double>(n) + (diagonal ? 1.0 : 0.0);
+            steps[b * d + j] = -std::sqrt(scoring.weight[j]) * bins.hist[b * m + j] / (bin_h + smooth);
         }
     }
     // power iteration on Σ n·step·stepᵀ around the mean
@@ -65,7 +65,7 @@ void order_categories(const Bins& bins, const Scoring& scoring, const int32_t* t
     work.order.resize(static_cast<size_t>(k));
     for (int64_t b = 0; b < k; ++b) work.order[b] = static_cast<int32_t>(b);
     std::sort(work.order.begin(), work.order.end(), [&](int32_t a, int32_t b) {
-        // categories that no row has come last, so that they stay on the right
+        // categories without rows come last and go right
         if ((bins.count(a) == 0) != (bins.count(b) == 0)) return bins.count(b) == 0;
         return key[a] != key[b] ? key[a] < key[b] : a < b;
     });

@@ -1,27 +1,26 @@
-// Histograms of features that have the same bin in most rows, as words do: only the other rows are added, and
-// the common bin is what remains of the node's total. In integers that is exact, so the result is the same as
-// if every row had been added.
+// Histograms of sparse features, which have the same bin in most rows: only the other rows are added, and the
+// common bin is the node's total minus all other bins. Integer sums make this exact.
 #include "histogram.hpp"
 
 namespace sparseleaf {
 namespace {
 
-// Borders of groups of neighbouring features with about as many entries a row each, judged by a sample of
-// rows. As many groups as threads and caches may want to part a row into, unless they become so small that a
-// row takes longer to look up.
+// Boundaries of groups of consecutive features with about equal numbers of entries per row, estimated from a
+// sample of rows. There are as many groups as threads and caches can use, unless groups become so small that
+// finding a row's entries takes longer than adding them.
 std::vector<int32_t> group_features(const uint8_t* bins, int64_t n, const std::vector<int32_t>& common,
                                     int n_threads) {
     constexpr int64_t kSample = 1024, kLeast = 8, kEnough = 8;
     const auto n_features = static_cast<int64_t>(common.size());
     const int64_t step = std::max<int64_t>(1, n / kSample);
-    std::vector<int64_t> entries(static_cast<size_t>(n_features) + 1, 0);  // of the features before
+    std::vector<int64_t> entries(static_cast<size_t>(n_features) + 1, 0);  // cumulative
     int64_t n_looked_at = 0;
     for (int64_t i = 0; i < n; i += step, ++n_looked_at)
         for (int64_t f = 0; f < n_features; ++f)
             entries[f + 1] += common[f] >= 0 && bins[i * n_features + f] != common[f];
     for (int64_t f = 0; f < n_features; ++f) entries[f + 1] += entries[f];
-    const int64_t wanted = entries.back() / std::max<int64_t>(1, kLeast * n_looked_at);
-    const int64_t n_groups = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(4 * n_threads, kEnough));
+    const int64_t useful = entries.back() / std::max<int64_t>(1, kLeast * n_looked_at);
+    const int64_t n_groups = std::clamp<int64_t>(useful, 1, std::max<int64_t>(4 * n_threads, kEnough));
     std::vector<int32_t> borders{0};
     for (int64_t g = 1; g < n_groups; ++g)
         borders.push_back(static_cast<int32_t>(
@@ -32,7 +31,7 @@ std::vector<int32_t> group_features(const uint8_t* bins, int64_t n, const std::v
     return borders;
 }
 
-// The places of 16 or 32 bits.
+// The places, as 16 or 32 bits.
 template <typename Place>
 const Place* places_of(const SparseColumns& entries) {
     if constexpr (sizeof(Place) == 2)
@@ -49,7 +48,7 @@ template <int kColumns, bool kSame, typename Place>
     const int64_t m = kColumns > 0 ? kColumns : columns, n_groups = entries.n_groups();
     const int64_t *starts = entries.indptr.get() + begin, *ends = entries.indptr.get() + end;
     const Place* places = places_of<Place>(entries);
-    // rows of a node lie apart: where their entries are is asked for first, then the entries
+    // rows of a node are scattered: prefetch where their entries start, then the entries
     constexpr int64_t kAhead = 8, kLine = 64 / sizeof(Place);
     for (int64_t i = 0; i < n; ++i) {
         if (i + 2 * kAhead < n) {
@@ -119,7 +118,7 @@ SparseColumns::SparseColumns(const uint8_t* bins, int64_t n_rows, std::vector<in
                              std::vector<int32_t> given, int n_threads)
     : common(std::move(given)), first{0} {
     for (size_t f = 0; f < common.size(); ++f) {
-        require(common[f] < n_bins[f], "common: no such bin");
+        require(common[f] < n_bins[f], "common: must be less than n_bins");
         first.push_back(first.back() + n_bins[f]);
     }
     const bool any = std::any_of(common.begin(), common.end(), [](int32_t bin) { return bin >= 0; });
@@ -139,16 +138,16 @@ std::unique_ptr<Place[]> SparseColumns::collect(const uint8_t* bins, int64_t n, 
     std::vector<int32_t> sparse;
     for (int64_t f = 0; f < n_features; ++f)
         if (common[f] >= 0) sparse.push_back(static_cast<int32_t>(f));
-    std::vector<int64_t> begins;  // of the groups, in `sparse`
+    std::vector<int64_t> begins;  // start of the groups in `sparse`
     for (const int32_t border : groups)
         begins.push_back(std::lower_bound(sparse.begin(), sparse.end(), border) - sparse.begin());
     const auto each_uncommon = [&](int64_t row, int64_t group, auto&& use) {
-        const uint8_t* own = bins + row * n_features;
+        const uint8_t* row_bins = bins + row * n_features;
         for (int64_t j = begins[group]; j < begins[group + 1]; ++j) {
             const int32_t f = sparse[j];
-            if (own[f] == common[f]) continue;
-            require(first[f] + own[f] < first[f + 1], "bins: a bin beyond n_bins");
-            use(first[f] + own[f]);
+            if (row_bins[f] == common[f]) continue;
+            require(first[f] + row_bins[f] < first[f + 1], "bins: must be less than n_bins");
+            use(first[f] + row_bins[f]);
         }
     };
     constexpr int64_t kChunk = 1024;
@@ -177,7 +176,7 @@ std::unique_ptr<Place[]> SparseColumns::collect(const uint8_t* bins, int64_t n, 
     return places;
 }
 
-PlacesOfATree::PlacesOfATree(const SparseColumns& columns, const FeatureSet& features)
+TreePlaces::TreePlaces(const SparseColumns& columns, const FeatureSet& features)
     : walked(static_cast<size_t>(columns.n_groups()), 0) {
     if (features.n == static_cast<int64_t>(columns.common.size())) {
         std::fill(walked.begin(), walked.end(), uint8_t{1});
@@ -206,7 +205,7 @@ PlacesOfATree::PlacesOfATree(const SparseColumns& columns, const FeatureSet& fea
 
 void fill_common(int32_t* hist, int32_t* counts, int64_t step, int64_t columns, int64_t low, int64_t high,
                  int64_t common, const int32_t* total, int64_t n) {
-    constexpr int64_t kFew = 8;  // columns that are subtracted sooner than it is known whether they are all 0
+    constexpr int64_t kFew = 8;  // up to this many columns, subtracting is faster than testing for empty bins
     const int64_t rest = low + common;
     int32_t* sums = hist + rest * columns;
     std::copy(total, total + columns, sums);

@@ -2,6 +2,7 @@
 #include "exact_finder.hpp"
 
 #include <cmath>
+#include <numeric>
 
 #include "exchange.hpp"
 
@@ -23,7 +24,7 @@ class TopSquares {
             }
             return sum;
         }
-        // a heap of the k largest so far, smallest on top: most labels fail the first comparison
+        // a min-heap of the k largest so far: most labels fail the first comparison
         heap_.clear();
         const auto smaller_on_top = std::greater<int64_t>();
         for (int64_t l = 0; l < n; ++l) {
@@ -37,7 +38,7 @@ class TopSquares {
                 std::push_heap(heap_.begin(), heap_.end(), smaller_on_top);
             }
         }
-        // summed in order of size: the result depends on the values alone
+        // summed in sorted order: the result depends on the values only
         std::sort(heap_.begin(), heap_.end());
         double sum = 0.0;
         for (const int64_t v : heap_) sum += static_cast<double>(v) * static_cast<double>(v);
@@ -50,17 +51,26 @@ class TopSquares {
 };
 
 template <Loss loss>
-void collect(const RowBlocks& state, const int32_t* rows, int64_t n, std::vector<int32_t>& local_of,
-             NodeResiduals& node) {
+void collect(const RowBlocks& state, const WeightView& weights, const int32_t* rows, int64_t n,
+             std::vector<int32_t>& local_of, NodeResiduals& node) {
     node.indptr.assign(1, 0);
     node.labels.clear();
     node.values.clear();
     node.total.clear();
+    node.weights.clear();
+    if (weights.rows)
+        for (int64_t i = 0; i < n; ++i)
+            node.weights.push_back(std::llrint(weights.rows[rows[i]] * kWeightScale));
+    const int64_t units = std::accumulate(node.weights.begin(), node.weights.end(), int64_t{0});
+    node.weight = weights.rows ? static_cast<double>(units) / kWeightScale : static_cast<double>(n);
     std::vector<uint32_t> seen;
     for (int64_t i = 0; i < n; ++i) {
         const Row row = state[rows[i]];
         for (int64_t e = 0; e < row.size; ++e) {
-            const int64_t value = fixed_point(residual_of<loss>(row.labels[e], row.scores[e]));
+            const int32_t residual = fixed_point(residual_of<loss>(row.labels[e], row.scores[e]));
+            const int64_t value =
+                weights ? weighted_point(residual, weights.row(rows[i]), weights.entry(row.labels[e]))
+                        : residual;
             if (value == 0) continue;
             const uint32_t label = row.labels[e] & kLabelMask;
             if (local_of[label] < 0) {
@@ -74,8 +84,7 @@ void collect(const RowBlocks& state, const int32_t* rows, int64_t n, std::vector
         }
         node.indptr.push_back(static_cast<int64_t>(node.labels.size()));
     }
-    // Numbered again in order of label: squares are added up in that order, and it must not be that of the
-    // rows.
+    // Renumbered by label: squares are summed in this order, which must not depend on the order of the rows.
     const std::vector<int64_t> total = node.total;
     std::sort(seen.begin(), seen.end());
     std::vector<int32_t> place(seen.size());
@@ -87,7 +96,7 @@ void collect(const RowBlocks& state, const int32_t* rows, int64_t n, std::vector
     for (const uint32_t label : seen) local_of[label] = -1;
 }
 
-// The numbers 0 … n - 1 in order of bin, then of number: each with its bin in the upper half.
+// The indices 0 … n - 1 sorted by bin, then by index; the bin is in the upper 32 bits.
 template <typename BinOf>
 std::vector<uint64_t> sorted_rows(BinOf&& bin_of, int64_t n, int64_t n_bins) {
     std::vector<uint64_t> order(static_cast<size_t>(n));
@@ -97,9 +106,9 @@ std::vector<uint64_t> sorted_rows(BinOf&& bin_of, int64_t n, int64_t n_bins) {
         std::sort(order.begin(), order.end());
         return order;
     }
-    std::vector<int64_t> next(static_cast<size_t>(n_bins) + 1, 0);  // few bins: count them
+    std::vector<int64_t> next(static_cast<size_t>(n_bins) + 1, 0);  // few bins: counting sort
     for (const uint64_t key : order) {
-        require(static_cast<int64_t>(key >> 32) < n_bins, "bins: a bin behind that of missing values");
+        require(static_cast<int64_t>(key >> 32) < n_bins, "bins: must not exceed the bin of missing values");
         ++next[(key >> 32) + 1];
     }
     for (int64_t b = 0; b < n_bins; ++b) next[b + 1] += next[b];
@@ -131,20 +140,21 @@ void ExactFinder::find(const std::vector<Node*>& nodes) {
     exchange_splits(workers_, nodes, 0, 0);
 }
 
-// The best split among the features here.
+// The best split among this worker's features.
 void ExactFinder::find_here(Node& node) {
     with_loss(data_.loss, [&](auto kind) {
-        collect<kind()>(data_.residuals, data_.rows + node.start, node.count, local_of_, residuals_);
+        collect<kind()>(data_.residuals, data_.weights, data_.rows + node.start, node.count, local_of_,
+                        residuals_);
         return 0;
     });
     TopSquares squares(rules_.k);
     const double parent = squares(static_cast<int64_t>(residuals_.total.size()),
                                   [&](int64_t l) { return residuals_.total[l]; }) /
-                          (static_cast<double>(node.count) + rules_.l2);
+                          (residuals_.weight + rules_.l2);
     std::vector<uint8_t> chosen;
-    if (!data_.sampler.all()) data_.sampler.draw(node.key, data_.own, chosen);
-    std::vector<Split> best(static_cast<size_t>(data_.own.n));
-    parallel_tasks(data_.own.n, n_threads_, [&](int64_t f, int) {
+    if (!data_.sampler.all()) data_.sampler.draw(node.key, data_.searched, chosen);
+    std::vector<Split> best(static_cast<size_t>(data_.searched.n));
+    parallel_tasks(data_.searched.n, n_threads_, [&](int64_t f, int) {
         if (chosen.empty() || chosen[f]) best[f] = best_of_feature(node, f, parent);
     });
     for (const Split& split : best)
@@ -152,26 +162,27 @@ void ExactFinder::find_here(Node& node) {
     node.split.gain /= kResidualScale * kResidualScale;
 }
 
-// The paper tests sample 1, 1 + S, 1 + 2S, …; equal values cannot be parted, so a test waits for the end of
-// their run. What has a value against what has none is a split as well. Returns rows on the left.
+// Candidate splits, as numbers of rows on the left. The paper tests samples 1, 1 + S, 1 + 2S, …; rows with
+// equal values cannot be separated, so a test is deferred to the end of their run. Present against missing
+// values is a candidate too.
 std::vector<int64_t> ExactFinder::candidates(const std::vector<uint64_t>& order, int64_t missing) const {
     const auto n = static_cast<int64_t>(order.size());
     const auto bin_at = [&](int64_t i) { return static_cast<int64_t>(order[i] >> 32); };
     const double rows = rules_.step < 1.0 ? std::ceil(rules_.step * static_cast<double>(n)) : rules_.step;
     const auto every = static_cast<int64_t>(std::clamp(rows, 1.0, static_cast<double>(n) + 1.0));
-    std::vector<int64_t> found;
+    std::vector<int64_t> candidates;
     int64_t since = 0;
     for (int64_t i = 0; i + 1 < n && bin_at(i) != missing; ++i) {
         ++since;
         if (bin_at(i + 1) == bin_at(i) || (since < every && bin_at(i + 1) != missing)) continue;
         since = 0;
-        if (i + 1 >= limits_.min_samples && n - i - 1 >= limits_.min_samples) found.push_back(i + 1);
+        if (i + 1 >= limits_.min_samples && n - i - 1 >= limits_.min_samples) candidates.push_back(i + 1);
     }
-    return found;
+    return candidates;
 }
 
 Split ExactFinder::best_of_feature(const Node& node, int64_t f, double parent) const {
-    const int32_t number = data_.own.numbers[f], column = data_.own.columns[f];
+    const int32_t number = data_.searched.numbers[f], column = data_.searched.columns[f];
     const int64_t missing = data_.table.missing_bin.data()[number];
     const int32_t* rows = data_.rows + node.start;
     const std::vector<uint64_t> order =
@@ -182,25 +193,29 @@ Split ExactFinder::best_of_feature(const Node& node, int64_t f, double parent) c
     if (splits.empty()) return best;
     const auto n_local = static_cast<int64_t>(residuals_.total.size());
     std::vector<int64_t> left(residuals_.total.size(), 0);
+    int64_t units = 0;  // weight of the rows on the left
     const auto add = [&](int64_t i, int64_t sign) {
         const auto place = static_cast<int64_t>(order[i] & 0xffffffffu);
+        if (!residuals_.weights.empty()) units += sign * residuals_.weights[place];
         for (int64_t e = residuals_.indptr[place]; e < residuals_.indptr[place + 1]; ++e)
             left[residuals_.labels[e]] += sign * residuals_.values[e];
     };
     int64_t done = 0;
     if (2 * splits.front() >
-        node.count) {  // a long first run, such as the zeros of a word: from the other end
+        node.count) {  // a long first run, such as the zeros of a sparse feature: start from the other end
         left = residuals_.total;
+        units = std::accumulate(residuals_.weights.begin(), residuals_.weights.end(), int64_t{0});
         for (done = node.count; done > splits.front(); --done) add(done - 1, -1);
     }
     TopSquares squares(rules_.k);
     for (const int64_t n_left : splits) {
         for (; done < n_left; ++done) add(done, 1);
-        const double gain =
-            squares(n_local, [&](int64_t l) { return left[l]; }) / (static_cast<double>(n_left) + rules_.l2) +
-            squares(n_local, [&](int64_t l) { return residuals_.total[l] - left[l]; }) /
-                (static_cast<double>(node.count - n_left) + rules_.l2) -
-            parent;
+        const double weight = residuals_.weights.empty() ? static_cast<double>(n_left)
+                                                         : static_cast<double>(units) / kWeightScale;
+        const double gain = squares(n_local, [&](int64_t l) { return left[l]; }) / (weight + rules_.l2) +
+                            squares(n_local, [&](int64_t l) { return residuals_.total[l] - left[l]; }) /
+                                (residuals_.weight - weight + rules_.l2) -
+                            parent;
         if (best.feature < 0 || gain > best.gain)
             best = {gain, number, static_cast<int32_t>(order[n_left - 1] >> 32), static_cast<int32_t>(n_left),
                     false};

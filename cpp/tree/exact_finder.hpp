@@ -1,9 +1,10 @@
 // Algorithm 1 of GBDT-SPARSE: the best split of a node on the full sparse residuals, without a histogram.
 //
-// For every feature the node's rows are walked in sorted order; after every `step` rows, at the next place
-// where the value changes, the split is scored with the k largest |p| of either side:
+// For every feature the node's rows are scanned in sorted order; after every `step` rows, at the next change
+// of value, the split is scored with the k largest |p| of either side:
 //     gain = Σ_{top k} pl²/(nl + λ) + Σ_{top k} pr²/(nr + λ) − Σ_{top k} p²/(n + λ)
-// Rows without a value come last, hence always go right.
+// Missing values sort last, hence always go right. With weights of the loss, nl, nr and n are sums of row
+// weights.
 #pragma once
 
 #include "node.hpp"
@@ -14,8 +15,8 @@
 namespace sparseleaf {
 
 struct ExactRules {
-    int64_t k;    // labels that count on each side; -1: all
-    double step;  // rows between candidates, or a share of the node's where it is below 1
+    int64_t k;    // labels scored on each side; -1 for all
+    double step;  // rows between candidate splits, or a fraction of the node's rows if below 1
     double l2;
 };
 
@@ -25,18 +26,21 @@ struct NodeResiduals {
     std::vector<int32_t> labels;
     std::vector<int64_t> values;
     std::vector<int64_t> total;
+    std::vector<int64_t> weights;  // of the rows, in units of 2^-20; empty if all are 1
+    double weight = 0.0;           // of all rows
 };
 
 class ExactFinder final : public SplitFinder {
   public:
     struct Data {
         const FeatureTable& table;
-        const FeatureSet& own;  // the features that are searched here
+        const FeatureSet& searched;  // the features that this worker searches
         BinMatrix<uint32_t> bins;
         const int32_t* rows;
         const RowBlocks& residuals;
         int64_t n_labels;
         int loss;
+        WeightView weights;
         const FeatureSampler& sampler;
     };
 
@@ -64,7 +68,7 @@ class ExactFinder final : public SplitFinder {
     const Workers& workers_;
     int n_threads_;
     std::vector<int32_t> local_of_;
-    NodeResiduals residuals_;  // of the node that is searched
+    NodeResiduals residuals_;  // of the current node
 };
 
 }  // namespace sparseleaf

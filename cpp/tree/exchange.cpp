@@ -1,4 +1,4 @@
-// Best splits of several workers: see exchange.hpp.
+// Agreement on the best splits: see exchange.hpp.
 #include "exchange.hpp"
 
 #include <cstring>
@@ -6,7 +6,7 @@
 namespace sparseleaf {
 namespace {
 
-// A worker's best split of a node as it travels; the sums of its left side follow.
+// The message for one node: a worker's best split, followed by the sums of its left side.
 struct Message {
     double gain;
     int32_t feature, bin, left_count;
@@ -39,7 +39,7 @@ void exchange_splits(const Workers& workers, const std::vector<Node*>& nodes, in
     }
     const std::vector<std::vector<uint8_t>> all = workers.allgather(std::move(bytes));
     for (const std::vector<uint8_t>& one : all)
-        require(one.size() == nodes.size() * size, "allgather: a split per node");
+        require(one.size() == nodes.size() * size, "allgather: must return one split per node");
     for (size_t i = 0; i < nodes.size(); ++i) {
         Node& node = *nodes[i];
         for (const std::vector<uint8_t>& one : all) {

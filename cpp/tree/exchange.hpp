@@ -1,4 +1,4 @@
-// Best splits of several workers.
+// Agreement of several workers on the best splits.
 #pragma once
 
 #include "node.hpp"
@@ -6,8 +6,8 @@
 
 namespace sparseleaf {
 
-// Every worker has found the best splits of the nodes among its features: makes them the best of all. Of the
-// sums of the left side n_sums numbers count, in room for more.
+// Replaces every node's best split among this worker's features by the best of all workers. The left sums
+// have n_sums entries, padded to `room`.
 void exchange_splits(const Workers& workers, const std::vector<Node*>& nodes, int64_t n_sums, int64_t room);
 
 }  // namespace sparseleaf

@@ -1,11 +1,11 @@
-// The features that a tree may split on.
+// Feature metadata and feature sampling.
 #pragma once
 
 #include "common.hpp"
 
 namespace sparseleaf {
 
-// What is known of all features of a training set, in one place or spread over workers.
+// Metadata of all features, over all workers.
 struct FeatureTable {
     FeatureTable(In1<int32_t> n_bins, In1<int32_t> missing_bin, In1<uint8_t> has_missing,
                  In1<uint8_t> categorical, In2<int8_t> directions);
@@ -13,30 +13,30 @@ struct FeatureTable {
     int64_t n() const { return static_cast<int64_t>(n_bins.size()); }
     bool constrained() const { return directions.shape(0) > 0; }
 
-    In1<int32_t> n_bins;       // bins of a histogram, that of missing values among them where rows have it
-    In1<int32_t> missing_bin;  // the bin of rows without a value
-    In1<uint8_t> has_missing;  // whether there are such rows
-    In1<uint8_t> categorical;  // whether bins have no order
-    In2<int8_t> directions;    // monotone constraints, one for each output; no rows: none
+    In1<int32_t> n_bins;       // histogram bins, including the bin of missing values if has_missing
+    In1<int32_t> missing_bin;  // the bin of missing values
+    In1<uint8_t> has_missing;  // whether any row has a missing value
+    In1<uint8_t> categorical;  // whether the feature is categorical
+    In2<int8_t> directions;    // monotone constraints per output; no rows if there are none
 };
 
-// Some features side by side in a histogram.
+// A subset of the features, with their layout in a histogram.
 struct FeatureSet {
     FeatureSet() = default;
-    FeatureSet(const FeatureTable& table, std::vector<int32_t> numbers, int64_t first_held, int64_t step);
+    FeatureSet(const FeatureTable& table, std::vector<int32_t> numbers, int64_t first_feature, int64_t step);
 
     int64_t n_bins_of(int64_t f) const { return offsets[f + 1] - offsets[f]; }
     int64_t n_bins() const { return offsets.back(); }
 
     int64_t n = 0;
-    std::vector<int32_t> numbers;     // in the table, increasing
-    std::vector<int32_t> columns;     // of the rows' bins
-    std::vector<int32_t> offsets{0};  // first bin of each, and the end of the last
+    std::vector<int32_t> numbers;     // indices into the table, increasing
+    std::vector<int32_t> columns;     // columns of the bin matrix
+    std::vector<int32_t> offsets{0};  // first bin of each feature, and the end
     std::vector<uint8_t> has_missing, categorical;
 };
 
-// Draws `count` of the features for a node, those of smallest hash: it depends on the node's key and the
-// features' numbers alone.
+// Samples `count` features per node, those of smallest hash: the sample depends only on the node's key and
+// the features' indices.
 class FeatureSampler {
   public:
     FeatureSampler(std::vector<int32_t> numbers, int64_t count)
@@ -46,7 +46,7 @@ class FeatureSampler {
     int64_t count() const { return count_; }
     int64_t n() const { return static_cast<int64_t>(numbers_.size()); }
 
-    // chosen[f] of the features of `set`, which are some of these.
+    // Sets chosen[f] for the features of `set`, a subset of the sampler's.
     void draw(uint64_t key, const FeatureSet& set, std::vector<uint8_t>& chosen) const;
 
   private:

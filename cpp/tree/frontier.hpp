@@ -1,10 +1,10 @@
-// Which nodes are split next: the two ways to grow differ only here.
+// The order in which nodes are split: depth-wise and best-first growth differ only here.
 //
-// Depth-wise growth splits a level at a time; where max_splits allows only some of a level, those of highest
-// gain. Best-first growth splits the node of highest gain, and with it the next few small ones, whose turn
-// will probably come: a small node costs more to ask for than to work on. The tree is that of one node at a
-// time: a node split early waits for its turn, its children wait behind it, and it is a leaf again if its
-// turn does not come.
+// Depth-wise growth splits one level at a time; if max_splits does not allow all of a level, the nodes of
+// highest gain. Best-first growth splits the node of highest gain and, speculatively, the next few small
+// ones, since the overhead of a small node exceeds its work. The result is that of splitting one node at a
+// time: the children of a speculatively split node stay back until its turn comes; if it never does, the node
+// becomes a leaf again.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,7 @@
 
 namespace sparseleaf {
 
-// A node that has a split above min_gain. Higher gain first, then that which waits longer, then the lower
-// number.
+// A node with a split above min_gain, ordered by higher gain, then longer wait, then lower id.
 struct Candidate {
     double gain;
     int64_t since;
@@ -31,8 +30,8 @@ struct Candidate {
 
 class Frontier {
   public:
-    // Best-first growth looks at the next most_at_once nodes, and splits those at once that are not split yet
-    // and have at most so many rows together.
+    // Best-first growth considers the next most_at_once nodes and returns those that are not split yet and
+    // have at most rows_at_once rows in total.
     Frontier(int64_t max_splits, bool best_first, int64_t most_at_once, int64_t rows_at_once)
         : left_(max_splits),
           best_first_(best_first),
@@ -48,24 +47,24 @@ class Frontier {
             waiting_.insert(candidate);
     }
 
-    // Nodes to split now; none when growth is over.
+    // The nodes to split next; empty when growth is complete.
     std::vector<int32_t> pop() { return best_first_ ? pop_best() : pop_level(); }
 
-    // Whether no node may be split.
+    // Whether no more splits are allowed.
     bool over() const { return left_ <= 0; }
 
-    // Whether children of the nodes that were popped last may be split as well.
+    // Whether children of the nodes popped last may be split as well.
     bool more() const { return left_ > (best_first_ ? 1 : 0); }
 
-    // Nodes that were split ahead of their turn, which then did not come.
+    // Nodes that were split speculatively and whose turn did not come.
     std::vector<int32_t> early() const {
-        std::vector<int32_t> found;
-        for (const auto& [node, _] : behind_) found.push_back(node);
-        return found;
+        std::vector<int32_t> nodes;
+        for (const auto& [node, _] : behind_) nodes.push_back(node);
+        return nodes;
     }
 
   private:
-    // Whose children have histograms that growth one at a time would not have made.
+    // Limits the histograms of children that one-at-a-time growth would not have built.
     static constexpr size_t kMostEarly = 16;
 
     std::vector<int32_t> pop_level() {
@@ -111,7 +110,7 @@ class Frontier {
     int64_t most_at_once_, rows_at_once_;
     int64_t turn_ = 0;
     std::set<Candidate> waiting_;
-    std::map<int32_t, std::vector<Candidate>> behind_;  // children of the nodes split ahead of their turn
+    std::map<int32_t, std::vector<Candidate>> behind_;  // children of the nodes split speculatively
 };
 
 }  // namespace sparseleaf

@@ -15,7 +15,8 @@ void Grower::grow(Node root, Frontier frontier) {
         interrupts.look();
         split(batch, frontier);
     }
-    for (const int32_t v : frontier.early()) nodes[v].child = -1;  // a leaf: its rows are still its own
+    for (const int32_t v : frontier.early())
+        nodes[v].child = -1;  // a leaf again: its range of rows is unchanged
 }
 
 void Grower::split(const std::vector<int32_t>& batch, Frontier& frontier) {

@@ -1,4 +1,4 @@
-// The growing loop: one for both ways to grow, every split search and any number of workers.
+// The growth loop, for depth-wise and best-first growth, every split finder and any number of workers.
 #pragma once
 
 #include <deque>
@@ -15,10 +15,10 @@ class Grower {
     Grower(const Limits& limits, SplitFinder& finder, Partition& partition)
         : limits_(limits), finder_(finder), partition_(partition) {}
 
-    // Grows the tree of a root whose rows and totals are known.
+    // Grows the tree from a root whose rows and sums are set.
     void grow(Node root, Frontier frontier);
 
-    std::deque<Node> nodes;  // in the order they were made
+    std::deque<Node> nodes;  // in order of creation
 
   private:
     void split(const std::vector<int32_t>& batch, Frontier& frontier);
@@ -28,7 +28,7 @@ class Grower {
     Partition& partition_;
 };
 
-// Where all features of a node's split are: in every worker that has rows of the node.
+// Partition where every worker has all features of its rows.
 template <typename Bin>
 class LocalPartition final : public Partition {
   public:
@@ -39,7 +39,7 @@ class LocalPartition final : public Partition {
     void split_one(const Family& family, std::vector<int32_t>& room) override;
 
   private:
-    RowsToPart rows_of(const Node& node) const;
+    SplitRows rows_of(const Node& node) const;
 
     const FeatureTable& table_;
     BinMatrix<Bin> bins_;
@@ -48,22 +48,22 @@ class LocalPartition final : public Partition {
     int n_threads_;
 };
 
-// Where every worker has all rows of some features: the owner of a split's feature tells the others which
+// Partition where every worker has all rows of some features: the owner of a split's feature broadcasts which
 // rows go left. Feature f is column f / size of worker f % size.
 template <typename Bin>
 class SharedPartition final : public Partition {
   public:
-    SharedPartition(const FeatureTable& table, BinMatrix<Bin> bins, int32_t* rows, int32_t* aside,
+    SharedPartition(const FeatureTable& table, BinMatrix<Bin> bins, int32_t* rows, int32_t* oob_rows,
                     const Workers& workers, int n_threads);
 
     void split(const std::vector<Family*>& families) override;
 
   private:
-    std::vector<uint8_t> own_ways(const std::vector<Family*>& families) const;
+    std::vector<uint8_t> encode_own(const std::vector<Family*>& families) const;
 
     const FeatureTable& table_;
     BinMatrix<Bin> bins_;
-    int32_t *rows_, *aside_;
+    int32_t *rows_, *oob_rows_;
     const Workers& workers_;
     int n_threads_;
 };

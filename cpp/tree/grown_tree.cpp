@@ -28,13 +28,13 @@ GrownTree::GrownTree(const std::deque<Node>& nodes, const FeatureTable& table, i
         }
         starts.push_back(node.start);
         ends.push_back(node.end);
-        aside_starts.push_back(node.aside_start);
-        aside_ends.push_back(node.aside_end);
+        oob_starts.push_back(node.oob_start);
+        oob_ends.push_back(node.oob_end);
         if (!table.constrained()) continue;
         const auto d = static_cast<size_t>(n_outputs);
         low.insert(low.end(), node.low.begin(), node.low.end());
         high.insert(high.end(), node.high.begin(), node.high.end());
-        // a root that was not searched has no bounds
+        // a root that was never searched has no bounds yet
         low.resize(starts.size() * d, -std::numeric_limits<double>::infinity());
         high.resize(starts.size() * d, std::numeric_limits<double>::infinity());
     }

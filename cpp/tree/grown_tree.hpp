@@ -13,12 +13,12 @@ struct GrownTree {
     std::vector<int32_t> bin;
     std::vector<double> gain;
     std::vector<uint8_t> missing_left;
-    std::vector<int32_t> child;  // the left one, or a leaf's number
+    std::vector<int32_t> child;  // the left child, or the index of a leaf
     std::vector<int64_t> count;
-    std::vector<int32_t> categorical;                             // nodes whose split is of categories, and
-    std::vector<uint8_t> sets;                                    // kSetBytes of bins that go left for each
-    std::vector<int64_t> starts, ends, aside_starts, aside_ends;  // the rows of every leaf
-    std::vector<double> low, high;  // bounds of the leaves' values, n_outputs each; empty: none
+    std::vector<int32_t> categorical;                         // nodes with a categorical split, and
+    std::vector<uint8_t> sets;                                // the bins that go left, kSetBytes each
+    std::vector<int64_t> starts, ends, oob_starts, oob_ends;  // row ranges of the leaves
+    std::vector<double> low, high;  // bounds of the leaf values, n_outputs each; empty without constraints
 };
 
 }  // namespace sparseleaf

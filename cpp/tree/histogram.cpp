@@ -1,6 +1,6 @@
-// Histograms of features with many values: for every bin, how many rows and Σ residuals.
+// Histograms of dense features: the number of rows and Σ gradients of every bin.
 //
-// Bins are row-major: a row's residuals are loaded once and added to one bin of every feature.
+// Bins are row-major: a row's gradients are loaded once and added to one bin of every feature.
 #include "histogram.hpp"
 
 namespace sparseleaf {
@@ -8,7 +8,7 @@ namespace {
 
 constexpr int64_t kLine = 64;
 
-// kNext: the features are one after the other, so that their numbers need not be read.
+// kNext: the features are consecutive columns, so that their indices need not be read.
 template <int kColumns, bool kNext>
 [[gnu::always_inline]] inline void add_rows_impl(const uint8_t* bins, int64_t n_features,
                                                  const int16_t* residuals, int64_t columns,

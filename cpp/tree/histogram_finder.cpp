@@ -1,4 +1,4 @@
-// Which histograms are made, kept and given up: see histogram_finder.hpp.
+// Which histograms are built, kept and released: see histogram_finder.hpp.
 #include "histogram_finder.hpp"
 
 namespace sparseleaf {
@@ -14,13 +14,13 @@ HistogramFinder::HistogramFinder(const Data& data, const Scoring& scoring, const
       memory_(memory),
       workers_(workers),
       n_threads_(n_threads) {
-    for (int thread = 0; thread < n_threads; ++thread) desks_.emplace_back(scoring);
-    memory.start_tree(n_slots, n_scratch, data.own.set().n_bins(), data.own.columns(),
-                      data.own.counted_apart());
+    for (int thread = 0; thread < n_threads; ++thread) thread_states_.emplace_back(scoring);
+    memory.start_tree(n_slots, n_scratch, data.searched.set().n_bins(), data.searched.columns(),
+                      data.searched.counted_apart());
 }
 
 void HistogramFinder::find_root(Node& root) {
-    root.live = data_.own.all();
+    root.live = data_.searched.all();
     if (data_.table.constrained()) {
         const auto d = static_cast<size_t>(scoring_.outputs);
         root.low.assign(d, -std::numeric_limits<double>::infinity());
@@ -32,12 +32,12 @@ void HistogramFinder::find_root(Node& root) {
     run(searches, nullptr, none);
 }
 
-bool HistogramFinder::wanted(const Family& family) const {
+bool HistogramFinder::is_searched(const Family& family) const {
     return family.searched && (limits_.may_split(*family.left) || limits_.may_split(*family.right));
 }
 
-int64_t HistogramFinder::slots_wanted(const Family& family) const {
-    if (!wanted(family)) return 0;
+int64_t HistogramFinder::slots_needed(const Family& family) const {
+    if (!is_searched(family)) return 0;
     if (family.parent->slot >= 0) return 1;
     return limits_.may_split(*family.left) + limits_.may_split(*family.right);
 }
@@ -46,7 +46,7 @@ void HistogramFinder::expand(std::vector<Family>& families, Partition& partition
     std::vector<Family*> batch;
     int64_t reserved = 0;
     for (Family& family : families) {
-        while (slots_wanted(family) > memory_.n_free() - reserved) {
+        while (slots_needed(family) > memory_.n_free() - reserved) {
             if (batch.empty()) {
                 evict();
                 continue;
@@ -54,16 +54,16 @@ void HistogramFinder::expand(std::vector<Family>& families, Partition& partition
             run_batch(batch, partition);
             reserved = 0;
         }
-        reserved += slots_wanted(family);
+        reserved += slots_needed(family);
         waiting_.erase(family.parent);
         batch.push_back(&family);
     }
     run_batch(batch, partition);
 }
 
-// The smallest waiting node gives its histogram up.
+// Releases the histogram of the smallest waiting node.
 void HistogramFinder::evict() {
-    require(!waiting_.empty(), "histograms: too few slots");
+    require(!waiting_.empty(), "histograms: not enough slots");
     Node* smallest = *waiting_.begin();
     waiting_.erase(waiting_.begin());
     release(*smallest);
@@ -71,18 +71,18 @@ void HistogramFinder::evict() {
 
 void HistogramFinder::run_batch(std::vector<Family*>& batch, Partition& partition) {
     std::vector<Search> searches;
-    std::vector<Family*> others;  // whose rows are partitioned, and no more
+    std::vector<Family*> others;  // only partitioned, not searched
     searches.reserve(2 * batch.size());
     for (Family* family : batch) {
         set_bounds(*family);
-        if (wanted(*family))
+        if (is_searched(*family))
             add_searches(*family, searches);
         else
             others.push_back(family);
         release(*family->parent);
     }
     run(searches, &partition, others);
-    for (Family* family : batch) {  // what only its children needed
+    for (Family* family : batch) {  // only its children needed these
         Node& parent = *family->parent;
         parent.total = parent.left = {};
         parent.live = nullptr;
@@ -117,15 +117,15 @@ HistogramFinder::Search HistogramFinder::search_of(Node& built, Node* sibling, F
     if (direct_) {
         const double share = static_cast<double>(data_.sampler.count()) /
                              std::max<double>(1.0, static_cast<double>(data_.sampler.n()));
-        search.effort = data_.own.effort(built.count, static_cast<int64_t>(share * n_dense) + 1,
-                                         static_cast<int64_t>(share * n_bins) + 1);
+        search.effort = data_.searched.effort(built.count, static_cast<int64_t>(share * n_dense) + 1,
+                                              static_cast<int64_t>(share * n_bins) + 1);
     } else {
-        search.effort = data_.own.effort(built.count, n_dense, n_bins);
+        search.effort = data_.searched.effort(built.count, n_dense, n_bins);
     }
     return search;
 }
 
-// Constrained outputs may not pass half-way between the two sides.
+// Bounds of constrained outputs: the midpoint between the values of the two sides.
 void HistogramFinder::set_bounds(const Family& family) const {
     const Node& parent = *family.parent;
     if (!data_.table.constrained()) return;
@@ -145,7 +145,7 @@ void HistogramFinder::set_bounds(const Family& family) const {
     }
 }
 
-// f: the feature's number in the table.
+// f: the feature's index in the table.
 Constraint HistogramFinder::constraint(const Node& node, int32_t f) const {
     if (!data_.table.constrained()) return {};
     const In2<int8_t>& directions = data_.table.directions;
@@ -159,8 +159,8 @@ void HistogramFinder::release(Node& node) {
     node.slot = -1;
 }
 
-// A node that was looked into waits with its histogram, or gives it back. That of one whose children will not
-// be searched is not wanted: about half of all nodes, so that the slots in use stay in cache.
+// Keeps a searched node's histogram until the node is split, or releases it if its children will not be
+// searched: about half of all nodes, so that the slots in use stay in cache.
 void HistogramFinder::settle(Node* node) {
     if (node == nullptr || node->slot < 0) return;
     if (keeps(*node))

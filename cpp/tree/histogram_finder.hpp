@@ -1,11 +1,11 @@
-// The split search on histograms.
+// Split finding on histograms.
 //
-// Of two siblings only the smaller is built from its rows; the larger is what remains of the parent:
+// Of two siblings only the smaller is built from its rows; the larger is the parent minus the smaller:
 //     parent's slot   [ ........ ]  becomes the larger child's
 //     another slot    [ ........ ]  the smaller child's, from its rows
-// Histograms of nodes that wait to be split are kept for that, up to a budget: past it the smallest waiting
-// node gives its slot up, and its children are built from their rows instead. Where nodes use few of the
-// features, all are: only the features that were drawn are then looked at.
+// Histograms of nodes that wait to be split are kept for this, within a memory budget: beyond it the smallest
+// waiting node releases its slot, and both its children are built from their rows. With a small feature
+// sample per node (`direct`), every histogram is built from rows, for the sampled features only.
 #pragma once
 
 #include <atomic>
@@ -22,9 +22,9 @@ class HistogramFinder final : public SplitFinder {
   public:
     struct Data {
         const FeatureTable& table;
-        const Accumulator& own;         // of the features that are searched here
-        const Accumulator* everything;  // where workers share rows: of all features of the tree
-        std::vector<int64_t> borders;   // and the bins of those where every worker's begin, and the end
+        const Accumulator& searched;    // of the features that this worker searches
+        const Accumulator* everything;  // row layout: of all features of the tree
+        std::vector<int64_t> borders;   // row layout: the first bin of every worker's features, and the end
         const int32_t* rows;
         const FeatureSampler& sampler;
         int64_t first_output;  // of the table's directions
@@ -38,41 +38,41 @@ class HistogramFinder final : public SplitFinder {
     void expand(std::vector<Family>& families, Partition& partition) override;
 
   private:
-    // What is found among the features of a part.
-    struct Found {
-        Split best[2];                 // of either node; feature: its place in the set
-        std::vector<int32_t> dead[2];  // features that cannot part it
+    // Result of searching the features of one part.
+    struct PartResult {
+        Split best[2];                 // of either node; feature: its index in the set
+        std::vector<int32_t> dead[2];  // features without a possible split
     };
 
-    // What a search needs while it is under way.
+    // State of a search.
     struct Workspace {
-        double worth[2] = {};
-        std::vector<uint8_t> chosen[2];  // whether a feature was drawn; empty: all were
-        LiveFeatures drawn;              // where only those are built
+        double node_score[2] = {};
+        std::vector<uint8_t> chosen[2];  // whether a feature was sampled; empty for all
+        LiveFeatures drawn;              // the sampled features, if only these are built
         const LiveFeatures* features = nullptr;
-        std::vector<Part> built_parts, parts;  // of the blocks; of the search
-        std::vector<Found> found;              // by parts
-        std::atomic<int64_t> n_left{0};        // parts that are not done
+        std::vector<Part> built_parts, parts;  // for building by blocks of rows; for the search
+        std::vector<PartResult> results;       // by part
+        std::atomic<int64_t> n_left{0};        // parts that remain
 
         void start_search(size_t n_parts);
     };
 
-    // Splits to find of a node whose histogram is made from its rows, and of its sibling (may be null), whose
-    // slot has the parent's.
+    // The search of a node whose histogram is built from its rows, and of its sibling (or null), whose slot
+    // holds the parent's histogram.
     struct Search {
         Search(Node* built, Node* sibling, Family* family) : built(built), sibling(sibling), family(family) {}
 
         Node *built, *sibling;
-        Family* family;          // whose rows are partitioned first; null for the root
-        Node* searched[2] = {};  // the two, null where no split is wanted
+        Family* family;          // its rows are partitioned first; null for the root
+        Node* searched[2] = {};  // the two, null where no split is searched
         int64_t effort = 0;
-        bool whole = true;       // one task
+        bool whole = true;       // one task; otherwise several
         Search* twin = nullptr;  // the other child, searched by the same task
-        bool first = true;       // of the two
-        int64_t wanted = 1;      // parts, where it is several tasks
-        int64_t blocks = 1;      // of rows, each with a histogram of its own
+        bool first = true;       // of the two twins
+        int64_t n_parts = 1;     // number of parts, if several tasks
+        int64_t blocks = 1;      // of rows, each with a separate histogram
         int64_t first_scratch = 0;
-        std::unique_ptr<Workspace> space;  // null: that of the thread
+        std::unique_ptr<Workspace> space;  // null: the thread's workspace
     };
 
     struct Task {
@@ -80,16 +80,16 @@ class HistogramFinder final : public SplitFinder {
         int64_t part, block, effort;
     };
 
-    // What a thread works with.
-    struct Desk {
-        explicit Desk(const Scoring& scoring) : work(scoring), space(new Workspace) {}
+    // Buffers of one thread.
+    struct ThreadState {
+        explicit ThreadState(const Scoring& scoring) : work(scoring), space(new Workspace) {}
         Work work;
         std::vector<int32_t> room;
         std::unique_ptr<Workspace> space;
     };
 
-    int64_t slots_wanted(const Family& family) const;
-    bool wanted(const Family& family) const;
+    int64_t slots_needed(const Family& family) const;
+    bool is_searched(const Family& family) const;
     void run_batch(std::vector<Family*>& batch, Partition& partition);
     void add_searches(Family& family, std::vector<Search>& searches);
     Search search_of(Node& built, Node* sibling, Family* family) const;
@@ -102,17 +102,18 @@ class HistogramFinder final : public SplitFinder {
     void prepare(const Search& search, Workspace& space, Work& work) const;
     void run(std::vector<Search>& searches, Partition* partition, std::vector<Family*>& others);
     void build_block(const Search& search, int64_t part, int64_t block) const;
-    void find_whole(Search& search, Partition* partition, Desk& desk);
-    void find_at_once(const Search& search, Desk& desk);
-    void find_part(const Search& search, Workspace& space, size_t part, Desk& desk);
-    void scan(const Search& search, const Workspace& space, const Part& part, Found& found, Work& work) const;
+    void find_whole(Search& search, Partition* partition, ThreadState& thread_state);
+    void find_at_once(const Search& search, ThreadState& thread_state);
+    void find_part(const Search& search, Workspace& space, size_t part, ThreadState& thread_state);
+    void scan(const Search& search, const Workspace& space, const Part& part, PartResult& result,
+              Work& work) const;
     void finish(const Search& search, const Workspace& space, Work& work) const;
-    void drop_dead(Node& node, const std::vector<Found>& found, int which) const;
-    // Vectors of a histogram's row: what one number of effort takes.
-    int64_t width() const { return std::clamp<int64_t>(data_.own.columns() / 8, 1, 8); }
-    void run_tasks(std::vector<Task>& tasks, const std::function<void(const Task&, Desk&)>& work);
+    void drop_dead(Node& node, const std::vector<PartResult>& results, int which) const;
+    // Vectors per histogram row: the cost of one unit of effort.
+    int64_t width() const { return std::clamp<int64_t>(data_.searched.columns() / 8, 1, 8); }
+    void run_tasks(std::vector<Task>& tasks, const std::function<void(const Task&, ThreadState&)>& work);
 
-    // several workers
+    // with several workers
     void sum_histograms(std::vector<Search>& searches);
     void exchange(const std::vector<Search>& searches) const;
     void build_here(const std::vector<Node*>& nodes, std::vector<Histogram>& histograms) const;
@@ -128,18 +129,18 @@ class HistogramFinder final : public SplitFinder {
     Data data_;
     const Scoring& scoring_;
     Limits limits_;
-    bool direct_;  // histograms of drawn features, none of which is kept
+    bool direct_;  // build sampled features only and keep no histogram
     int64_t n_scratch_;
     HistogramMemory& memory_;
     const Workers& workers_;
     int n_threads_;
-    std::vector<Desk> desks_;
+    std::vector<ThreadState> thread_states_;
     struct Smaller {
         bool operator()(const Node* a, const Node* b) const {
             return a->count != b->count ? a->count < b->count : a->id < b->id;
         }
     };
-    std::set<Node*, Smaller> waiting_;  // nodes with a histogram
+    std::set<Node*, Smaller> waiting_;  // nodes that keep a histogram
 };
 
 }  // namespace sparseleaf

@@ -1,15 +1,15 @@
-// A node of the tree that grows.
+// The nodes of a growing tree.
 #pragma once
 
 #include "split.hpp"
 
 namespace sparseleaf {
 
-// Features that may still split a node, of every kind. One that cannot part a node's rows into two sides of
-// min_samples cannot part those of its children either, and is left out there, unless its bins have no order.
+// Features that may still split a node. An ordered feature that cannot split a node into two sides of
+// min_samples rows cannot split its descendants either and is dropped for them.
 struct LiveFeatures {
-    std::vector<int32_t> dense, sparse;                 // places in the feature set, increasing
-    std::vector<int32_t> dense_columns, dense_offsets;  // their columns of the bins and first bins
+    std::vector<int32_t> dense, sparse;                 // indices into the feature set, increasing
+    std::vector<int32_t> dense_columns, dense_offsets;  // bin matrix columns and first bins of the dense ones
     int64_t n_bins = 0;
 
     void clear() {
@@ -33,16 +33,17 @@ struct Node {
         : id(id), depth(depth), count(count), key(key) {}
 
     int32_t id, depth;
-    int64_t count;                           // rows of all workers
-    uint64_t key;                            // of its random draws: depends on the path from the root alone
-    int64_t start = 0, end = 0;              // the rows here
-    int64_t aside_start = 0, aside_end = 0;  // of those that the tree does not learn from
-    int32_t slot = -1;                       // its histogram, if kept
-    int32_t child = -1;                      // the left one; the right one is the next
-    Split split;                             // feature: its number in the table
+    int64_t count;                       // rows over all workers
+    uint64_t key;                        // of random draws: depends only on the path from the root
+    int64_t start = 0, end = 0;          // this worker's rows
+    int64_t oob_start = 0, oob_end = 0;  // out-of-bag rows
+    int32_t slot = -1;                   // of its histogram; -1 if none is kept
+    int32_t child = -1;                  // the left child; the right child is child + 1
+    Split split;                         // feature: its index in the table
     uint8_t set[kSetBytes] = {};
-    std::vector<int32_t> total, left;  // Σ residuals, of the rows that go left; and zeros a vector may read
-    std::vector<double> low, high;     // bounds of its leaves' values, where there are monotone constraints
+    std::vector<int32_t> total,
+        left;  // Σ gradients, in total and of the left side; zero-padded for vector loads
+    std::vector<double> low, high;  // bounds of its leaf values under monotone constraints
     std::shared_ptr<const LiveFeatures> live;
 };
 
@@ -55,33 +56,33 @@ struct Limits {
         return count >= 2 * min_samples && (max_depth < 0 || depth < max_depth);
     }
     bool may_split(const Node& node) const { return may_split(node.count, node.depth); }
-    // Whether a node that was searched has a split to make.
+    // Whether a searched node has a split above min_gain.
     bool has_split(const Node& node) const { return node.split.feature >= 0 && node.split.gain > min_gain; }
-    // Whether its children may be split in turn.
+    // Whether its children may be split.
     bool may_split_children(const Node& node) const {
         return may_split(node.count - min_samples, node.depth + 1);
     }
 };
 
-// A node that is split, and its children.
+// A split node and its children.
 struct Family {
     Node *parent, *left, *right;
-    bool searched;  // whether splits of the children are wanted
+    bool searched;  // whether the children may be split
 };
 
-// Partitions the rows of nodes and sets the ranges of their children.
+// Partitions rows by their nodes' splits and sets the ranges of the children.
 class Partition {
   public:
     virtual ~Partition() = default;
 
     virtual void split(const std::vector<Family*>& families) = 0;
 
-    // Whether nodes can be partitioned one by one, on any thread.
+    // Whether nodes can be partitioned independently, on any thread.
     virtual bool one_by_one() const { return false; }
     virtual void split_one(const Family&, std::vector<int32_t>& /*room*/) {}
 };
 
-// Finds the best splits of nodes: the strategy of the growing loop.
+// Finds the best splits of nodes.
 class SplitFinder {
   public:
     virtual ~SplitFinder() = default;

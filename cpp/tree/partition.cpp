@@ -1,4 +1,4 @@
-// The partition of nodes' rows by their splits.
+// Row partitioning: see partition.hpp.
 #include "partition.hpp"
 
 #include <limits>
@@ -6,7 +6,7 @@
 namespace sparseleaf {
 namespace {
 
-constexpr int64_t kPart = 2048;  // rows that are worth a thread: every row is a look into memory
+constexpr int64_t kBlockRows = 2048;  // rows per task: every row is a cache miss
 constexpr int64_t kAhead = 16;
 
 template <typename Bin>
@@ -15,18 +15,18 @@ void prefetch(const BinMatrix<Bin>& bins, int64_t row, int64_t column) {
 }
 
 template <typename Bin>
-bool row_goes_left(const BinMatrix<Bin>& bins, int64_t row, const RowsToPart& node) {
+bool row_goes_left(const BinMatrix<Bin>& bins, int64_t row, const SplitRows& node) {
     return goes_left(bins.data[row * bins.n_columns + node.column], node.bin, node.missing_bin,
                      node.missing_left, node.set);
 }
 
-// In parts of a node, so that a lone root keeps all threads busy:
-//     rows      = [c e f | a b d g h i]      (one node, "left" rows marked in `left`)
-//     count     the left rows of every part, add up, and every part knows where to write
-//     rows      = [lefts in old order | rights in old order]
-// look(node, begin, end, left) writes which of the rows at these places go left.
+// Nodes are processed in blocks of rows, so that a lone root keeps all threads busy:
+//     1. mark the rows that go left in `left` and count them per block
+//     2. prefix sums of the counts give every block its output positions
+//     3. write rows = [left rows in old order | right rows in old order]
+// look(node, begin, end, left) marks the left rows among rows[begin:end].
 template <typename Node, typename Look>
-void part_by(int32_t* rows, std::vector<Node>& nodes, int n_threads, Look&& look) {
+void partition_by(int32_t* rows, std::vector<Node>& nodes, int n_threads, Look&& look) {
     struct Part {
         Node* node;
         int64_t begin, end, lefts, left_to, right_to;
@@ -35,25 +35,25 @@ void part_by(int32_t* rows, std::vector<Node>& nodes, int n_threads, Look&& look
     int64_t low = std::numeric_limits<int64_t>::max(), high = 0, n_rows = 0;
     for (Node& node : nodes) {
         node.middle = node.start;
-        for (int64_t begin = node.start; begin < node.end; begin += kPart)
-            parts.push_back({&node, begin, std::min(begin + kPart, node.end), 0, 0, 0});
+        for (int64_t begin = node.start; begin < node.end; begin += kBlockRows)
+            parts.push_back({&node, begin, std::min(begin + kBlockRows, node.end), 0, 0, 0});
         low = std::min(low, node.start);
         high = std::max(high, node.end);
         n_rows += node.end - node.start;
     }
     if (parts.empty()) return;
-    // only as much room as the nodes' rows need, and none of it written twice: most calls are for small nodes
+    // no larger than the nodes' rows and not initialised: most calls are for small nodes
     const std::unique_ptr<uint8_t[]> left_room(new uint8_t[static_cast<size_t>(high - low)]);
     const std::unique_ptr<int32_t[]> old_room(new int32_t[static_cast<size_t>(high - low)]);
     uint8_t* left = left_room.get() - low;
     int32_t* old = old_room.get() - low;
     const auto n_parts = static_cast<int64_t>(parts.size());
-    n_threads = static_cast<int>(std::min<int64_t>(n_threads, n_rows / kPart + 1));
+    n_threads = static_cast<int>(std::min<int64_t>(n_threads, n_rows / kBlockRows + 1));
     parallel_tasks(n_parts, n_threads, [&](int64_t p, int) {
         Part& part = parts[p];
         std::copy(rows + part.begin, rows + part.end, old + part.begin);
         look(*part.node, part.begin, part.end, left);
-        int64_t lefts = 0;  // of its own: another thread counts beside part.lefts
+        int64_t lefts = 0;  // a local count, to avoid false sharing of parts
         for (int64_t i = part.begin; i < part.end; ++i) lefts += left[i];
         part.lefts = lefts;
     });
@@ -70,7 +70,7 @@ void part_by(int32_t* rows, std::vector<Node>& nodes, int n_threads, Look&& look
         const Part& part = parts[p];
         int64_t to_left = part.left_to, to_right = part.right_to;
         for (int64_t i = part.begin; i < part.end; ++i) {
-            // no branch: where rows go is not to be foreseen
+            // branchless: the direction is unpredictable
             rows[to_right + left[i] * (to_left - to_right)] = old[i];
             to_left += left[i];
             to_right += 1 - left[i];
@@ -81,19 +81,20 @@ void part_by(int32_t* rows, std::vector<Node>& nodes, int n_threads, Look&& look
 }  // namespace
 
 template <typename Bin>
-void part_rows(const BinMatrix<Bin>& bins, int32_t* rows, std::vector<RowsToPart>& nodes, int n_threads) {
-    part_by(rows, nodes, n_threads, [&](const RowsToPart& node, int64_t begin, int64_t end, uint8_t* left) {
-        for (int64_t i = begin; i < end; ++i) {
-            if (i + kAhead < end) prefetch(bins, rows[i + kAhead], node.column);
-            left[i] = row_goes_left(bins, rows[i], node);
-        }
-    });
+void partition_rows(const BinMatrix<Bin>& bins, int32_t* rows, std::vector<SplitRows>& nodes, int n_threads) {
+    partition_by(rows, nodes, n_threads,
+                 [&](const SplitRows& node, int64_t begin, int64_t end, uint8_t* left) {
+                     for (int64_t i = begin; i < end; ++i) {
+                         if (i + kAhead < end) prefetch(bins, rows[i + kAhead], node.column);
+                         left[i] = row_goes_left(bins, rows[i], node);
+                     }
+                 });
 }
-template void part_rows(const BinMatrix<uint8_t>&, int32_t*, std::vector<RowsToPart>&, int);
-template void part_rows(const BinMatrix<uint32_t>&, int32_t*, std::vector<RowsToPart>&, int);
+template void partition_rows(const BinMatrix<uint8_t>&, int32_t*, std::vector<SplitRows>&, int);
+template void partition_rows(const BinMatrix<uint32_t>&, int32_t*, std::vector<SplitRows>&, int);
 
 template <typename Bin>
-void part_node(const BinMatrix<Bin>& bins, int32_t* rows, RowsToPart& node, std::vector<int32_t>& room) {
+void partition_node(const BinMatrix<Bin>& bins, int32_t* rows, SplitRows& node, std::vector<int32_t>& room) {
     const auto n = static_cast<size_t>(node.end - node.start);
     if (room.size() < n + 1) room.resize(2 * n + 1);
     int32_t *to_left = rows + node.start, *to_right = room.data();
@@ -101,7 +102,7 @@ void part_node(const BinMatrix<Bin>& bins, int32_t* rows, RowsToPart& node, std:
         if (i + kAhead < node.end) prefetch(bins, rows[i + kAhead], node.column);
         const int32_t row = rows[i];
         const bool left = row_goes_left(bins, row, node);
-        // to both places, of which one counts: where rows go is not to be foreseen
+        // branchless, written to both sides: the direction is unpredictable
         *to_right = row;
         *to_left = row;
         to_left += left;
@@ -110,13 +111,13 @@ void part_node(const BinMatrix<Bin>& bins, int32_t* rows, RowsToPart& node, std:
     node.middle = to_left - rows;
     std::copy(room.data(), to_right, to_left);
 }
-template void part_node(const BinMatrix<uint8_t>&, int32_t*, RowsToPart&, std::vector<int32_t>&);
-template void part_node(const BinMatrix<uint32_t>&, int32_t*, RowsToPart&, std::vector<int32_t>&);
+template void partition_node(const BinMatrix<uint8_t>&, int32_t*, SplitRows&, std::vector<int32_t>&);
+template void partition_node(const BinMatrix<uint32_t>&, int32_t*, SplitRows&, std::vector<int32_t>&);
 
 template <typename Bin>
-void left_bits(const BinMatrix<Bin>& bins, const int32_t* rows, const RowsToPart& node, uint8_t* bits,
+void left_bits(const BinMatrix<Bin>& bins, const int32_t* rows, const SplitRows& node, uint8_t* bits,
                int n_threads) {
-    constexpr int64_t kBytes = 1024;  // of bits that a thread makes at a time
+    constexpr int64_t kBytes = 1024;  // of bits per task
     const int64_t n = node.end - node.start, n_bytes = (n + 7) / 8;
     rows += node.start;
     parallel_tasks((n_bytes + kBytes - 1) / kBytes, n_threads, [&](int64_t part, int) {
@@ -130,16 +131,17 @@ void left_bits(const BinMatrix<Bin>& bins, const int32_t* rows, const RowsToPart
         }
     });
 }
-template void left_bits(const BinMatrix<uint8_t>&, const int32_t*, const RowsToPart&, uint8_t*, int);
-template void left_bits(const BinMatrix<uint32_t>&, const int32_t*, const RowsToPart&, uint8_t*, int);
+template void left_bits(const BinMatrix<uint8_t>&, const int32_t*, const SplitRows&, uint8_t*, int);
+template void left_bits(const BinMatrix<uint32_t>&, const int32_t*, const SplitRows&, uint8_t*, int);
 
-void part_rows_by_bits(int32_t* rows, std::vector<RowsByBits>& nodes, int n_threads) {
-    part_by(rows, nodes, n_threads, [&](const RowsByBits& node, int64_t begin, int64_t end, uint8_t* left) {
-        for (int64_t i = begin; i < end; ++i) {
-            const int64_t place = i - node.start;
-            left[i] = (node.bits[place >> 3] >> (place & 7)) & 1;
-        }
-    });
+void partition_by_bits(int32_t* rows, std::vector<RowsByBits>& nodes, int n_threads) {
+    partition_by(rows, nodes, n_threads,
+                 [&](const RowsByBits& node, int64_t begin, int64_t end, uint8_t* left) {
+                     for (int64_t i = begin; i < end; ++i) {
+                         const int64_t place = i - node.start;
+                         left[i] = (node.bits[place >> 3] >> (place & 7)) & 1;
+                     }
+                 });
 }
 
 }  // namespace sparseleaf

@@ -1,7 +1,7 @@
-// Partitioning rows by the splits of their nodes.
+// Row partitioning by the splits of nodes.
 #pragma once
 
-#include "cut.hpp"
+#include "goes_left.hpp"
 
 namespace sparseleaf {
 
@@ -12,26 +12,26 @@ struct BinMatrix {
     int64_t n_columns;
 };
 
-// A node's rows, [start, end) of all, and its split. Those from `middle` on go right.
-struct RowsToPart {
+// A node's range of rows, [start, end), and its split; the result is `middle`, where the right side begins.
+struct SplitRows {
     int64_t start, end, middle;
     int64_t column, bin, missing_bin;
     bool missing_left;
-    const uint8_t* set;  // the bins that go left, null where they have an order
+    const uint8_t* set;  // the bins that go left; null for ordered bins
 };
 
-// Partitions the rows of several nodes, each in their old order on both sides.
+// Partitions the rows of several nodes, stably.
 template <typename Bin>
-void part_rows(const BinMatrix<Bin>& bins, int32_t* rows, std::vector<RowsToPart>& nodes, int n_threads);
+void partition_rows(const BinMatrix<Bin>& bins, int32_t* rows, std::vector<SplitRows>& nodes, int n_threads);
 
-// The same for one node on one thread; `room` is the thread's own.
+// The same for one node on one thread; `room` is a per-thread buffer.
 template <typename Bin>
-void part_node(const BinMatrix<Bin>& bins, int32_t* rows, RowsToPart& node, std::vector<int32_t>& room);
+void partition_node(const BinMatrix<Bin>& bins, int32_t* rows, SplitRows& node, std::vector<int32_t>& room);
 
-// The partition of a node as bits, one per row (1: left; lowest bit first): made where the split's feature
-// is, applied where only the rows are.
+// The partition of a node as one bit per row (1 for left, lowest bit first): computed by the worker that has
+// the split's feature, applied by the others.
 template <typename Bin>
-void left_bits(const BinMatrix<Bin>& bins, const int32_t* rows, const RowsToPart& node, uint8_t* bits,
+void left_bits(const BinMatrix<Bin>& bins, const int32_t* rows, const SplitRows& node, uint8_t* bits,
                int n_threads);
 
 struct RowsByBits {
@@ -39,6 +39,6 @@ struct RowsByBits {
     const uint8_t* bits;
 };
 
-void part_rows_by_bits(int32_t* rows, std::vector<RowsByBits>& nodes, int n_threads);
+void partition_by_bits(int32_t* rows, std::vector<RowsByBits>& nodes, int n_threads);
 
 }  // namespace sparseleaf

@@ -1,6 +1,6 @@
-// A row's residuals, widened once and then held in registers while they are added to one bin after the other.
+// A row's gradients, widened once and kept in registers while they are added to the bins of all features.
 //
-// Vectors are spelled out: left to itself the compiler converts the row anew for every bin, at half the
+// Vector types are explicit: the compiler would otherwise convert the row again for every bin, at half the
 // speed.
 #pragma once
 
@@ -13,7 +13,8 @@ typedef int16_t Short8 __attribute__((vector_size(16), aligned(2), may_alias));
 typedef int32_t Int4 __attribute__((vector_size(16), aligned(4), may_alias));
 typedef int32_t Int8 __attribute__((vector_size(32), aligned(4), may_alias));
 
-// kColumns > 0 is the number of columns, a multiple of 8; 0 takes it at run time and keeps nothing.
+// kColumns > 0 is the number of columns, a multiple of 8; 0 takes it at run time and keeps nothing in
+// registers.
 template <int kColumns>
 struct ResidualRow {
     [[gnu::always_inline]] ResidualRow(const int16_t* residuals, int64_t) {

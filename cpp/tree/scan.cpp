@@ -24,8 +24,8 @@ Bins bins_of(const FeatureSet& features, const NodeSums& node, int64_t m, int64_
     return bins;
 }
 
-// Scans the bins of one feature upwards; `left` starts empty, or with the missing rows in it. False: no split
-// leaves enough rows on both sides.
+// Scans the bins of one feature in order; missing rows start on the left if missing_left. Returns false if no
+// split leaves enough rows on both sides.
 bool scan(const Bins& bins, const Scoring& scoring, const Constraint& limits, const int32_t* total, int64_t n,
           double parent, int32_t feature, bool missing_left, int32_t* left, Work& work, Split* best) {
     const int64_t m = scoring.columns;
@@ -35,23 +35,23 @@ bool scan(const Bins& bins, const Scoring& scoring, const Constraint& limits, co
         add_columns(left, bins.hist + bins.n * m, m);
         n_left = bins.n_missing;
     }
-    // with missing rows on the right, "all values left" is a split as well
+    // with missing rows on the right, "all values left" is a split too
     const int64_t end = !missing_left && bins.n_missing > 0 ? bins.n : bins.n - 1;
     bool possible = false;
     for (int64_t i = 0; i < end; ++i) {
         const int64_t b = bins.order ? bins.order[i] : i;
-        if (bins.count(b) == 0) continue;  // same partition as the bin before
+        if (bins.count(b) == 0) continue;  // same partition as at the previous bin
         add_columns(left, bins.hist + b * m, m);
         n_left += bins.count(b);
         if (n_left < scoring.min_samples) continue;
         if (n - n_left < scoring.min_samples) break;
         possible = true;
         if (scoring.min_hessian > 0.0 && scoring.hessian != kCount) {
-            const double own = hessian_of(scoring, left);
-            if (own < scoring.min_hessian) continue;
-            if (hessian_of(scoring, total) - own < scoring.min_hessian) break;
+            const double left_h = hessian_of(scoring, left);
+            if (left_h < scoring.min_hessian) continue;
+            if (hessian_of(scoring, total) - left_h < scoring.min_hessian) break;
         }
-        const double gain = worth(scoring, limits, left, total, n_left, n, work) - parent;
+        const double gain = split_score(scoring, limits, left, total, n_left, n, work) - parent;
         if (std::isnan(gain)) continue;
         const Split split{gain, feature, static_cast<int32_t>(i), static_cast<int32_t>(n_left), missing_left};
         if (better(split, *best)) *best = split;
@@ -59,23 +59,24 @@ bool scan(const Bins& bins, const Scoring& scoring, const Constraint& limits, co
     return possible;
 }
 
-// What both sides of a split must at least be worth to be better than the best.
+// The score of both sides that a split must reach to beat the best so far.
 double to_beat(const Split& best, double parent) {
-    constexpr double kRounding = 1e-9;  // far more than a gain's
+    constexpr double kRounding = 1e-9;  // a safe bound on the rounding of gains
     return best.feature < 0 ? -std::numeric_limits<double>::infinity()
                             : best.gain + parent - kRounding * (std::abs(best.gain) + std::abs(parent));
 }
 
-constexpr int64_t kNarrow = 4;  // columns of a histogram of one output: gradient, hessian, padding, rows
+constexpr int64_t kNarrow = 4;  // columns of a one-output histogram: gradient, hessian, padding, row count
 
-// Whether the splits between [least, most] rows on the left are possible, and whether one may be worth
-// `worst`; `h` is the column of the hessian. Sums of the bins so far go to `sums`.
-struct Outlook {
+// Vectorised screening of the splits with least to most rows on the left: whether any is possible, and
+// whether any may score at least `worst`. `h` is the hessian column; prefix sums of the bins go to `sums`.
+struct Screening {
     bool possible, promising;
 };
 SPARSELEAF_WIDE
-Outlook look_ahead(const int32_t* hist, const int32_t* missing, int64_t n, int64_t h, const int32_t* total,
-                   int64_t least, int64_t most, double weight, double lambda, double worst, int32_t* sums) {
+Screening screen_splits(const int32_t* hist, const int32_t* missing, int64_t n, int64_t h,
+                        const int32_t* total, int64_t least, int64_t most, double weight, double lambda,
+                        double worst, int32_t* sums) {
     typedef int32_t Int4 __attribute__((vector_size(16), aligned(4), may_alias));
     Int4 sum{};
     if (missing) sum = *reinterpret_cast<const Int4*>(missing);
@@ -100,9 +101,8 @@ Outlook look_ahead(const int32_t* hist, const int32_t* missing, int64_t n, int64
     return {begin < end, n_promising > 0};
 }
 
-// The same for one output, in numbers instead of vectors. A bin that no row has is looked at as well: its
-// split is that of the bin before, which wins, and to find out whether there are rows takes longer. Most
-// splits are told to be worse than the best without a division.
+// scan() for one output, with scalars. Empty bins are not skipped: they repeat the split of the previous bin,
+// which wins the tie, and testing for them takes longer. Most splits are rejected without a division.
 bool scan_one(const Bins& bins, const Scoring& scoring, const int32_t* total, int64_t n, double parent,
               int32_t feature, bool missing_left, Split* best) {
     const int64_t m = scoring.columns;
@@ -172,11 +172,11 @@ bool search_feature(const Scoring& scoring, const Constraint& limits, const Feat
     for (const bool missing_left : {false, true}) {
         if (missing_left && bins.n_missing == 0) continue;
         if (alone && counted_inside && !bins.order) {
-            // nearly no feature has a split that is better than those before it: vectors find that out sooner
+            // few features beat the best split so far, and vectors reject the others faster
             const bool count = scoring.hessian == kCount;
             const int64_t end = !missing_left && bins.n_missing > 0 ? bins.n : bins.n - 1;
             work.so_far.resize(std::max(work.so_far.size(), static_cast<size_t>(kNarrow * bins.n)));
-            const auto [some, promising] = look_ahead(
+            const auto [some, promising] = screen_splits(
                 bins.hist, missing_left ? bins.hist + bins.n * kNarrow : nullptr, end,
                 count ? kNarrow - 1 : 1, node.total,
                 std::max(scoring.min_samples, missing_left ? bins.n_missing + 1 : 0),

@@ -1,9 +1,9 @@
-// From the sums of a node's two sides to the gain of a split: Σ over outputs of G²/(H + λ) on both sides less
-// that of the node (eq. 16 of GBDT-MO; with H the number of rows, eq. 20 of GBDT-SPARSE).
+// The gain of a split: Σ over outputs of G²/(H + λ) on both sides minus that of the node (eq. 16 of GBDT-MO;
+// with H the number of rows, eq. 20 of GBDT-SPARSE).
 //
-// A histogram row holds the sums of d gradients and, behind them, of the hessians: none (H is the number of
-// rows), one for all outputs, one for each, or the packed lower triangle of their matrix (eq. 14). Sums are
-// integers; an output's score is weight · G²/(H + lambda), where weight and lambda carry the scales.
+// A histogram row holds the sums of d gradients followed by those of the hessians: none (H is the number of
+// rows), one for all outputs, one per output, or the packed lower triangle of the matrix (eq. 14). Sums are
+// integers; the score of an output is weight · G²/(H + lambda), where weight and lambda include the scales.
 #include "scoring.hpp"
 
 #include <cmath>
@@ -12,13 +12,13 @@
 namespace sparseleaf {
 namespace {
 
-constexpr double kSwamp = 1e100;  // lambda of the outputs that only pad a vector
+constexpr double kSwamp = 1e100;  // lambda of padding outputs
 
 double sum_lanes(const double* l) {
     return ((l[0] + l[1]) + (l[2] + l[3])) + ((l[4] + l[5]) + (l[6] + l[7]));
 }
 
-// One H for all outputs of a side: Σ w·left²/below_left + Σ w·right²/below_right.
+// Gain with one H for all outputs of a side: Σ w·left²/below_left + Σ w·right²/below_right.
 SPARSELEAF_WIDE
 double gain_common(const int32_t* left, const int32_t* total, int64_t padded, const double* weight,
                    double below_left, double below_right) {
@@ -32,7 +32,7 @@ double gain_common(const int32_t* left, const int32_t* total, int64_t padded, co
     return sum_lanes(l) / below_left + sum_lanes(r) / below_right;
 }
 
-// An H for each output. Both quotients share one division, which is what the loop would wait for.
+// Gain with one H per output. Both quotients share one division, the bottleneck of the loop.
 SPARSELEAF_WIDE
 double gain_diagonal(const int32_t* left, const int32_t* total, int64_t outputs, int64_t padded,
                      const double* weight, const double* lambda) {
@@ -61,7 +61,7 @@ void scores_diagonal(const int32_t* sums, int64_t outputs, int64_t padded, const
         out[c] = weight[c] * (static_cast<double>(sums[c]) * sums[c]) / (sums[outputs + c] + lambda[c]);
 }
 
-// The score of every output of one side.
+// Scores of all outputs of one side.
 void scores_of(const Scoring& scoring, const int32_t* sums, int64_t n, double* out) {
     if (scoring.hessian == kDiagonal)
         scores_diagonal(sums, scoring.outputs, scoring.padded, scoring.weight.data(), scoring.lambda.data(),
@@ -73,7 +73,7 @@ void scores_of(const Scoring& scoring, const int32_t* sums, int64_t n, double* o
                       out);
 }
 
-// Σ of the k largest, added in order of index.
+// Σ of the k largest scores, summed in order of index.
 double sum_of_top(const double* scores, int64_t n, int64_t k, std::vector<double>& buffer) {
     if (k >= n) {
         double sum = 0.0;
@@ -93,7 +93,8 @@ double sum_of_top(const double* scores, int64_t n, int64_t k, std::vector<double
     return sum + static_cast<double>(k - above) * least;
 }
 
-// gᵀ (H + λ)⁻¹ g by Cholesky; H is packed by rows of its lower triangle. Work: (d + 1) · d doubles.
+// gᵀ (H + λ)⁻¹ g by Cholesky decomposition; H is the packed lower triangle. Needs (d + 1) · d doubles of
+// work.
 double quadratic(const int32_t* sums, const Scoring& scoring, std::vector<double>& work) {
     const int64_t d = scoring.outputs;
     work.resize(static_cast<size_t>((d + 1) * d));
@@ -104,7 +105,7 @@ double quadratic(const int32_t* sums, const Scoring& scoring, std::vector<double
         for (int64_t j = 0; j <= i; ++j) {
             double value = *h++ + (i == j ? scoring.lambda[i] : 0.0);
             for (int64_t c = 0; c < j; ++c) value -= factor[i * d + c] * factor[j * d + c];
-            // rounding of the sums may leave a direction without hessian: one unit keeps it harmless
+            // rounding may make H singular: one unit on the diagonal keeps it positive definite
             factor[i * d + j] = i == j ? std::sqrt(std::max(value, 1.0)) : value / factor[j * d + j];
         }
         double value = sums[i];
@@ -115,7 +116,7 @@ double quadratic(const int32_t* sums, const Scoring& scoring, std::vector<double
     return scoring.weight[0] * form;
 }
 
-// Best value of output j given its sums, kept within the node's bounds; in units of the score.
+// The optimal value of output j given its sums, clipped to the node's bounds.
 double bounded_value(const Scoring& scoring, const int32_t* sums, int64_t n, int64_t j,
                      const Constraint& limits, double& below) {
     below = scoring.hessian == kDiagonal ? sums[scoring.outputs + j] + scoring.lambda[j]
@@ -124,7 +125,8 @@ double bounded_value(const Scoring& scoring, const int32_t* sums, int64_t n, int
     return std::clamp(-scoring.step[j] * sums[j] / below, limits.low[j], limits.high[j]);
 }
 
-// −(2Gv + (H + λ)v²) = weight · ((H + λ)(2uv − v²)) with u the free optimum, in units where step is 1.
+// −(2Gv + (H + λ)v²) = weight · ((H + λ)(2uv − v²)) with u the unconstrained optimum, in units where step
+// is 1.
 double bounded_score(const Scoring& scoring, const int32_t* sums, int64_t n, int64_t j,
                      const Constraint& limits, double* value) {
     double below;
@@ -145,8 +147,8 @@ double hessian_of(const Scoring& scoring, const int32_t* sums) {
     return sum;
 }
 
-double worth(const Scoring& scoring, const Constraint& limits, const int32_t* left, const int32_t* total,
-             int64_t n_left, int64_t n, Work& work) {
+double split_score(const Scoring& scoring, const Constraint& limits, const int32_t* left,
+                   const int32_t* total, int64_t n_left, int64_t n, Work& work) {
     const int64_t d = scoring.outputs;
     if (scoring.hessian != kMatrix && scoring.top == 0 && limits.low == nullptr) {
         if (scoring.hessian == kDiagonal)
@@ -197,12 +199,13 @@ Scoring::Scoring(int64_t columns, int hessian, const In1<double>& weight, const 
       weight(weight.data(), weight.data() + outputs),
       lambda(lambda.data(), lambda.data() + lambda.size()),
       step(step.data(), step.data() + step.size()) {
-    const int64_t d = outputs, wanted[] = {d, d + 1, 2 * d, d + d * (d + 1) / 2};
-    require(hessian >= kCount && hessian <= kMatrix && d >= 1 && wanted[hessian] <= columns,
-            "hist: columns for the gradients and hessians");
+    const int64_t d = outputs, required[] = {d, d + 1, 2 * d, d + d * (d + 1) / 2};
+    require(hessian >= kCount && hessian <= kMatrix && d >= 1 && required[hessian] <= columns,
+            "hist: must have columns for all gradients and hessians");
     require(lambda.size() == weight.size() && step.size() == weight.size(),
-            "weight, lambda, step: one number an output");
-    require(top >= 0 && (hessian != kMatrix || top == 0), "top: not with a matrix of hessians");
+            "weight, lambda, step: must have one entry per output");
+    require(top >= 0 && (hessian != kMatrix || top == 0),
+            "top: must be at least 0, and 0 with a matrix of hessians");
     this->weight.resize(static_cast<size_t>(padded), 0.0);
     this->lambda.resize(static_cast<size_t>(padded), kSwamp);
 }
@@ -213,8 +216,8 @@ Work::Work(const Scoring& scoring)
       left(static_cast<size_t>(scoring.padded)),
       right(static_cast<size_t>(scoring.padded)) {}
 
-double worth_whole(const Scoring& scoring, const Constraint& limits, const int32_t* total, int64_t n,
-                   Work& work) {
+double node_score(const Scoring& scoring, const Constraint& limits, const int32_t* total, int64_t n,
+                  Work& work) {
     if (scoring.hessian == kMatrix) return quadratic(total, scoring, work.buffer);
     if (limits.low != nullptr) {
         double sum = 0.0, value;

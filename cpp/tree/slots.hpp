@@ -1,4 +1,4 @@
-// Memory for histograms, kept from one tree to the next.
+// Histogram memory, reused from tree to tree.
 #pragma once
 
 #include <mutex>
@@ -7,11 +7,11 @@
 
 namespace sparseleaf {
 
-// Numbers that begin on a cache line, so that a vector of 64 bytes never straddles two. Pages are taken from
-// the system only when they are first written.
+// Integers aligned to cache lines, so that no 64-byte vector straddles two lines. Pages are committed on
+// first write.
 class AlignedInts {
   public:
-    // At least so many numbers; what they were is forgotten.
+    // Room for at least `size` numbers; does not preserve the contents.
     void reserve(int64_t size) {
         if (size <= size_) return;
         data_.reset();
@@ -29,8 +29,8 @@ class AlignedInts {
     int64_t size_ = 0;
 };
 
-// Room for histograms of nodes that wait to be split ("slots"), and for those of blocks of rows that threads
-// make at the same time ("scratch").
+// Histograms of nodes that wait to be split ("slots"), and of blocks of rows that threads build concurrently
+// ("scratch").
 class HistogramMemory {
   public:
     void start_tree(int64_t n_slots, int64_t n_scratch, int64_t n_bins, int64_t columns, bool counted_apart) {
@@ -52,10 +52,10 @@ class HistogramMemory {
 
     int64_t n_free() const { return static_cast<int64_t>(free_.size()); }
 
-    // From any thread. What was given back last is taken first: it is still in a cache.
+    // Thread-safe. Last released, first taken: it is likely still in cache.
     int32_t take() {
         const std::lock_guard lock(mutex_);
-        require(!free_.empty(), "histograms: too few slots");
+        require(!free_.empty(), "histograms: not enough slots");
         const int32_t slot = free_.back();
         free_.pop_back();
         return slot;

@@ -1,8 +1,8 @@
-// The best split of a node's histogram, feature by feature.
+// The best split of a node, feature by feature, from its histogram.
 #pragma once
 
-#include "cut.hpp"
 #include "features.hpp"
+#include "goes_left.hpp"
 #include "scoring.hpp"
 
 namespace sparseleaf {
@@ -18,8 +18,7 @@ struct Split {
 // Higher gain, then lower feature, then lower bin, then missing rows to the right.
 bool better(const Split& a, const Split& b);
 
-// A node: its rows, their sums, and a row of sums and a count for every bin. Counts may be a column of the
-// sums: the next is `step` numbers on.
+// A node's histogram and totals. Counts may be a column of the sums: they have stride `step`.
 struct NodeSums {
     const int32_t *hist, *counts;
     int64_t step;
@@ -27,13 +26,13 @@ struct NodeSums {
     int64_t n;
 };
 
-// Makes `best` the best split of one feature of the set, if that is better. False: no split leaves enough
-// rows on both sides, so that none of a node with only some of these rows can, unless bins have no order.
+// Updates `best` with the best split of one feature of the set. Returns false if no split leaves enough rows
+// on both sides; the same then holds for all descendants of the node, unless the feature is categorical.
 bool search_feature(const Scoring& scoring, const Constraint& limits, const FeatureSet& features,
                     const NodeSums& node, int64_t feature, double parent, Work& work, Split* best);
 
-// Sums of a split's left side, and the bins in it where they have no order: kSetBytes bytes, which start as
-// 0.
+// The sums of a split's left side and, for a categorical split, its set of bins (kSetBytes bytes, initially
+// 0).
 void left_side(const Scoring& scoring, const FeatureSet& features, const NodeSums& node, const Split& split,
                Work& work, int32_t* left, uint8_t* set);
 

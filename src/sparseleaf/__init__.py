@@ -1,7 +1,6 @@
-"""sparseleaf: decision trees with sparse vector leaves, for targets with very many outputs.
+"""sparseleaf: tree ensembles with sparse vector leaves for multi-label, multi-output and ranking problems.
 
-Names are loaded when they are first used: scikit-learn takes a second to import, and ``sparseleaf --help``
-should not have to wait for it.
+Public names are imported lazily: importing scikit-learn takes a second, which ``sparseleaf --help`` does not need.
 """
 
 from __future__ import annotations
@@ -20,22 +19,31 @@ if TYPE_CHECKING:
         SketchForestClassifier,
         SparseGBDTClassifier,
     )
+    from sparseleaf.features import TextVectorizer
     from sparseleaf.memory import MemoryEstimate, RoutedEstimate
     from sparseleaf.model import ModelFileError
+    from sparseleaf.model.drift import Drift
+    from sparseleaf.model.explanation import Explanation, LabelExplanation, Neighbour, RowExplanation
 
     __version__: str
 
 __all__ = [
     "BlendClassifier",
+    "Drift",
+    "Explanation",
     "GBDTRanker",
+    "LabelExplanation",
     "LdSMClassifier",
     "MemoryEstimate",
     "ModelFileError",
     "MultiGBDTClassifier",
     "MultiGBDTRegressor",
+    "Neighbour",
     "RoutedEstimate",
+    "RowExplanation",
     "SketchForestClassifier",
     "SparseGBDTClassifier",
+    "TextVectorizer",
     "__version__",
     "estimate_memory",
     "load",
@@ -43,15 +51,21 @@ __all__ = [
 
 _HOMES = {
     "BlendClassifier": "sparseleaf.estimators",
+    "Drift": "sparseleaf.model.drift",
+    "Explanation": "sparseleaf.model.explanation",
     "GBDTRanker": "sparseleaf.estimators",
+    "LabelExplanation": "sparseleaf.model.explanation",
     "LdSMClassifier": "sparseleaf.estimators",
     "MemoryEstimate": "sparseleaf.memory",
     "ModelFileError": "sparseleaf.model",
     "MultiGBDTClassifier": "sparseleaf.estimators",
     "MultiGBDTRegressor": "sparseleaf.estimators",
+    "Neighbour": "sparseleaf.model.explanation",
     "RoutedEstimate": "sparseleaf.memory",
+    "RowExplanation": "sparseleaf.model.explanation",
     "SketchForestClassifier": "sparseleaf.estimators",
     "SparseGBDTClassifier": "sparseleaf.estimators",
+    "TextVectorizer": "sparseleaf.features",
 }
 
 
@@ -75,20 +89,25 @@ def __dir__() -> list[str]:
 def load(path: str | os.PathLike[str], *, n_jobs: int | None = None) -> Any:
     """Load a saved model as a fitted estimator.
 
-    The file is memory-mapped, if it is not small, and checked in full; one that is broken, hostile or from a newer
-    version raises :class:`ModelFileError`.
+    The file is fully validated, and memory-mapped unless it is small.
 
     Parameters
     ----------
     path : path-like
-        Model file, local or a URL that fsspec knows.
+        Model file: a local path or an fsspec URL.
     n_jobs : int or None, default=None
-        Threads of a call to ``predict`` and the like; None, 0 or -1 for all cores. A server that answers requests in
-        threads of its own wants 1.
+        Number of threads used for prediction; None, 0 or -1 for all cores. Use 1 in a server that handles requests in
+        several threads.
 
     Returns
     -------
-    Fitted estimator of the class that was saved.
+    estimator : fitted estimator
+        An instance of the class that was saved.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is corrupt or was written by a newer version.
 
     Examples
     --------
@@ -112,31 +131,32 @@ def load(path: str | os.PathLike[str], *, n_jobs: int | None = None) -> Any:
     try:
         loaded = estimator.from_model(model)
     except (ValueError, TypeError) as error:
-        raise ModelFileError(f"{os.fspath(path)!r} is not a sound model file: {error}") from None
+        raise ModelFileError(f"{os.fspath(path)!r} is not a valid model file: {error}") from None
     for one in (loaded, *getattr(loaded, "estimators_", ())):
         one.n_jobs = n_jobs
     return loaded
 
 
 def estimate_memory(X: Any, y: Any = None, *, Y: Any = None, **parameters: Any) -> MemoryEstimate:
-    """Bytes that training :class:`SparseGBDTClassifier` with these parameters would take beyond X and y.
+    """Estimate the memory needed to train :class:`SparseGBDTClassifier`, in addition to X and y.
 
-    Parameters are those of the constructor, and the advanced ones by their own names. Every estimator has a method of
-    this name.
+    Nothing is trained. Every other estimator has a method of the same name.
 
     Parameters
     ----------
-    X : array-like or sparse matrix, shape (n_rows, n_features)
-    y : labels
-        In any form that ``fit`` takes.
+    X : {array-like, sparse matrix} of shape (n_rows, n_features)
+        Features.
+    y : sparse or dense 0/1 matrix, lists of label names, or one class per row
+        Targets, in any form that ``fit`` accepts.
     **parameters
-        Of :class:`SparseGBDTClassifier`.
-    Y : labels, deprecated
-        The former name of ``y``.
+        Parameters of :class:`SparseGBDTClassifier`, including the advanced ones.
+    Y : deprecated
+        Former name of ``y``.
 
     Returns
     -------
-    MemoryEstimate
+    estimate : MemoryEstimate
+        Estimated memory in bytes, by purpose.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""``python -m sparseleaf``: the command line."""
+"""``python -m sparseleaf``: the command-line interface."""
 
 from sparseleaf.cli import main
 

@@ -1,4 +1,4 @@
-"""Small helpers on arrays: types, the number of threads, and draws that do not depend on where a row lives."""
+"""Array helpers: types, number of threads, and hashes that do not depend on the partitioning of the rows."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from sparseleaf import _kernels
+
 Array: TypeAlias = npt.NDArray[Any]
 Features: TypeAlias = Any
 """Rows of features: a C-contiguous float32 array or a float32 CSR matrix."""
@@ -20,14 +22,14 @@ CACHE_LINE = 64
 WORD = 2**64 - 1
 
 LARGEST_COUNT = 2**31 - 1
-"""Of rows, features, labels, bins and nodes, which kernels number and count in 32 bits."""
+"""Maximum number of rows, features, labels, bins and nodes: the kernels use 32-bit indices."""
 
 MAX_THREADS = 1024
-"""More than any machine needs; the model does not depend on it, and a system does not give out any number."""
+"""Upper limit of the number of threads."""
 
 
 def effective_n_jobs(n_jobs: int | None) -> int:
-    """Number of threads: all cores this process may use for None, 0 or -1, all but one for -2, and so on."""
+    """Number of threads: all available cores for None, 0 or -1, all but one for -2, and so on."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if n_jobs is None or n_jobs == 0:
         return cores
@@ -35,22 +37,24 @@ def effective_n_jobs(n_jobs: int | None) -> int:
 
 
 def require_countable(name: str, count: int, what: str) -> None:
-    """Refuse what 32-bit numbers cannot count, before it wraps around."""
+    """Raise ValueError for counts that overflow 32-bit indices."""
     if count > LARGEST_COUNT:
-        raise ValueError(f"{name}: found {count:,} {what}; wanted at most {LARGEST_COUNT:,} (2^31 - 1).")
+        raise ValueError(
+            f"{name}: the number of {what} must be at most {LARGEST_COUNT:,} (2^31 - 1). Got {count:,} instead."
+        )
 
 
 def has_nan(X: Any) -> bool:
-    """Whether a value of an array or sparse matrix is NaN; values of any size, which a sum would not take."""
+    """Whether an array or sparse matrix contains NaN; unlike a sum, this does not overflow."""
     values = X.data if sp.issparse(X) else X
     return bool(np.isnan(np.min(values, initial=0)))
 
 
 def on_grid(columns: Array, bits: int = 17) -> Array:
-    """Every column rounded to multiples of about 2⁻ᵇⁱᵗˢ of its largest entry.
+    """Round every column to multiples of about 2⁻ᵇⁱᵗˢ of its largest entry.
 
-    What BLAS and LAPACK compute differs in its last bits between their builds and processors. Rounded this coarsely,
-    results seldom differ at all; the error is far below that of what they are computed from.
+    Results of BLAS and LAPACK differ in the last bits between builds and processors. After this rounding they rarely
+    differ; the rounding error is far below that of the input.
     """
     largest = np.abs(columns).max(axis=0, initial=0.0)
     step = np.exp2(np.ceil(np.log2(np.where(largest > 0, largest, 1.0))) - bits)
@@ -59,7 +63,7 @@ def on_grid(columns: Array, bits: int = 17) -> Array:
 
 
 def csr_parts(X: Any) -> tuple[Array, Array, Array]:
-    """``(indptr int64, indices int32, data float32)`` of a CSR matrix, as the kernels want them."""
+    """``(indptr int64, indices int32, data float32)`` of a CSR matrix, as required by the kernels."""
     return (
         np.ascontiguousarray(X.indptr, np.int64),
         np.ascontiguousarray(X.indices, np.int32),
@@ -77,7 +81,7 @@ def sparse_parts(X: Any) -> tuple[Array, Array, Array]:
 
 
 def empty_aligned(shape: tuple[int, ...], dtype: type[np.generic]) -> Array:
-    """``np.empty`` that starts on a cache line: a 64-byte vector then never straddles two."""
+    """``np.empty`` aligned to a cache line."""
     size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
     raw = np.empty(size + CACHE_LINE, np.uint8)
     start = -raw.ctypes.data % CACHE_LINE
@@ -85,7 +89,7 @@ def empty_aligned(shape: tuple[int, ...], dtype: type[np.generic]) -> Array:
 
 
 def mix64(keys: Array) -> Array:
-    """A well mixed 64-bit hash of 64-bit keys (the finaliser of splitmix64)."""
+    """64-bit hash of 64-bit keys (the finaliser of splitmix64)."""
     with np.errstate(over="ignore"):
         keys = keys.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
         keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -97,7 +101,7 @@ def mix64(keys: Array) -> Array:
 def derive_key(*parts: int) -> int:
     """One 64-bit key from several integers, such as (seed, tree, purpose)."""
     key = 0
-    for part in parts:  # as mix64 does, in Python's integers: for one number numpy takes ten times as long
+    for part in parts:  # mix64 with Python integers: numpy takes ten times as long for a single number
         key = ((key ^ (part & WORD)) + 0x9E3779B97F4A7C15) & WORD
         key = ((key ^ (key >> 30)) * 0xBF58476D1CE4E5B9) & WORD
         key = ((key ^ (key >> 27)) * 0x94D049BB133111EB) & WORD
@@ -106,12 +110,12 @@ def derive_key(*parts: int) -> int:
 
 
 def hash_numbers(numbers: Array, *key: int) -> Array:
-    """A 64-bit hash of every number, such as a row's: a draw that is the same wherever the row is kept."""
+    """64-bit hash of every number, such as global row numbers: a random draw independent of the partitioning."""
     return mix64(numbers.astype(np.uint64) ^ np.uint64(derive_key(*key)))
 
 
 def hash_rows(n_rows: int, *key: int) -> Array:
-    """A 64-bit hash of the numbers of rows from 0."""
+    """64-bit hashes of the row numbers 0, 1, …."""
     return hash_numbers(np.arange(n_rows), *key)
 
 
@@ -121,7 +125,7 @@ def smallest_hashes(hashes: Array, count: int) -> Array:
 
 
 def as_csr32(X: Any) -> sp.csr_matrix:
-    """A CSR matrix of float32 without duplicates; the caller's matrix is left as it is."""
+    """CSR matrix of float32 without duplicates; the input is not modified."""
     X = sp.csr_matrix(X, dtype=np.float32)
     if not X.has_canonical_format:
         X = X.copy()
@@ -130,10 +134,10 @@ def as_csr32(X: Any) -> sp.csr_matrix:
 
 
 def own_indices(X: Any) -> Any:
-    """The same rows with indices that no other thread can change; what is not sparse, or read-only, as it is.
+    """Copy the indices of a sparse matrix, so that other threads cannot change them; other input is returned unchanged.
 
-    Kernels walk the indices of CSR matrices for as long as a training takes. Values are shared: whatever these are, all
-    walks end where they should. So are the numbers of a mapped file, which is opened for reading.
+    Kernels use the indices without checks during training. Values are shared, since they cannot cause out-of-bounds
+    access; so are memory-mapped matrices, which are read-only.
     """
     if not (sp.issparse(X) and X.format in ("csr", "csc") and X.indices.flags.writeable):
         return X
@@ -141,11 +145,11 @@ def own_indices(X: Any) -> Any:
 
 
 DENSE_BLOCK = 2**20
-"""Numbers of dense rows that become sparse ones at a time: as such they take six times the memory."""
+"""Number of dense values that are converted to sparse ones at a time, which takes six times the memory."""
 
 
 def row_blocks(X: Features, most: int | None = None) -> Iterator[tuple[slice, Features]]:
-    """Rows a block at a time, at most so many where that is told; dense ones never many."""
+    """Blocks of at most ``most`` rows; smaller ones for dense rows."""
     n_rows = X.shape[0]
     most = max(1, n_rows if most is None else most)
     if isinstance(X, np.ndarray):
@@ -158,24 +162,36 @@ def row_blocks(X: Features, most: int | None = None) -> Iterator[tuple[slice, Fe
         yield block, X[block]
 
 
-def largest_entries(matrix: sp.csr_matrix, most: int) -> sp.csr_matrix:
-    """The ``most`` entries of largest size in every row, the first of equals."""
+def largest_entries(matrix: sp.csr_matrix, most: int, n_jobs: int = 1) -> sp.csr_matrix:
+    """The ``most`` entries with the largest absolute value of every row; ties by position."""
     sizes = np.diff(matrix.indptr)
-    long = sizes > most
-    if not long.any():
+    if sizes.max(initial=0) <= most:
         return matrix
-    kept = np.ones(matrix.nnz, bool)
-    own = np.flatnonzero(np.repeat(long, sizes))  # entries of rows that lose some
-    row = np.repeat(np.arange(long.sum()), sizes[long])
-    rank = np.arange(len(own)) - np.repeat(np.cumsum(sizes[long]) - sizes[long], sizes[long])
-    order = np.lexsort((-np.abs(matrix.data[own]), row))
-    kept[own[order[rank >= most]]] = False
+    kept = np.empty(matrix.nnz, np.uint8)
+    data = matrix.data if matrix.data.dtype in (np.float32, np.float64) else matrix.data.astype(np.float64)
+    indptr = np.ascontiguousarray(matrix.indptr, np.int64)
+    _kernels.mark_largest(indptr, np.ascontiguousarray(data), most, kept, n_jobs)
+    chosen = kept.view(bool)
     indptr = np.concatenate(([0], np.cumsum(np.minimum(sizes, most))))
-    return sp.csr_matrix((matrix.data[kept], matrix.indices[kept], indptr), shape=matrix.shape)
+    return sp.csr_matrix((matrix.data[chosen], matrix.indices[chosen], indptr), shape=matrix.shape)
+
+
+def replace_rows(
+    matrix: sp.csr_matrix, rows: Array, others: sp.csr_matrix, n_rows: int | None = None
+) -> sp.csr_matrix:
+    """A CSR matrix with some rows replaced; of ``n_rows`` rows, those that are in neither are empty."""
+    n_old, width = matrix.shape[0], others.shape[1]
+    end = n_old + len(rows)
+    order = np.arange(n_old if n_rows is None else n_rows)
+    order[n_old:] = end
+    order[rows] = n_old + np.arange(len(rows))
+    matrix = sp.csr_matrix((matrix.data, matrix.indices, matrix.indptr), shape=(n_old, width))
+    empty = sp.csr_matrix((1, width), dtype=matrix.dtype)
+    return sp.csr_matrix(sp.vstack([matrix, others, empty], "csr")[order])
 
 
 def even_ranges(weights: Array, n: int) -> list[tuple[int, int]]:
-    """``n`` ranges that follow each other and have about the same weight; some are empty if there are few numbers."""
-    so_far = np.concatenate(([0], np.cumsum(weights)))
-    borders = np.searchsorted(so_far, so_far[-1] * np.arange(1, n) / n - 1e-9).tolist()
+    """Split into ``n`` consecutive ranges of about the same weight; some are empty if there are few numbers."""
+    cumulative = np.concatenate(([0], np.cumsum(weights)))
+    borders = np.searchsorted(cumulative, cumulative[-1] * np.arange(1, n) / n - 1e-9).tolist()
     return list(zip([0, *borders], [*borders, len(weights)], strict=True))

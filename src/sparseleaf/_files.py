@@ -1,10 +1,12 @@
-"""Files here and elsewhere: reading what may be gzipped, and writing files that appear whole or not at all."""
+"""Local and remote files: transparent gzip, and atomic writes."""
 
 from __future__ import annotations
 
+import codecs
 import fcntl
 import glob
 import gzip
+import io
 import os
 import secrets
 import shutil
@@ -25,7 +27,7 @@ AnyPath: TypeAlias = Path | RemotePath
 
 
 def as_path(path: str | os.PathLike[str]) -> AnyPath:
-    """A local path, or one of fsspec for what looks like a URL; ``file://`` is local."""
+    """A local path, or a remote path for URLs; ``file://`` is local."""
     text = os.fspath(path)
     if text.startswith("file://"):
         return Path(unquote(urlsplit(text).path))
@@ -33,35 +35,52 @@ def as_path(path: str | os.PathLike[str]) -> AnyPath:
 
 
 def expand(paths: Sequence[AnyPath]) -> list[AnyPath]:
-    """The same, with the files that remote patterns stand for in their places; the shell knows only local ones."""
+    """Expand patterns in remote paths; the shell expands local ones."""
     expanded: list[AnyPath] = []
     for path in paths:
         if isinstance(path, RemotePath) and any(sign in str(path) for sign in "*?["):
-            found = path.glob()
-            if not found:
-                raise ValueError(f"{path}: found no file of such a name, wanted at least one.")
-            expanded += found
+            matches = path.glob()
+            if not matches:
+                raise ValueError(f"{path}: no file matches the pattern.")
+            expanded += matches
         else:
             expanded.append(path)
     return expanded
 
 
 def read_bytes(path: AnyPath) -> bytes:
-    """All of a file, unpacked if it is gzipped; that is known by its content, not by its name."""
+    """Content of a file, decompressed if it is gzipped (detected by content)."""
     content = path.read_bytes()
     if not content.startswith(GZIP_MAGIC):
         return content
-    try:
+    with _gzip_errors(path):
         return gzip.decompress(content)
+
+
+def read_lines(path: AnyPath) -> Iterator[bytes]:
+    """Lines of a file as they are read, without line ends and byte order mark; decompressed like :func:`read_bytes`."""
+    with path.open("rb") as file, _gzip_errors(path):
+        stream: IO[bytes] = file if hasattr(file, "peek") else io.BufferedReader(file)  # type: ignore[type-var]
+        if stream.peek(2).startswith(GZIP_MAGIC):  # type: ignore[attr-defined]
+            stream = gzip.GzipFile(fileobj=stream)  # type: ignore[assignment]
+        for number, line in enumerate(stream):
+            yield (line.removeprefix(codecs.BOM_UTF8) if number == 0 else line).rstrip(b"\r\n")
+
+
+@contextmanager
+def _gzip_errors(path: AnyPath) -> Iterator[None]:
+    """Convert errors of decompression to ValueError."""
+    try:
+        yield
     except EOFError:
-        raise ValueError(f"{path}: found a gzip stream that is cut short, wanted a complete one") from None
+        raise ValueError(f"{path}: truncated gzip stream.") from None
     except (gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(f"{path}: found a damaged gzip stream ({error}), wanted a valid one") from None
+        raise ValueError(f"{path}: corrupt gzip stream ({error}).") from None
 
 
 @contextmanager
 def local_copy(path: AnyPath) -> Iterator[Path]:
-    """The file as a local one; the copy of a remote one goes away, but what is mapped stays."""
+    """A local path of the file; the copy of a remote file is removed afterwards, memory-mapped content stays valid."""
     if isinstance(path, Path):
         yield path
         return
@@ -73,26 +92,25 @@ def local_copy(path: AnyPath) -> Iterator[Path]:
 
 @contextmanager
 def drafting(path: Path) -> Iterator[Path]:
-    """A file to write to, empty at first; it takes the place of ``path`` when all went well, and goes away otherwise.
+    """Yield a temporary file that replaces ``path`` on success and is removed otherwise.
 
-    It is in a folder beside ``path`` that only its owner can read, and that is locked while the writer lives: so the
-    next writer can tell what killed ones have left, and removes it. The file gets the permissions of the one that it
-    replaces.
+    The file is in a private directory beside ``path``, which is locked while the writer lives, so that the next writer
+    can remove the leftovers of killed ones. The file gets the permissions of the file it replaces.
     """
-    path = path.resolve()  # a symbolic link stays one, its target is replaced
+    path = path.resolve()  # replaces the target of a symbolic link
     remove_drafts(path)
     with _locked_folder(path) as folder:
         draft = folder / path.name
         draft.touch()
         mode = (path if path.exists() else draft).stat().st_mode
         yield draft
-        draft.chmod(mode)  # whatever the writer made of it
+        draft.chmod(mode)  # the writer may have changed it
         draft.replace(path)
 
 
 @contextmanager
 def _locked_folder(path: Path) -> Iterator[Path]:
-    """A new folder beside ``path``, which goes away."""
+    """A new locked directory beside ``path``, removed afterwards."""
     while True:
         folder = path.with_name(f".{path.name}{_draft_suffix()}")
         folder.mkdir(mode=0o700)
@@ -100,7 +118,7 @@ def _locked_folder(path: Path) -> Iterator[Path]:
         try:
             with suppress(OSError):  # a file system without locks
                 fcntl.flock(handle, fcntl.LOCK_EX)
-            if not folder.exists():  # another writer was quicker to lock it, and took it for a dead one's
+            if not folder.exists():  # another writer locked and removed it first
                 continue
             try:
                 yield folder
@@ -112,12 +130,12 @@ def _locked_folder(path: Path) -> Iterator[Path]:
 
 
 def remove_drafts(path: AnyPath) -> None:
-    """Remove what writers of a local file that were killed have left beside it."""
+    """Remove temporary files that killed writers left beside a local file."""
     if not isinstance(path, Path):
         return
     path = path.resolve()
     for left in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * DRAFT_DIGITS}.part"):
-        with suppress(OSError):  # it is locked: its writer lives; or it is gone
+        with suppress(OSError):  # locked by a live writer, or already removed
             handle = os.open(left, os.O_RDONLY)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -128,12 +146,12 @@ def remove_drafts(path: AnyPath) -> None:
 
 @contextmanager
 def replacing(path: AnyPath) -> Iterator[IO[bytes]]:
-    """Open a file that takes the place of ``path`` only when everything is written; gzipped if named ``.gz``.
+    """Open a file that replaces ``path`` when it is complete; gzipped if ``path`` ends in ``.gz``.
 
-    What is there and is no regular file (a pipe, ``/dev/null``) is written to directly.
+    Existing paths that are not regular files (pipes, ``/dev/null``) are written to directly.
     """
     if isinstance(path, RemotePath):
-        with tempfile.TemporaryFile() as file:  # nothing is sent before all of it is there
+        with tempfile.TemporaryFile() as file:  # uploaded when complete
             with _maybe_packed(path, file) as target:
                 yield target
             file.seek(0)
@@ -155,7 +173,7 @@ def _maybe_packed(path: AnyPath, file: IO[bytes]) -> Iterator[IO[bytes]]:
     if path.suffix != ".gz":
         yield file
         return
-    # no time stamp and no name in the header: the same data gives the same bytes
+    # no time stamp and no name in the header: the output is deterministic
     with gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0) as packed:
         yield packed  # type: ignore[misc]
 

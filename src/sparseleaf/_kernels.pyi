@@ -20,13 +20,13 @@ _Block: TypeAlias = tuple[_I64, _U32, _F32]  # indptr, labels with the truth bit
 
 # binning.cpp
 def common_bins(bins: _U8, step: int, share: float, n_threads: int) -> _I32: ...
-def find_cuts_dense(X: _F32, max_bins: int, n_threads: int) -> tuple[_I64, _F32]: ...
-def find_cuts_csc(
+def find_thresholds_dense(X: _F32, max_bins: int, n_threads: int) -> tuple[_I64, _F32]: ...
+def find_thresholds_csc(
     indptr: _I64, data: _F32, n_rows: int, max_bins: int, n_threads: int
 ) -> tuple[_I64, _F32]: ...
-def bin_dense(X: _F32, offsets: _I64, cuts: _F32, out: _Bins, n_threads: int) -> None: ...
+def bin_dense(X: _F32, offsets: _I64, thresholds: _F32, out: _Bins, n_threads: int) -> None: ...
 def bin_csr(
-    indptr: _I64, indices: _I32, data: _F32, offsets: _I64, cuts: _F32, out: _Bins, n_threads: int
+    indptr: _I64, indices: _I32, data: _F32, offsets: _I64, thresholds: _F32, out: _Bins, n_threads: int
 ) -> None: ...
 
 # dense.cpp
@@ -85,6 +85,7 @@ class SketchSplitter:
         max_features: float,
         min_samples_leaf: int,
         n_threads: int,
+        row_weights: _F32 | None = None,
     ) -> None: ...
     def split(
         self, rows: _I32, offsets: _I64, keys: NDArray[np.uint64]
@@ -115,6 +116,8 @@ class LdsmTrainer:
         standardise: bool,
         copy_entries: int,
         n_threads: int,
+        row_weights: _F32 | None = None,
+        label_weights: _F32 | None = None,
     ) -> None: ...
     def train(self, rows: _I32, offsets: _I64, keys: NDArray[np.uint64]) -> list[LdsmNode]: ...
 
@@ -135,6 +138,8 @@ def leaf_vectors(
     min_gain: float,
     rate: float,
     n_threads: int,
+    weights: LossWeights | None = None,
+    totals: _F64 | None = None,
 ) -> _Block: ...
 def leaf_label_sums(
     blocks: list[_Block],
@@ -144,6 +149,18 @@ def leaf_label_sums(
     n_labels: int,
     loss: int,
     n_threads: int,
+    weights: LossWeights | None = None,
+) -> tuple[_I64, _U32, _I64, _I64]: ...
+def leaf_vectors_of_sums(
+    pieces: list[tuple[_I64, _U32, _I64, _I64]],
+    totals: _F64,
+    n_labels: int,
+    k: int,
+    l2: float,
+    min_gain: float,
+    rate: float,
+    n_threads: int,
+    weights: LossWeights | None = None,
 ) -> _Block: ...
 
 RESIDUAL_SCALE: float
@@ -248,6 +265,7 @@ def join_candidates(
     found: _I32,
     closeness: _F32,
     theirs: IndexLists,
+    named: _I32,
     width: int,
     n_threads: int,
 ) -> tuple[_I64, _I32, _F32]: ...
@@ -264,8 +282,19 @@ class LabelVectors:
         out: _F32,
         n_threads: int,
     ) -> None: ...
+    def terms(
+        self,
+        indptr: _I64,
+        indices: _I32,
+        data: _F32,
+        starts: _I64,
+        labels: _I32,
+        offsets: _I64,
+        out: _F64,
+        n_threads: int,
+    ) -> None: ...
 
-class OpinionRanker:
+class LinearRanker:
     def __init__(
         self,
         centroids: CentroidReranker,
@@ -274,7 +303,7 @@ class OpinionRanker:
         index: PostingIndex | None,
         lists: IndexLists,
         feature_weights: _F32,
-        shares: _F32,
+        weights: _F32,
         n_neighbours: int,
         row_features: int,
         steepness: float,
@@ -291,7 +320,25 @@ class OpinionRanker:
         n_threads: int,
     ) -> None: ...
 
+# examples.cpp
+def label_examples(
+    starts: _I64,
+    labels: _I32,
+    y_indptr: _I64,
+    y_indices: _I32,
+    held_out: _U8,
+    n_labels: int,
+    base: float,
+    per_positive: float,
+    seed: int,
+) -> tuple[_I64, _I32, _I8, _I64]: ...
+
+# largest.cpp
+def mark_largest(indptr: _I64, data: _F32 | _F64, most: int, kept: _U8, n_threads: int) -> None: ...
+
 # linear.cpp
+_Vectors = tuple[_I64, _I32, _F32, _F32]
+
 def fit_linear(
     indptr: _I64,
     indices: _I32,
@@ -300,15 +347,23 @@ def fit_linear(
     starts: _I64,
     examples: _I32,
     sides: _I8,
+    seen: _I64,
+    w0_indptr: _I64,
+    w0_features: _I32,
+    w0_values: _F32,
+    w0_bias: _F32,
     cost: float,
     epochs: int,
+    more_epochs: int,
     tolerance: float,
     prune: float,
     most: int,
     seed: int,
     n_threads: int,
     report: Callable[[int], object],
-) -> tuple[_I64, _I32, _F32, _F32]: ...
+    row_weights: _F32 | None = None,
+    label_weights: _F32 | None = None,
+) -> tuple[_Vectors, ...]: ...
 
 # plain.cpp
 def plain_rows(indptr: _I32 | _I64, indices: _I32, data: _F32, n_features: int) -> bool: ...
@@ -326,6 +381,21 @@ class PostingIndex:
         products: _F32,
         n_threads: int,
     ) -> None: ...
+    def votes(
+        self,
+        indptr: _I64,
+        indices: _I32,
+        data: _F32,
+        found: _I32,
+        products: _F32,
+        lists: IndexLists,
+        starts: _I64,
+        labels: _I32,
+        offsets: _I64,
+        out: _F64,
+        carriers: _U8,
+        n_threads: int,
+    ) -> None: ...
 
 # rerank.cpp
 class IndexLists:
@@ -341,6 +411,52 @@ class PackedVectors:
         scale: _F32,
         width: int,
     ) -> None: ...
+
+class NameMatcher:
+    def __init__(self, similar: PackedVectors, names: IndexLists, weights: _F32, starts: _I64) -> None: ...
+    def propose(self, indptr: _I64, indices: _I32, data: _F32, labels: _I32, n_threads: int) -> None: ...
+    def evidence(
+        self,
+        indptr: _I64,
+        indices: _I32,
+        data: _F32,
+        starts: _I64,
+        labels: _I32,
+        proposed: _I32,
+        table: _F32,
+        first: int,
+        n_threads: int,
+    ) -> None: ...
+    def terms(
+        self,
+        indptr: _I64,
+        indices: _I32,
+        data: _F32,
+        starts: _I64,
+        labels: _I32,
+        offsets: _I64,
+        out: _F64,
+        n_threads: int,
+    ) -> None: ...
+
+def similar_terms(
+    term_text: _U8,
+    term_lengths: _U32,
+    word_text: _U8,
+    word_lengths: _U32,
+    prefix: int,
+    least: float,
+    n_threads: int,
+) -> tuple[_I64, _I32, _F32]: ...
+def related_values(
+    starts: _I64,
+    labels: _I32,
+    values: _F32,
+    broader: IndexLists,
+    table: _F32,
+    first: int,
+    n_threads: int,
+) -> None: ...
 
 class CentroidReranker:
     def __init__(self, centroids: PackedVectors, squared_norms: _F32) -> None: ...
@@ -374,6 +490,8 @@ class CentroidReranker:
     ) -> None: ...
 
 # router.cpp
+class LeafIndex: ...
+
 class RoutedPredictor:
     def __init__(
         self,
@@ -408,6 +526,25 @@ class RoutedPredictor:
         self, indptr: _I64, indices: _I32, data: _F32, n_trees: int, n_threads: int
     ) -> tuple[_I64, _I32, _F32]: ...
     def leaves(self, indptr: _I64, indices: _I32, data: _F32, n_threads: int) -> tuple[_I64, _I32]: ...
+    def leaf_index(self) -> LeafIndex: ...
+    def label_importances(
+        self, index: LeafIndex, labels: _I32, n_threads: int
+    ) -> tuple[_I64, _I32, _F64]: ...
+    def explain(
+        self,
+        index: LeafIndex,
+        indptr: _I64,
+        indices: _I32,
+        data: _F32,
+        leaf_starts: _I64,
+        leaves: _I32,
+        starts: _I64,
+        labels: _I32,
+        offsets: _I64,
+        out: _F64,
+        base: _F64,
+        n_threads: int,
+    ) -> None: ...
 
 # scores.cpp
 def merged_indptr(
@@ -454,16 +591,61 @@ def shap_values(
     out: _F64,
     n_threads: int,
 ) -> None: ...
+def shap_pairs(
+    tree_offsets: _I64,
+    feature: _I32,
+    threshold: _F32,
+    missing_left: _U8,
+    child: _I32,
+    cover: _U32,
+    categorical: _U8,
+    sets: _U8,
+    leaf_indptr: _I64,
+    leaf_labels: _I32,
+    leaf_values: _F32,
+    n_outputs: int,
+    X: _F32,
+    starts: _I64,
+    labels: _I32,
+    out: _F64,
+    n_threads: int,
+) -> None: ...
 
 # sketch.cpp
+class LossWeights:
+    def __init__(self, rows: _F32, labels: _F32) -> None: ...
+
+WEIGHT_SCALE: float
+
 def count_sketch(
-    blocks: list[_Block], key: int, n_labels: int, loss: int, out: _F32, n_threads: int
+    blocks: list[_Block],
+    key: int,
+    n_labels: int,
+    loss: int,
+    out: _F32,
+    n_threads: int,
+    weights: LossWeights | None = None,
 ) -> float: ...
-def sign_projection(blocks: list[_Block], key: int, loss: int, out: _F32, n_threads: int) -> float: ...
+def sign_projection(
+    blocks: list[_Block],
+    key: int,
+    loss: int,
+    out: _F32,
+    n_threads: int,
+    weights: LossWeights | None = None,
+) -> float: ...
 def select_columns(
-    blocks: list[_Block], column_of: _I32, weights: _F32, loss: int, out: _F32, n_threads: int
+    blocks: list[_Block],
+    column_of: _I32,
+    factors: _F32,
+    loss: int,
+    out: _F32,
+    n_threads: int,
+    weights: LossWeights | None = None,
 ) -> float: ...
-def column_norms(blocks: list[_Block], loss: int, out: _I64, n_threads: int) -> None: ...
+def column_norms(
+    blocks: list[_Block], loss: int, out: _I64, n_threads: int, weights: LossWeights | None = None
+) -> None: ...
 
 # sparse.cpp
 def csr_times_dense(
@@ -471,8 +653,8 @@ def csr_times_dense(
 ) -> None: ...
 def dense_times_dense(X: _F32, W: _F32 | _U16, out: _F32, n_threads: int) -> None: ...
 
-# telling.cpp
-def select_telling(
+# discriminative.cpp
+def select_discriminative(
     indptr: _I64,
     features: _I32,
     counts: _F32,
@@ -483,7 +665,7 @@ def select_telling(
     n_threads: int,
 ) -> None: ...
 
-class TellingIndex:
+class DiscriminativeIndex:
     def __init__(
         self, features: _I32, indptr: _I64, labels: _I32, weights: _F32, bias: _F32, n_features: int
     ) -> None: ...
@@ -500,7 +682,7 @@ class TellingIndex:
 
 # tree/bindings.cpp
 MIN_SLOTS: int
-MORE_SLOTS: int
+EXTRA_SLOTS: int
 
 class FeatureTable:
     def __init__(
@@ -533,10 +715,14 @@ class GradientColumns:
     ) -> None: ...
 
 class ResidualBlocks:
-    def __init__(self, blocks: list[_Block], n_labels: int, loss: int) -> None: ...
+    def __init__(
+        self, blocks: list[_Block], n_labels: int, loss: int, weights: LossWeights | None = None
+    ) -> None: ...
 
 class TreeSample:
-    def __init__(self, rows: _I32, aside: _I32, features: _I32, n_node_features: int, key: int) -> None: ...
+    def __init__(
+        self, rows: _I32, oob_rows: _I32, features: _I32, n_node_features: int, key: int
+    ) -> None: ...
 
 class GrownTree:
     feature: _I32
@@ -549,8 +735,8 @@ class GrownTree:
     sets: _U8
     starts: _I64
     ends: _I64
-    aside_starts: _I64
-    aside_ends: _I64
+    oob_starts: _I64
+    oob_ends: _I64
     low: _F64
     high: _F64
 
@@ -562,8 +748,8 @@ class HistogramTreeBuilder:
         table: FeatureTable,
         growth: GrowthRules,
         rules: HistogramRules,
-        first_held: int,
-        held_step: int,
+        first_feature: int,
+        feature_stride: int,
         n_threads: int,
     ) -> None: ...
     def build(
@@ -577,8 +763,8 @@ class ExactTreeBuilder:
         table: FeatureTable,
         growth: GrowthRules,
         rules: ExactRules,
-        first_held: int,
-        held_step: int,
+        first_feature: int,
+        feature_stride: int,
         n_threads: int,
     ) -> None: ...
     def build(
@@ -590,7 +776,7 @@ def route_binned(
     bins: _Bins,
     rows: _I32,
     feature: _I32,
-    cut: _I32,
+    split_bin: _I32,
     missing_bin: _I32,
     missing_left: _U8,
     set_of: _I32,
@@ -627,3 +813,58 @@ def xc_format(
 # hits.cpp
 
 def best_hits(starts: _I64, scores: _F32, truth: _U8, hits: _U8, n_threads: int) -> None: ...
+
+# text/bindings.cpp
+_Csr: TypeAlias = tuple[_I64, _I32, _F32]  # indptr, columns, values
+
+class TextTables:
+    def __init__(self, page_of: _U16, changes: _I32, kinds: _U8, starts: _I64, expansions: _I32) -> None: ...
+
+class TextAnalyzer:
+    def __init__(
+        self,
+        tables: TextTables,
+        analyzer: int,
+        min_n: int,
+        max_n: int,
+        stop_text: _U8,
+        stop_lengths: _U32,
+        field_weights: _F32,
+        binary: bool,
+    ) -> None: ...
+    def terms(self, text: str) -> list[str]: ...
+
+class TermIndex:
+    size: int
+    def __init__(self, text: _U8, lengths: _U32) -> None: ...
+
+class TermCounter:
+    def __init__(self, analyzer: TextAnalyzer, keep_rows: bool) -> None: ...
+    def add(self, fields: list[list[str]], n_threads: int) -> None: ...
+    def finish(
+        self, min_count: int, max_count: int, max_terms: int, n_threads: int
+    ) -> tuple[_U8, _U32, _U32]: ...
+    def rows(self, n_threads: int) -> _Csr: ...
+
+def count_terms(
+    analyzer: TextAnalyzer, index: TermIndex, fields: list[list[str]], n_threads: int
+) -> _Csr: ...
+def hash_terms(
+    analyzer: TextAnalyzer, n_columns: int, alternate_sign: bool, fields: list[list[str]], n_threads: int
+) -> _Csr: ...
+def weigh_terms(
+    indptr: _I64,
+    columns: _I32,
+    values: _F32,
+    idf: _F64,
+    sublinear: bool,
+    norm: int,
+    weight: float,
+    n_threads: int,
+) -> None: ...
+def join_columns(parts: list[_Csr], offsets: _I64, n_threads: int) -> _Csr: ...
+
+# probabilities.cpp
+
+def pool_ranked(starts: _I64, values: _F32, depth: int, n_threads: int) -> None: ...
+def expected_f1_sizes(starts: _I64, probabilities: _F32, sizes: _I32, n_threads: int) -> None: ...

@@ -1,10 +1,10 @@
-"""Text that is safe to show: names of features and labels may come from a stranger's file."""
+"""Escaping of untrusted text, such as feature and label names, for terminals."""
 
 
 def printable(text: str) -> str:
-    r"""The text with escapes (``\x1b``) for all but printable characters and line breaks.
+    r"""Escape (``\x1b``) all characters except printable ones and line breaks.
 
-    A terminal would otherwise obey what is in the names: colours, titles, cleared screens, reversed text.
+    A terminal would otherwise execute control sequences in the text.
     """
     if text.isprintable():
         return text

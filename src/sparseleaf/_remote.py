@@ -1,6 +1,6 @@
-"""Files that are elsewhere: what a ``pathlib.Path`` does, for the URLs of fsspec (``s3://…``, ``hdfs://…``, …).
+"""Remote files: the interface of ``pathlib.Path`` for fsspec URLs (``s3://…``, ``hdfs://…``, …).
 
-fsspec is imported only when such a file is touched; errors name the whole URL.
+fsspec is imported on first use; error messages have the full URL.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ COPY_BYTES = 1 << 22
 
 
 class Size(NamedTuple):
-    """What is known of a file: the part of ``os.stat_result`` that is asked for."""
+    """The part of ``os.stat_result`` that is used."""
 
     st_size: int
 
 
 class RemotePath:
-    """A file behind a URL.
+    """A remote file.
 
     Parameters
     ----------
     url : str
-        Whatever fsspec takes, chained ones (``simplecache::s3://…``) too.
+        fsspec URL, including chained ones (``simplecache::s3://…``).
     """
 
     def __init__(self, url: str) -> None:
@@ -53,57 +53,57 @@ class RemotePath:
 
     @property
     def name(self) -> str:
-        """The last part."""
+        """Last component of the URL."""
         return PurePosixPath(self._url).name
 
     @property
     def suffix(self) -> str:
-        """What the name ends in, from its last dot."""
+        """Suffix of the name, from its last dot."""
         return PurePosixPath(self._url).suffix
 
     def exists(self) -> bool:
-        """Whether there is anything at all."""
-        with self._telling():
+        """Whether the URL exists."""
+        with self._os_errors():
             system, inside = self._system()
             return bool(system.exists(inside))
 
     def is_file(self) -> bool:
-        """Whether there is a file."""
-        with self._telling():
+        """Whether the URL is a file."""
+        with self._os_errors():
             system, inside = self._system()
             return bool(system.isfile(inside))
 
     def stat(self) -> Size:
-        """The file's size."""
-        with self._telling():
+        """Size of the file."""
+        with self._os_errors():
             system, inside = self._system()
             return Size(int(system.size(inside)))
 
     def read_bytes(self) -> bytes:
-        """All of the file."""
-        with self._telling():
+        """Content of the file."""
+        with self._os_errors():
             system, inside = self._system()
             return bytes(system.cat_file(inside))
 
     def open(self, mode: str = "rb") -> IO[bytes]:
-        """The file to read; all of it is fetched at once."""
+        """Open the file for reading; its whole content is fetched at once."""
         if mode != "rb":
-            raise ValueError(f"{self}: found mode {mode!r}; a file elsewhere is written through `replacing`.")
+            raise ValueError(f"{self}: mode must be 'rb'. Got {mode!r} instead.")
         return io.BytesIO(self.read_bytes())
 
     def download(self, place: os.PathLike[str]) -> None:
-        """Copy the file to a local place."""
-        with self._telling():
+        """Copy the file to a local path."""
+        with self._os_errors():
             system, inside = self._system()
             system.get_file(inside, os.fspath(place))
 
     def check_writable(self) -> None:
-        """Refuse a place where no file can be made, by making one beside this."""
-        with self._telling():
+        """Raise an error if files cannot be created beside this one, by creating one."""
+        with self._os_errors():
             system, inside = self._system()
             probe = f"{inside}.{secrets.token_hex(8)}.part"
             if system.isdir(inside):
-                raise IsADirectoryError("it is a folder; wanted a file to write")
+                raise IsADirectoryError("expected a file to write, got a directory")
             try:
                 with system.open(probe, "wb") as file:
                     file.write(b"sparseleaf")
@@ -111,17 +111,17 @@ class RemotePath:
                 _remove(system, probe)
 
     def glob(self) -> list[RemotePath]:
-        """The files that the URL, with ``*`` and ``?`` in it, stands for; in order of name."""
-        with self._telling():
+        """Files that match the URL as a pattern with ``*`` and ``?``, sorted by name."""
+        with self._os_errors():
             system, inside = self._system()
-            return [RemotePath(system.unstrip_protocol(found)) for found in sorted(system.glob(inside))]
+            return [RemotePath(system.unstrip_protocol(path)) for path in sorted(system.glob(inside))]
 
     def upload(self, content: IO[bytes], draft_suffix: str) -> None:
-        """Write the file: first under another name, from which it is moved, or which goes away.
+        """Write the file under a temporary name and move it into place.
 
-        Stores without a rename copy the draft: what was there before is replaced by a whole file, or stays.
+        Object stores without rename copy the temporary file; the previous file is replaced completely or not at all.
         """
-        with self._telling():
+        with self._os_errors():
             system, inside = self._system()
             draft = f"{inside}{draft_suffix}"
             try:
@@ -140,35 +140,34 @@ class RemotePath:
             import fsspec
         except ImportError:
             raise ImportError(
-                f"{self}: a file that is not local needs fsspec, which is not installed:"
-                " pip install 'sparseleaf[remote]'",
+                f"{self}: remote files require fsspec. Install it with: pip install 'sparseleaf[remote]'",
                 name="fsspec",
             ) from None
         try:
             system, inside = fsspec.core.url_to_fs(self._url)
         except ImportError as error:  # fsspec knows the protocol, its package is missing
             raise ImportError(
-                f"{self}: the package of this protocol is missing, beside sparseleaf[remote]: {error}"
+                f"{self}: this protocol requires another package in addition to sparseleaf[remote]: {error}"
             ) from None
         except ValueError as error:
-            raise ValueError(f"{self}: {error}; wanted a protocol that fsspec knows.") from None
+            raise ValueError(f"{self}: {error}; the protocol must be one that fsspec supports.") from None
         return system, inside
 
     @contextmanager
-    def _telling(self) -> Iterator[None]:
-        """Errors of the file system as OSError with the whole URL."""
+    def _os_errors(self) -> Iterator[None]:
+        """Convert errors of the file system to OSError with the full URL."""
         try:
             yield
         except (ImportError, ValueError):
             raise
         except FileNotFoundError:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self._url) from None
-        except Exception as error:  # every protocol has errors of its own
+        except Exception as error:  # every protocol raises its own error types
             raise OSError(f"{self}: {type(error).__name__}: {error}") from error
 
 
 def _remove(system: Any, path: str) -> None:
     try:
         system.rm_file(path)
-    except Exception:  # it may never have come to be, and the first error is the one to tell
+    except Exception:  # it may not exist; the original error matters
         return

@@ -1,4 +1,4 @@
-"""Parameters as training reads them, and as JSON has them: to compare trainings with each other."""
+"""Parameter values as read by training, and in a JSON form to compare trainings."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import numpy as np
 
 
 class Settings(SimpleNamespace):
-    """The value of every declared parameter, as an attribute; read-only."""
+    """Read-only namespace with the value of every declared parameter."""
 
     def __setattr__(self, name: str, value: object) -> Never:
         raise AttributeError(f"settings are read-only: {name}")
 
 
 def plain_settings(estimator: Any, without: Collection[str]) -> dict[str, Any]:
-    """Parameters by name, but those ``without``; a function is known by its name, a seed to be drawn as such."""
-    found = {
+    """Parameters by name, except ``without``, in a JSON-compatible form; callables are replaced by their names."""
+    settings = {
         name: _plain(value) for name, value in vars(estimator._settings()).items() if name not in without
     }
     if not isinstance(estimator.random_state, int | np.integer):
-        found["random_state"] = "drawn"
-    return found
+        settings["random_state"] = "drawn"
+    return settings
 
 
 def _plain(value: Any) -> Any:
@@ -41,13 +41,13 @@ def _plain(value: Any) -> Any:
 
 
 def short(value: Any) -> str:
-    """A value in a message."""
+    """Representation of a value in a message, at most 80 characters."""
     text = value if isinstance(value, str) and "fingerprint" in value else repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
 
 
 def most_leaves(params: Settings, n_rows: int) -> int:
-    """Leaves that a boosted tree can have."""
+    """Maximum number of leaves of a boosted tree."""
     by_rows = max(1, n_rows // params.min_samples_leaf)
     by_depth = 2 ** min(params.max_depth, 40) if params.max_depth is not None else by_rows
     return int(min(by_rows, by_depth, params.max_leaves or by_rows))

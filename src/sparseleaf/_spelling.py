@@ -1,4 +1,4 @@
-"""Names of metrics: ``precision@1``, ``ndcg@5``, ``psp@5``; those of the last release are understood for a release."""
+"""Metric names (``precision@1``, ``ndcg@5``, ``psp@5``) and support for those of the previous release."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from sparseleaf._warnings import warn
 Value = TypeVar("Value")
 
 FORMER = {"P": "precision", "nDCG": "ndcg", "PSP": "psp", "PSnDCG": "psndcg"}
-"""Metrics of rankings, by what they were called when they were in percent."""
+"""Former metric names, whose values were in percent, and their current names."""
 
 _FORMER_NAME = re.compile(r"(.* )?(P|nDCG|PSP|PSnDCG)(@\d+)?")
 
 
 def current_name(name: str) -> str:
-    """``"P@1"`` is ``"precision@1"``, ``"valid nDCG@5"`` is ``"valid ndcg@5"``; other names are what they are."""
-    found = _FORMER_NAME.fullmatch(name)
-    return name if found is None else f"{found[1] or ''}{FORMER[found[2]]}{found[3] or ''}"
+    """Translate former names: ``"P@1"`` to ``"precision@1"``, ``"valid nDCG@5"`` to ``"valid ndcg@5"``."""
+    match = _FORMER_NAME.fullmatch(name)
+    return name if match is None else f"{match[1] or ''}{FORMER[match[2]]}{match[3] or ''}"
 
 
 def current_history(history: Mapping[str, list[float]], *, percent: bool) -> dict[str, list[float]]:
-    """The history of a model file in today's names and, where it was in ``percent``, in fractions."""
+    """The history of a model file with current names and, if it was in ``percent``, as fractions."""
     return {
         current_name(name): [value / 100 for value in values]
         if percent and current_name(name) != name
@@ -33,7 +33,7 @@ def current_history(history: Mapping[str, list[float]], *, percent: bool) -> dic
 
 
 def warn_of_name(name: str) -> None:
-    """Say what a metric is called now."""
+    """Warn about a former metric name."""
     warn(
         f"The metric {name!r} was renamed to {current_name(name)!r}, which is a fraction; the former name, in percent"
         " where it was so, will be removed in the release after next.",
@@ -42,7 +42,7 @@ def warn_of_name(name: str) -> None:
 
 
 class ByMetric(dict[str, Value]):
-    """Anything by the name of a metric; former names answer too, with a warning."""
+    """Dict by metric name that also accepts former names, with a FutureWarning."""
 
     def __missing__(self, name: str) -> Value:
         if current_name(name) not in self or current_name(name) == name:
@@ -55,7 +55,7 @@ class ByMetric(dict[str, Value]):
 
 
 class Measured(ByMetric[Value]):
-    """Numbers, or lists of them, by the name of a metric; what a former name answers is multiplied by ``scale``."""
+    """Metric values (numbers or lists) by name; values looked up by a former name are multiplied by ``scale``."""
 
     def __init__(self, values: Mapping[str, Value], scale: float) -> None:
         super().__init__(values)

@@ -1,4 +1,4 @@
-"""Lists of rising indices as steps from one to the next: small numbers, which a narrow type holds."""
+"""Delta encoding of sorted index lists in narrow integer types, and quantisation of values."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from sparseleaf._arrays import Array
 
 BLOCK_ENTRIES = 2**22
-"""Entries worked on at a time: what is made of them on the way takes more memory than they do."""
+"""Number of entries per block, which limits the memory of temporary arrays."""
 
 
 UNSIGNED = ("U8", "U16", "U32")
-"""What a model file calls the types that :func:`narrow` returns."""
+"""Names of the types of :func:`narrow` in a model file."""
 
 
 def narrow(numbers: Array) -> Array:
-    """Numbers >= 0 in the narrowest unsigned type that holds them."""
+    """Convert numbers >= 0 to the narrowest unsigned type."""
     largest = int(numbers.max(initial=0))
     return numbers.astype(
         next(t for t in (np.uint8, np.uint16, np.uint32, np.uint64) if largest <= np.iinfo(t).max)
@@ -28,7 +28,7 @@ def narrow(numbers: Array) -> Array:
 
 
 def encode_steps(indices: Array, indptr: Array) -> tuple[Array, Array]:
-    """(sizes of the lists, steps): the first index of every list is counted from 0."""
+    """Sizes of the lists, and differences of consecutive indices; the first index of a list is stored itself."""
     sizes = np.diff(indptr)
     steps = indices.copy()
     steps[1:] -= indices[:-1]
@@ -38,29 +38,29 @@ def encode_steps(indices: Array, indptr: Array) -> tuple[Array, Array]:
 
 
 def decode_steps(indptr: Array, steps: Array, leaps: Array | None = None) -> Array:
-    """Indices int32 of steps that a kernel has checked; for leaps see :func:`split_leaps`."""
+    """Decode validated steps to int32 indices; see :func:`split_leaps` for leaps."""
     indices = np.empty(len(steps), np.int32)
     for first, end in _blocks(indptr):
-        own = slice(indptr[first], indptr[end])
-        wide = steps[own].astype(np.int64)
+        entries = slice(indptr[first], indptr[end])
+        wide = steps[entries].astype(np.int64)
         if leaps is not None:
-            begin, stop = np.searchsorted(leaps[:, 0], (own.start, own.stop))
-            wide[leaps[begin:stop, 0] - own.start] += leaps[begin:stop, 1].astype(np.int64) << 16
+            begin, stop = np.searchsorted(leaps[:, 0], (entries.start, entries.stop))
+            wide[leaps[begin:stop, 0] - entries.start] += leaps[begin:stop, 1].astype(np.int64) << 16
         total = np.concatenate(([0], np.cumsum(wide)))
         before = total[indptr[first:end] - indptr[first]]
-        indices[own] = total[1:] - np.repeat(before, np.diff(indptr[first : end + 1]))
+        indices[entries] = total[1:] - np.repeat(before, np.diff(indptr[first : end + 1]))
     return indices
 
 
 def split_leaps(steps: Array) -> tuple[Array, Array]:
-    """Steps in 16 bits, and (place, how many times 2¹⁶ more) of those that need more: few do."""
+    """Split into 16-bit steps and, for the few larger ones, (position, high bits)."""
     wide = np.flatnonzero(steps >> 16) if steps.dtype.itemsize > 2 else np.empty(0, np.int64)
     leaps = np.stack((wide, steps[wide] >> 16), axis=1).astype(np.uint32)
     return narrow(steps & 0xFFFF) if len(wide) else steps, leaps
 
 
 def quantise(values: Array, indptr: Array, largest: int) -> tuple[Array, Array]:
-    """Rows of values as integers up to ``largest``, and a scale for every group of them: value ≈ integer · scale."""
+    """Quantise values to integers up to ``largest``, with a scale per group: value ≈ integer · scale."""
     integers = np.empty(values.shape, np.int8 if largest < 2**7 else np.int16)
     scale = np.ones(len(indptr) - 1, np.float32)
     smallest = np.finfo(np.float32).smallest_subnormal
@@ -70,7 +70,7 @@ def quantise(values: Array, indptr: Array, largest: int) -> tuple[Array, Array]:
         magnitude = np.abs(rows) if rows.ndim == 1 else np.abs(rows).max(axis=1, initial=0)
         filled = np.flatnonzero(sizes)
         top = np.maximum.reduceat(magnitude, indptr[first:end][filled] - indptr[first])
-        # the quotient may come to 0
+        # the quotient may underflow to 0
         quotient = np.maximum(top / np.float32(largest), smallest, dtype=np.float32)
         scale[first + filled] = np.where(top > 0, quotient, np.float32(1))
         each = np.repeat(scale[first:end], sizes)
@@ -80,18 +80,18 @@ def quantise(values: Array, indptr: Array, largest: int) -> tuple[Array, Array]:
 
 
 def restored(integers: Array, scale: Array, sizes: Array) -> Array:
-    """Values from integers and the scale of each group of ``sizes``."""
+    """Dequantise integers with one scale per group of ``sizes``."""
     if len(scale) != len(sizes):
-        raise ValueError(f"found {len(scale)} scales; wanted {len(sizes)}")
+        raise ValueError(f"expected {len(sizes)} scales, got {len(scale)}")
     each = np.repeat(scale, sizes)
     values: Array = integers.astype(np.float32)
-    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused where it is used
+    with np.errstate(over="ignore", invalid="ignore"):  # non-finite values are rejected later
         values *= each if values.ndim == 1 else each[:, None]
     return values
 
 
 def _blocks(indptr: Array, columns: int = 1) -> Iterator[tuple[int, int]]:
-    """(first, end) of groups that have together about BLOCK_ENTRIES numbers, and all groups that have any."""
+    """Ranges (first, end) of groups with about BLOCK_ENTRIES numbers in total."""
     at = np.arange(0, indptr[-1], max(1, BLOCK_ENTRIES // columns))
     return itertools.pairwise(
         np.unique([*np.searchsorted(indptr, at, "right") - 1, len(indptr) - 1]).tolist()

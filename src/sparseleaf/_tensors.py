@@ -1,4 +1,4 @@
-"""Safetensors files, written whole or not at all: what model files and checkpoints are made of."""
+"""Atomic writing of safetensors files, used for models and checkpoints."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def write_tensors(path: AnyPath, tensors: dict[str, Array], metadata: dict[str, str]) -> None:
-    """Write a file; the old one, if any, stays until the new one is complete and on disk.
+    """Write a file atomically: an existing file is replaced when the new one is complete and on disk.
 
     Raises
     ------
@@ -36,7 +36,7 @@ def write_tensors(path: AnyPath, tensors: dict[str, Array], metadata: dict[str, 
                 file.write(save(contiguous, metadata))
             return
         if path.exists() and not path.is_file():
-            raise ValueError(f"path: {os.fspath(path)!r} is not a regular file; wanted a file to write.")
+            raise ValueError(f"The 'path' parameter must be a regular file. Got {os.fspath(path)!r} instead.")
         with drafting(path) as draft:
             save_file(contiguous, draft, metadata)
             with io.FileIO(draft, "r+") as file:
@@ -45,14 +45,14 @@ def write_tensors(path: AnyPath, tensors: dict[str, Array], metadata: dict[str, 
 
 @contextmanager
 def _os_errors(path: AnyPath) -> Iterator[None]:
-    """Errors of writing, those of safetensors among them, as an OSError that names the file and not its draft."""
+    """Convert write errors, including those of safetensors, to an OSError with the name of the file."""
     try:
         yield
     except SafetensorError as error:
-        found = re.search(r"(?:os error|code:) (\d+)", str(error))  # the second of older versions
-        if found is None:
+        code = re.search(r"(?:os error|code:) (\d+)", str(error))  # the latter in older versions
+        if code is None:
             raise OSError(f"{path}: {error}") from None
-        raise OSError(int(found[1]), os.strerror(int(found[1])), str(path)) from None
+        raise OSError(int(code[1]), os.strerror(int(code[1])), str(path)) from None
     except OSError as error:
         if error.errno is None:
             raise

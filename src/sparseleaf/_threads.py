@@ -1,4 +1,4 @@
-"""Work of numpy and scipy, which release the interpreter's lock, on several threads."""
+"""Multi-threading of numpy and scipy functions, which release the GIL."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 BLOCKS_PER_THREAD = 4
-"""So that threads whose blocks are quickly done take more of them."""
+"""Several blocks per thread, for load balancing."""
 
 
 def in_threads(work: Callable[[Item], Result], items: Iterable[Item], n_jobs: int) -> list[Result]:
-    """Results in the order of the items."""
+    """Apply a function in threads; results in the order of the items."""
     items = list(items)
     if n_jobs <= 1 or len(items) <= 1:
         return [work(item) for item in items]
@@ -26,14 +26,14 @@ def in_threads(work: Callable[[Item], Result], items: Iterable[Item], n_jobs: in
 
 
 def sparse_product(left: sp.csr_matrix, right: sp.csr_matrix, n_jobs: int) -> sp.csr_matrix:
-    """``left @ right``, to the bit: every row of the product is one thread's."""
+    """``left @ right``, bit-identical: every row of the product is computed by one thread."""
     if n_jobs <= 1 or left.shape[0] <= 1:
         return sp.csr_matrix(left @ right)
-    # rows that take about the same time: the products that are added up for each
+    # blocks of about the same number of multiplications
     effort = np.concatenate(([0], np.cumsum(np.diff(right.indptr)[left.indices])))[left.indptr]
     n_blocks = BLOCKS_PER_THREAD * n_jobs
     borders = np.searchsorted(effort, effort[-1] * np.arange(1, n_blocks) / n_blocks)
     borders = np.unique(np.concatenate(([0], borders, [left.shape[0]])))
     blocks = zip(borders[:-1].tolist(), borders[1:].tolist(), strict=True)
-    found = in_threads(lambda block: left[block[0] : block[1]] @ right, blocks, n_jobs)
-    return sp.vstack(found, format="csr")
+    products = in_threads(lambda block: left[block[0] : block[1]] @ right, blocks, n_jobs)
+    return sp.vstack(products, format="csr")

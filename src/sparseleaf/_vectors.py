@@ -1,8 +1,7 @@
-"""Sparse vectors in few bytes, as the model file holds them and kernels read them.
+"""Compact sparse vectors, in the form used by model files and kernels.
 
-Indices of a vector are steps from one to the next, in the narrowest type; values are 8-bit integers with a scale for
-each vector, or float32. Re-ranking stages are fitted with vectors that are rounded already: a saved model predicts with
-the numbers that it was evaluated with.
+Indices are delta-encoded in the narrowest type; values are 8-bit integers with one scale per vector, or float32.
+Re-rankers are fitted on the quantised vectors, so a saved model predicts with the values it was evaluated with.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparseleaf import _kernels
+from sparseleaf._arrays import replace_rows
 from sparseleaf._steps import UNSIGNED, decode_steps, encode_steps, narrow, quantise, restored, split_leaps
 
 if TYPE_CHECKING:
@@ -25,23 +25,23 @@ LARGEST_ENTRY = 2**7 - 1
 
 
 def no_leaps() -> Array:
-    """Leaps of steps that all fit their type."""
+    """Empty leaps, for steps that all fit their type."""
     return np.empty((0, 2), np.uint32)
 
 
 @dataclass(frozen=True)
 class PackedLists:
-    """Lists of rising indices.
+    """Delta-encoded lists of sorted indices.
 
     Attributes
     ----------
     indptr : int64 array, shape (n_lists + 1,)
     steps : uint8, uint16 or uint32 array
-        Every index less the one before; the first of a list as it is.
+        Differences of consecutive indices; the first index of each list itself.
     width : int
-        Indices are below.
+        Upper bound of the indices, exclusive.
     leaps : uint32 array, shape (n, 2)
-        Places of steps, rising, and how many times 2¹⁶ each is larger.
+        Positions of steps beyond 16 bits, sorted, and their high bits.
     """
 
     indptr: Array
@@ -50,12 +50,12 @@ class PackedLists:
     leaps: Array = field(default_factory=no_leaps)
 
     def __getstate__(self) -> dict[str, Any]:
-        # the compiled part is made again where it is needed
+        # the kernel object is recreated on demand
         return {name: value for name, value in vars(self).items() if name != "kernel"}
 
     @classmethod
     def of(cls, matrix: sp.csr_matrix) -> Self:
-        """Where a CSR matrix has entries; its indices rise within a row."""
+        """Column indices of a CSR matrix with sorted indices."""
         _, steps = encode_steps(matrix.indices, matrix.indptr)
         return cls(matrix.indptr.astype(np.int64), steps, matrix.shape[1])
 
@@ -71,19 +71,19 @@ class PackedLists:
 
     @cached_property
     def kernel(self) -> Any:
-        """The compiled form; making it checks every index."""
+        """The kernel object; its constructor validates every index."""
         return _kernels.IndexLists(self.indptr, self.steps, self.leaps, self.width)
 
 
 @dataclass(frozen=True)
 class PackedVectors(PackedLists):
-    """Sparse vectors.
+    """Compact sparse vectors.
 
     Attributes
     ----------
     values : int8 or float32 array
     scale : float32 array, shape (n_lists,), or empty
-        What values in 8 bits are to be multiplied by.
+        Factor of the 8-bit values of each vector.
     """
 
     values: Array = field(default_factory=lambda: np.empty(0, np.float32))
@@ -91,7 +91,7 @@ class PackedVectors(PackedLists):
 
     @classmethod
     def of(cls, matrix: sp.csr_matrix) -> Self:
-        """The rows of a CSR matrix, rounded to 8 bits."""
+        """Rows of a CSR matrix, quantised to 8 bits."""
         lists = PackedLists.of(matrix)
         steps, leaps = split_leaps(lists.steps)
         values, scale = quantise(matrix.data, lists.indptr, LARGEST_ENTRY)
@@ -99,7 +99,7 @@ class PackedVectors(PackedLists):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Vectors, and how long they are."""
+        """Number and dimension of the vectors."""
         return self.n_lists, self.width
 
     @property
@@ -110,12 +110,27 @@ class PackedVectors(PackedLists):
         return restored(self.values, self.scale, np.diff(self.indptr))
 
     def unpacked(self) -> sp.csr_matrix:
-        """The same as a CSR matrix of float32."""
+        """The vectors as a CSR matrix of float32."""
         return sp.csr_matrix((self.whole_values, self.indices, self.indptr), shape=self.shape)
+
+    def replaced(self, numbers: Array, vectors: sp.csr_matrix, n_vectors: int) -> Self:
+        """A copy of ``n_vectors`` vectors with some replaced; the others keep their bits, those beyond are empty."""
+        values, scale = vectors.data, self.scale
+        old = sp.csr_matrix((self.values, self.indices, self.indptr), shape=self.shape)
+        if old.dtype != np.float32:
+            values, others = quantise(vectors.data, vectors.indptr, LARGEST_ENTRY)
+            scale = np.ones(n_vectors, np.float32)
+            scale[: self.n_lists] = self.scale
+            scale[numbers] = others
+        new = sp.csr_matrix((values, vectors.indices, vectors.indptr), shape=vectors.shape)
+        joined = replace_rows(old, numbers, new, n_vectors)
+        lists = PackedLists.of(joined)
+        steps, leaps = split_leaps(lists.steps)
+        return type(self)(lists.indptr, steps, lists.width, leaps, joined.data, scale)
 
     @cached_property
     def kernel(self) -> Any:
-        """The compiled form; making it checks every index and number."""
+        """The kernel object; its constructor validates every index and value."""
         return _kernels.PackedVectors(
             self.indptr, self.steps, self.leaps, self.values, self.scale, self.width
         )
@@ -123,7 +138,7 @@ class PackedVectors(PackedLists):
     # --- tensors of the model file
 
     def tensors(self, compact: bool) -> dict[str, Array]:
-        """Tensors by name; without ``compact`` values are written as float32."""
+        """Tensors by name; values are float32 unless ``compact``."""
         tensors = {"sizes": narrow(np.diff(self.indptr)), "steps": self.steps}
         if len(self.leaps):
             tensors["leaps"] = self.leaps
@@ -133,14 +148,14 @@ class PackedVectors(PackedLists):
 
     @classmethod
     def from_tensors(cls, source: StageSource, n_vectors: int, width: int) -> Self:
-        """From tensors; ValueError where they do not fit together. The kernel checks indices and numbers."""
+        """Create from tensors; ValueError if they are inconsistent. The kernel validates indices and values."""
         sizes, steps = source.take("sizes", UNSIGNED, 1), source.take("steps", UNSIGNED, 1, in_place=True)
         if len(sizes) != n_vectors:
-            raise ValueError(f"{source.prefix}sizes: found {len(sizes)}; wanted {n_vectors}")
+            raise ValueError(f"{source.prefix}sizes: expected {n_vectors} entries, got {len(sizes)}")
         leaps = source.take("leaps", ("U32",), 2) if source.has("leaps") else no_leaps()
         values = source.take("values", ("F32", "I8"), 1, in_place=True)
         if len(values) != len(steps):
-            raise ValueError(f"{source.prefix}values: found {len(values)}; wanted {len(steps)}")
+            raise ValueError(f"{source.prefix}values: expected {len(steps)} entries, got {len(values)}")
         scale = np.empty(0, np.float32)
         if values.dtype != np.float32:
             scale = source.take("value_scale", ("F32",), 1)
@@ -148,5 +163,5 @@ class PackedVectors(PackedLists):
 
 
 def starts_of(sizes: Array) -> Array:
-    """Where lists of these sizes begin, then the end."""
+    """Row pointers of lists with these sizes."""
     return np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))

@@ -1,4 +1,4 @@
-"""Warnings that name the user's line, however deep in the package they come from."""
+"""Warnings that are attributed to the user's code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PACKAGE = f"{Path(__file__).parent}{os.sep}"
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn with the place of the call that entered this package."""
+    """Issue a warning with the location of the call into this package."""
     frame = inspect.currentframe()
     depth = entered = 0
     while frame is not None:

@@ -1,4 +1,4 @@
-"""Callbacks: called after every tree, may stop the training."""
+"""Callbacks, which are called after every tree and can stop training."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from sparseleaf._spelling import current_name, warn_of_name
 
 @dataclass(frozen=True)
 class TrainingState:
-    """What a callback sees after a tree.
+    """State of the training after a tree, passed to callbacks.
 
     Attributes
     ----------
     tree : int
-        Trees so far, from 1.
+        Number of trees grown so far.
     n_trees : int
-        Trees asked for.
+        Number of trees to grow.
     n_leaves : int
-        Leaves of the newest tree.
+        Number of leaves of the latest tree.
     n_entries : int
-        Stored (row, label) scores: what training memory grows with.
+        Number of stored (row, label) scores, which determines the memory use.
     seconds : float
-        Since training began.
+        Time since the start of training.
     history : dict of str to list of float
-        Metrics after every tree.
+        Metrics after every tree, as in ``history_``.
 
     Examples
     --------
@@ -47,19 +47,20 @@ class TrainingState:
 
 
 Callback = Callable[[TrainingState], bool | None]
-"""Returns True to stop the training after this tree."""
+"""Called after every tree; returns True to stop training."""
 
 
 class EarlyStopping:
-    """Stops when a metric has not become better for a number of trees.
+    """Stop training when a metric has not improved for a number of trees.
 
     Parameters
     ----------
     metric : str
-        A key of the history.
+        Key of ``history_``, such as "valid precision@1".
     rounds : int
-        Trees to wait.
-    higher_is_better : bool
+        Number of trees without improvement after which training stops.
+    higher_is_better : bool, default=True
+        Whether a higher value of the metric is better.
 
     Examples
     --------
@@ -76,12 +77,22 @@ class EarlyStopping:
         self.higher_is_better = higher_is_better
 
     def __call__(self, state: TrainingState) -> bool:
-        """See :data:`Callback`."""
+        """Whether to stop; see :data:`Callback`."""
         values = state.history[self.metric]
         return len(values) - best_tree(values, higher_is_better=self.higher_is_better) >= self.rounds
 
     def stops_at(self, values: Sequence[float]) -> int | None:
-        """After how many of these values it stopped; None if it did not."""
+        """Number of trees after which training stops for these metric values; None if it does not.
+
+        Parameters
+        ----------
+        values : sequence of float
+            Metric after every tree.
+
+        Returns
+        -------
+        n_trees : int or None
+        """
         sign = 1 if self.higher_is_better else -1
         best = 0
         for i, value in enumerate(values):
@@ -93,6 +104,6 @@ class EarlyStopping:
 
 
 def best_tree(values: Sequence[float], *, higher_is_better: bool = True) -> int:
-    """The smallest number of trees that reached the best value."""
+    """Smallest number of trees with the best value."""
     sign = 1 if higher_is_better else -1
     return 1 + max(range(len(values)), key=lambda i: (sign * values[i], -i))

@@ -1,8 +1,8 @@
-"""Checkpoints: a training that was cut short goes on where it was, and ends in the same bytes.
+"""Checkpoints: an interrupted training is resumed, and the model is byte-identical to that of an uninterrupted run.
 
-A file holds the trees so far and what cannot be made again from the data (the seed, the projection, the history of the
-validation set), beside what it was made with: settings and fingerprints of the data. Scores are not in it: trees add up
-to them, in the same order and so to the same bits.
+A checkpoint file has the trees so far and everything that cannot be recomputed from the data (seed, projection,
+validation history), together with the parameters and fingerprints of the data. Scores are not stored: they are
+recomputed from the trees in the same order, to the same bits.
 """
 
 from __future__ import annotations
@@ -30,15 +30,18 @@ if TYPE_CHECKING:
 
 VERSION = 1
 METADATA_KEY = "sparseleaf-checkpoint"
+EMPTY = "empty"
+"""The tensor of a checkpoint without trees: safetensors 0.4 cannot read files without tensors."""
+
 EVERY = 10
-"""Rounds between two checkpoints, where nobody says."""
+"""Default number of rounds between two checkpoints."""
 
 MAY_CHANGE = ("n_trees", "early_stopping_rounds", "histogram_mb", "warm_start", "n_jobs", "verbose")
-"""Parameters that say how far or how fast to go, and not where: a training may go on with others."""
+"""Parameters that may differ when training is resumed."""
 
 
 class CheckpointError(ValueError):
-    """The file is no checkpoint of this training.
+    """The checkpoint file is corrupt or belongs to another training.
 
     Examples
     --------
@@ -50,22 +53,22 @@ class CheckpointError(ValueError):
     >>> try:
     ...     SparseGBDTClassifier(n_trees=4, max_depth=2).fit(X, Y, checkpoint="run.ckpt")
     ... except CheckpointError:
-    ...     print("of another training")
-    of another training
+    ...     print("checkpoint of another training")
+    checkpoint of another training
     """
 
 
 class Checkpoint:
-    """What has been trained so far, in a file; one without a path keeps nothing.
+    """State of a training in a file; without a path nothing is stored.
 
     Attributes
     ----------
     seed : int
-        Of all random draws; that of the file, where there is one.
+        Random seed; that of the file, if it exists.
     every : int
-        Rounds between two writings.
+        Number of rounds between two checkpoints.
     history : dict of str to list of float
-        As the file has it.
+        Validation history of the file.
     """
 
     def __init__(self, path: AnyPath | None, every: int, identity: dict[str, Any], seed: int) -> None:
@@ -85,70 +88,70 @@ class Checkpoint:
         seed: int,
         data: Callable[[], dict[str, str]],
     ) -> Self:
-        """Read a checkpoint, or begin one.
+        """Read a checkpoint, or create one if the file does not exist.
 
         Parameters
         ----------
         estimator : estimator
-            Whose parameters must be those of the file; :data:`MAY_CHANGE` are excepted.
+            Its parameters must be those of the file, except :data:`MAY_CHANGE`.
         path : path or None
         every : int
         seed : int
-            What the estimator drew; the file's takes its place.
+            Seed of a new training; that of the file takes precedence.
         data : callable
-            Answers the fingerprints of all that is trained on, by argument; not called without a path.
+            Returns the fingerprints of the training data by argument; not called without a path.
 
         Raises
         ------
         CheckpointError
-            If the file is damaged, no checkpoint, or one of other data or settings.
+            If the file is corrupt, not a checkpoint, or has other data or parameters.
         """
         if isinstance(every, bool) or not isinstance(every, int | np.integer) or every < 1:
-            raise ValueError(f"checkpoint_every: found {every!r}; wanted an int of at least 1.")
+            raise ValueError(f"The 'checkpoint_every' parameter must be an int >= 1. Got {every!r} instead.")
         if path is None:
             return cls(None, int(every), {}, seed)
         place = as_path(path)
         if isinstance(place, Path) and not place.parent.is_dir():
-            raise ValueError(f"checkpoint: {os.fspath(path)!r}: there is no folder {place.parent}.")
+            raise ValueError(f"checkpoint: {os.fspath(path)!r}: the directory {place.parent} does not exist.")
         identity = {
             "estimator": type(estimator).__name__,
             "settings": plain_settings(estimator, MAY_CHANGE),
             "data": data(),
         }
-        remove_drafts(place)  # a killed process leaves the file that it was writing
+        remove_drafts(place)  # left behind by killed processes
         checkpoint = cls(place, int(every), identity, seed)
         if place.is_file():
             checkpoint._read()
         elif place.exists():
-            raise checkpoint._refusal("it is not a file")
+            raise checkpoint._refusal("the path is not a file")
         else:
-            checkpoint._write()  # a place that cannot be written to is known before the work
+            checkpoint._write()  # fails early if the path is not writable
         return checkpoint
 
     def without_file(self) -> Self:
-        """The same trees, but no place to write to: only one process of a training does."""
+        """Disable writing: only one process of a training writes the checkpoint."""
         self._path = None
         return self
 
     def part(self, name: str) -> dict[str, Array]:
-        """Tensors of a part, by name; none where it has not been kept."""
+        """Tensors of a part by name; empty if it was not stored."""
         return self._parts.get(name, {})
 
-    def tell(self, n_trees: int, complete: bool, verbose: int) -> None:
-        """Say how many trees were taken from the file."""
+    def report(self, n_trees: int, complete: bool, verbose: int) -> None:
+        """Log the number of trees read from the file."""
         if n_trees:
-            after = "training was complete" if complete else "training goes on"
-            say(f"checkpoint {self._path}: {n_trees} trees; {after}", verbose)
+            status = "training was complete" if complete else "resuming training"
+            say(f"checkpoint {self._path}: {n_trees} trees; {status}", verbose)
 
     @property
     def has_file(self) -> bool:
-        """Whether anything is kept at all."""
+        """Whether checkpoints are written."""
         return self._path is not None
 
     def keep(self, name: str, tensors: dict[str, Array], history: Mapping[str, list[float]]) -> bool:
-        """Put a part in place of the old one and write all; whether that went well.
+        """Replace a part and write the file; returns whether the file was written.
 
-        A place that fails is warned of, and training goes on.
+        A write error is a warning, and training continues.
         """
         if not self.has_file:
             return True
@@ -157,17 +160,17 @@ class Checkpoint:
         try:
             self._write()
         except OSError as error:
-            warn(f"checkpoint: could not be written, the one before it stays ({error})")
+            warn(f"The checkpoint could not be written ({error}); the previous one is kept.")
             return False
         return True
 
     @contextmanager
     def refusing(self) -> Iterator[None]:
-        """Errors of what the file holds as :class:`CheckpointError`."""
+        """Convert errors of the file content to :class:`CheckpointError`."""
         try:
             yield
         except ValueError as error:
-            raise self._refusal(f"it is damaged: {error}") from None
+            raise self._refusal(f"the file is corrupt: {error}") from None
 
     # --- inside
 
@@ -175,8 +178,8 @@ class Checkpoint:
         assert self._path is not None
         tensors = {
             f"{part}.{name}": np.ascontiguousarray(tensor)
-            for part, own in self._parts.items()
-            for name, tensor in own.items()
+            for part, named in self._parts.items()
+            for name, tensor in named.items()
         }
         header = {
             "version": VERSION,
@@ -185,6 +188,7 @@ class Checkpoint:
             "history": self.history,
         }
         header["digest"] = _digest(header, tensors)
+        tensors = tensors or {EMPTY: np.zeros(1, np.uint8)}
         write_tensors(self._path, tensors, {METADATA_KEY: json.dumps(header, sort_keys=True)})
 
     def _read(self) -> None:
@@ -192,51 +196,53 @@ class Checkpoint:
         try:
             with local_copy(self._path) as here, safe_open(here, framework="np") as file:
                 header = json.loads((file.metadata() or {}).get(METADATA_KEY, "null"))
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+                tensors = {name: file.get_tensor(name) for name in file.keys() if name != EMPTY}  # noqa: SIM118
         except (SafetensorError, ValueError, TypeError, RecursionError) as error:
-            raise self._refusal(f"it is damaged, or no checkpoint at all ({error})") from None
+            raise self._refusal(f"the file is corrupt or not a checkpoint ({error})") from None
         if not isinstance(header, dict):
-            raise self._refusal("it is no checkpoint")
+            raise self._refusal("the file is not a checkpoint")
         if header.get("version") != VERSION:
-            raise self._refusal(f"found format version {header.get('version')!r:.20}; wanted {VERSION}")
+            raise self._refusal(f"expected format version {VERSION}, got {header.get('version')!r:.20}")
         if header.pop("digest", None) != _digest(header, tensors):
-            raise self._refusal("it is damaged: its content is not what was written")
+            raise self._refusal("the file is corrupt: its checksum does not match")
         self._compare(header)
         seed: Any = header.get("seed")
         history: Any = header.get("history")
         if not isinstance(seed, int) or not _is_history(history):
-            raise self._refusal("it is damaged: its seed or history cannot be read")
+            raise self._refusal("the file is corrupt: invalid seed or history")
         self.seed, self.history = seed, history
         for name, tensor in tensors.items():
-            part, _, own = name.partition(".")
-            self._parts.setdefault(part, {})[own] = tensor
+            part, _, inner = name.partition(".")
+            self._parts.setdefault(part, {})[inner] = tensor
 
     def _compare(self, header: dict[str, Any]) -> None:
-        """Refuse a file of another training, and say what differs."""
-        wanted = json.loads(json.dumps(self._identity))
+        """Raise an error with the differences if the file belongs to another training."""
+        expected = json.loads(json.dumps(self._identity))
         differences = []
-        if header.get("estimator") != wanted["estimator"]:
-            raise self._refusal(f"found one of {header.get('estimator')!r:.60}; wanted {wanted['estimator']}")
+        if header.get("estimator") != expected["estimator"]:
+            raise self._refusal(
+                f"expected a checkpoint of {expected['estimator']}, got {header.get('estimator')!r:.60}"
+            )
         for kind in ("settings", "data"):
-            found = header.get(kind)
-            if not isinstance(found, dict):
-                raise self._refusal(f"it is damaged: its {kind} cannot be read")
+            stored = header.get(kind)
+            if not isinstance(stored, dict):
+                raise self._refusal(f"the file is corrupt: invalid {kind}")
             differences += [
-                f"found {name} {short(found.get(name))}; wanted {short(wanted[kind].get(name))}"
-                for name in sorted({*found, *wanted[kind]})
-                if found.get(name) != wanted[kind].get(name)
+                f"expected {name} {short(expected[kind].get(name))}, got {short(stored.get(name))}"
+                for name in sorted({*stored, *expected[kind]})
+                if stored.get(name) != expected[kind].get(name)
             ]
         if differences:
-            raise self._refusal(f"it is of another training: {'. Also '.join(differences)}")
+            raise self._refusal(f"the file belongs to another training: {'; '.join(differences)}")
 
     def _refusal(self, reason: str) -> CheckpointError:
         return CheckpointError(
-            f"checkpoint: {str(self._path)!r}: {reason}. Give another file, or remove this one to train from the start."
+            f"checkpoint: {str(self._path)!r}: {reason}. Use another file, or remove this one to train from scratch."
         )
 
 
 def _digest(header: dict[str, Any], tensors: dict[str, Array]) -> str:
-    """Tells a file that was damaged after it was written."""
+    """Checksum of the content."""
     digest = hashlib.blake2b(json.dumps(header, sort_keys=True).encode(), digest_size=16)
     for name, tensor in sorted(tensors.items()):
         digest.update(f"{name} {tensor.dtype.str} {tensor.shape}\n".encode())

@@ -1,7 +1,7 @@
-"""Models for other runtimes: ONNX and treelite.
+"""Export of models to ONNX and treelite.
 
-Both hold trees over numbers. Features with categories go in as the trees see them: category ``c`` of training as the
-number c, what training did not know as NaN. What a format cannot hold is refused here, in words, not approximated.
+Inputs are numeric: categorical features are passed as category indices, NaN for unknown categories. Models that a
+format cannot represent raise ValueError.
 """
 
 from __future__ import annotations
@@ -23,41 +23,43 @@ if TYPE_CHECKING:
     from sparseleaf._arrays import Array
 
 MOST_OUTPUTS = 4096
-"""Other runtimes answer a dense row of scores; a model with more labels is better served by ``predict_topk``."""
+"""Maximum number of outputs: other runtimes return dense scores."""
 
 MOST_VALUES = 2**26
-"""Leaf values that a file may hold: an ONNX file must stay below 2 GiB, at up to 20 bytes each."""
+"""Maximum number of leaf values: an ONNX file must be smaller than 2 GiB, at up to 20 bytes per value."""
 
 ONNX_OPSETS = {"": 17, "ai.onnx.ml": 3}
 ONNX_IR_VERSION = 8
 
 MOST_CATEGORIES = 8 * SET_BYTES
 INT64 = 7
-"""ONNX's number of the type."""
+"""ONNX type code."""
 
 
 def to_onnx(estimator: Any, path: str | os.PathLike[str] | None = None) -> Any:
-    """The model as ONNX: a ``TreeEnsembleRegressor`` (``ai.onnx.ml`` 3) and what makes probabilities of scores.
+    """Export a model to ONNX: a ``TreeEnsembleRegressor`` (``ai.onnx.ml`` 3) followed by the link function.
 
-    The input ``X`` is float32 (n_rows, n_features), NaN for what is missing. Outputs, all float32 (n_rows, n_outputs):
+    The input ``X`` is float32 (n_rows, n_features), NaN if missing. The outputs are float32 (n_rows, n_outputs):
     ``predictions`` of a regressor; ``scores`` and ``probabilities`` of :class:`~sparseleaf.MultiGBDTClassifier`;
     ``scores`` of :class:`~sparseleaf.SparseGBDTClassifier`. Names of outputs, features and categories are in the
-    metadata, as JSON under ``sparseleaf``.
+    metadata as JSON, with key ``sparseleaf``.
 
     Parameters
     ----------
     estimator : fitted estimator
+        Estimator with axis-aligned trees, without projection and re-ranking.
     path : path-like, optional
-        File to write, complete or not at all.
+        File to write.
 
     Returns
     -------
-    onnx.ModelProto
+    model : onnx.ModelProto
+        The ONNX model.
 
     Raises
     ------
     ValueError
-        If the format cannot hold the model: a projection, too many labels or leaf values.
+        If the model has a projection or re-ranker, or too many labels or leaf values.
     ImportError
         If onnx is not installed.
 
@@ -70,11 +72,11 @@ def to_onnx(estimator: Any, path: str | os.PathLike[str] | None = None) -> Any:
     >>> model = MultiGBDTRegressor(n_trees=3).fit(X, X[:, :2])
     >>> _ = to_onnx(model, "model.onnx")
     """
-    model = _held(estimator)
+    model = _exportable(estimator)
     onnx = _imported("onnx", "to_onnx")
     helper, float32 = onnx.helper, onnx.TensorProto.FLOAT
     regression, raw = _is_regression(model), model.link == "identity"
-    answers = ["predictions"] if regression else ["scores"] if raw else ["scores", "probabilities"]
+    outputs = ["predictions"] if regression else ["scores"] if raw else ["scores", "probabilities"]
     scores = "predictions" if regression and raw else "scores"
     graph = _OnnxGraph(onnx)
     set_columns = _number_sets(model)
@@ -92,14 +94,14 @@ def to_onnx(estimator: Any, path: str | os.PathLike[str] | None = None) -> Any:
         **_onnx_leaves(model),
     )
     if model.base_score is not None:
-        # not as base_values: onnxruntime forgets those of an output that no leaf of a row names
+        # not as base_values: onnxruntime ignores those of outputs without a leaf value in the row
         graph.add("Add", [summed, graph.constant("base_score", model.base_score)], scores)
-    ONNX_LINKS[model.link](graph, scores, answers[-1])
+    ONNX_LINKS[model.link](graph, scores, outputs[-1])
     whole = helper.make_graph(
         graph.nodes,
         "sparseleaf",
         [helper.make_tensor_value_info("X", float32, ["n_rows", model.n_features])],
-        [helper.make_tensor_value_info(name, float32, ["n_rows", model.n_labels]) for name in answers],
+        [helper.make_tensor_value_info(name, float32, ["n_rows", model.n_labels]) for name in outputs],
         graph.constants,
     )
     opsets = [helper.make_opsetid(domain, version) for domain, version in ONNX_OPSETS.items()]
@@ -114,26 +116,29 @@ def to_onnx(estimator: Any, path: str | os.PathLike[str] | None = None) -> Any:
 
 
 def to_treelite(estimator: Any, path: str | os.PathLike[str] | None = None) -> Any:
-    """The model as a ``treelite.Model``: for GTIL, TL2cgen and other things that read treelite.
+    """Export a model to treelite, for GTIL and TL2cgen.
 
-    A regressor is a model of ``n_outputs`` targets; :class:`~sparseleaf.MultiGBDTClassifier` one of classes (softmax)
-    or of as many binary targets (logistic); :class:`~sparseleaf.SparseGBDTClassifier` one of scores.
+    A regressor becomes a multi-target regressor; :class:`~sparseleaf.MultiGBDTClassifier` a multi-class classifier
+    (softmax) or a multi-target binary classifier (logistic); :class:`~sparseleaf.SparseGBDTClassifier` a multi-target
+    regressor of scores.
 
     Parameters
     ----------
     estimator : fitted estimator
+        Estimator with axis-aligned trees, without projection and re-ranking.
     path : path-like, optional
-        File to write (treelite's own format), complete or not at all.
+        File to write, in treelite's binary format.
 
     Returns
     -------
-    treelite.Model
+    model : treelite.Model
+        The treelite model.
 
     Raises
     ------
     ValueError
-        If the format cannot hold the model: a projection, too many labels or leaf values, or probabilities that are
-        shares of logistic ones.
+        If the model has a projection or re-ranker, too many labels or leaf values, or the logistic loss with one class
+        per row.
     ImportError
         If treelite is not installed.
 
@@ -146,21 +151,21 @@ def to_treelite(estimator: Any, path: str | os.PathLike[str] | None = None) -> A
     >>> model = MultiGBDTRegressor(n_trees=3).fit(X, X[:, :2])
     >>> _ = to_treelite(model, "model.tl")
     """
-    model = _held(estimator)
+    model = _exportable(estimator)
     if model.link not in TREELITE_LINKS:
         raise ValueError(
-            "estimator: with loss='logistic' and one class per row, probabilities are divided by their sum, which"
-            " treelite cannot do; wanted loss='softmax', or to_onnx."
+            "treelite does not support loss='logistic' with one class per row, whose probabilities are divided by their"
+            " sum. Use loss='softmax', or to_onnx."
         )
     parts = _imported("treelite.model_builder", "to_treelite")
-    found = _treelite_builder(model, parts).commit()
+    exported = _treelite_builder(model, parts).commit()
     if path is not None:
         with replacing(as_path(path)) as file:
-            file.write(found.serialize_bytes())
-    return found
+            file.write(exported.serialize_bytes())
+    return exported
 
 
-# --- what both formats need
+# --- common to both formats
 
 
 def _imported(name: str, function: str) -> Any:
@@ -168,46 +173,47 @@ def _imported(name: str, function: str) -> Any:
         return import_module(name)
     except ImportError as error:
         raise ImportError(
-            f"{function} needs {name.partition('.')[0]}, which is not installed: pip install 'sparseleaf[export]'"
+            f"{function} requires {name.partition('.')[0]}. Install it with: pip install 'sparseleaf[export]'"
         ) from error
 
 
-def _held(estimator: Any) -> Model:
-    """The model of an estimator, if a format of trees over numbers can hold it."""
+def _exportable(estimator: Any) -> Model:
+    """The model of an estimator; ValueError if it cannot be exported."""
     from sparseleaf.estimators import ESTIMATORS
     from sparseleaf.estimators.base import ModelEstimator
 
     if not isinstance(estimator, ModelEstimator):
-        raise TypeError(f"estimator: found {type(estimator).__name__}; wanted a fitted sparseleaf estimator.")
+        raise TypeError(
+            "The 'estimator' parameter must be a fitted estimator of sparseleaf. Got"
+            f" {type(estimator).__name__} instead."
+        )
     model = estimator._model()
     if model.method not in ESTIMATORS or model.scorer.axis_trees is None:
         raise ValueError(
-            f"estimator: a model of {model.method!r} cannot be exported; wanted trees that cut one feature at a time."
+            f"Models of {model.method!r} cannot be exported; only axis-aligned trees (gbdt-sparse, gbdt-mo, rank) can."
         )
     if model.rescored:
-        raise ValueError(
-            "estimator: it ends with re-ranking, which the format does not hold; wanted rerank=None."
-        )
+        raise ValueError("Models with re-ranking cannot be exported. Train with rerank=None.")
     if model.projection is not None:
         raise ValueError(
-            "estimator: its trees are grown on a projection of the features, which the format does not hold; wanted"
-            " projection=None."
+            "Models with a projection of the features cannot be exported. Train with projection=None."
         )
     if model.n_labels > MOST_OUTPUTS:
         raise ValueError(
-            f"estimator: found {model.n_labels:,} labels; other runtimes answer dense scores, wanted at most"
-            f" {MOST_OUTPUTS:,}."
+            f"Exported models must have at most {MOST_OUTPUTS:,} labels, since other runtimes return dense scores. Got"
+            f" {model.n_labels:,} instead."
         )
     if model.n_trees == 0:
-        raise ValueError("estimator: the model has no trees; wanted at least one.")
+        raise ValueError("Exported models must have at least one tree.")
     return model
 
 
 def _require_values(n_values: int) -> None:
     if n_values > MOST_VALUES:
         raise ValueError(
-            f"estimator: its leaves have {n_values:,} values; wanted at most {MOST_VALUES:,}, with fewer trees, leaves"
-            " or labels a leaf."
+            f"Exported models must have at most {MOST_VALUES:,} leaf values. Got {n_values:,} instead; train with"
+            " fewer trees,"
+            " leaves or labels per leaf."
         )
 
 
@@ -219,13 +225,13 @@ def _names(model: Model) -> dict[str, Any]:
     return {
         "method": model.method,
         "outputs": None if model.label_names is None else model.label_names.tolist(),
-        "features": model.feature_names,
+        "features": model.names_of(np.arange(model.n_features)),
         "categories": {str(feature): names for feature, names in model.categories.items()},
     }
 
 
 def _labelled(model: Model) -> tuple[Array, Array, Array]:
-    """Leaves as ``(indptr, labels, values)``, with a label for every value."""
+    """Leaf vectors as ``(indptr, labels, values)``, with a label for every value."""
     indptr, labels, values = leaf_vectors(model)
     if not len(labels):
         labels = np.tile(np.arange(model.n_labels), len(values) // max(model.n_labels, 1))
@@ -233,7 +239,7 @@ def _labelled(model: Model) -> tuple[Array, Array, Array]:
 
 
 def _is_categorical(model: Model) -> Array:
-    """Whether a node is a cut of categories."""
+    """Whether each node is a categorical split."""
     trees = model.trees
     if not len(trees.categorical):
         return np.zeros(len(trees.feature), bool)
@@ -245,7 +251,7 @@ def _is_categorical(model: Model) -> Array:
 
 
 class _OnnxGraph:
-    """Nodes and constants while they are put together."""
+    """Nodes and constants of an ONNX graph under construction."""
 
     def __init__(self, onnx: Any) -> None:
         self._onnx = onnx
@@ -253,45 +259,45 @@ class _OnnxGraph:
         self.constants: list[Any] = []
 
     def add(self, kind: str, inputs: list[str], output: str, **attributes: Any) -> str:
-        """A node; answers the name of its output."""
+        """Add a node; returns the name of its output."""
         self.nodes.append(self._onnx.helper.make_node(kind, inputs, [output], **attributes))
         return output
 
     def constant(self, name: str, value: Any) -> str:
-        """A constant; answers its name."""
+        """Add a constant; returns its name."""
         self.constants.append(self._onnx.numpy_helper.from_array(np.asarray(value), name))
         return name
 
 
 def _number_sets(model: Model) -> dict[int, dict[bytes, int]]:
-    """By feature with categories, the different sets of its cuts and the column that each gets behind the features."""
+    """Distinct category sets of the splits of each categorical feature, and a new column number for each set."""
     trees = model.trees
     sets: dict[int, dict[bytes, int]] = {}
     n_columns = model.n_features
-    cuts = np.flatnonzero(_is_categorical(model))
-    # a feature's columns lie side by side
-    for node in cuts[np.argsort(trees.feature[cuts], kind="stable")].tolist():
-        own = sets.setdefault(int(trees.feature[node]), {})
+    splits = np.flatnonzero(_is_categorical(model))
+    # the columns of a feature are adjacent
+    for node in splits[np.argsort(trees.feature[splits], kind="stable")].tolist():
+        columns = sets.setdefault(int(trees.feature[node]), {})
         key = trees.sets[int(trees.threshold[node])].tobytes()
-        if key not in own:
-            own[key] = n_columns
+        if key not in columns:
+            columns[key] = n_columns
             n_columns += 1
     return sets
 
 
 def _onnx_columns(model: Model, sets: dict[int, dict[bytes, int]], graph: _OnnxGraph) -> str:
-    """X, followed by a column for every set of categories: 0 inside it, 1 outside, NaN for what is no category.
+    """X, followed by one column per category set: 0 for members, 1 for others, NaN for unknown categories.
 
-    The operator's trees know no sets, and chains of questions "is it this one?" that meet in one child are no longer
-    trees, which onnxruntime takes in some versions only. Looking a category up in a table takes any.
+    The ONNX operator has no set splits, and chains of equality splits that share a child are not trees, which only some
+    versions of onnxruntime accept. A table lookup works in all versions.
     """
     columns = ["X"]
     if sets:
         graph.constant("lowest", np.float32(0))
         graph.constant("beyond", np.float32(MOST_CATEGORIES))
-    for feature, own in sets.items():
-        table = np.full((MOST_CATEGORIES + 1, len(own)), np.nan, np.float32)
-        for column, key in enumerate(own):
+    for feature, members in sets.items():
+        table = np.full((MOST_CATEGORIES + 1, len(members)), np.nan, np.float32)
+        for column, key in enumerate(members):
             bits = np.unpackbits(np.frombuffer(key, np.uint8), bitorder="little")
             table[:MOST_CATEGORIES, column] = 1 - bits
         name = f"feature_{feature}"
@@ -309,7 +315,7 @@ def _onnx_columns(model: Model, sets: dict[int, dict[bytes, int]], graph: _OnnxG
 
 
 def _onnx_nodes(model: Model, sets: dict[int, dict[bytes, int]]) -> dict[str, list[Any]]:
-    """The attributes that describe nodes."""
+    """Node attributes of the tree ensemble operator."""
     trees = model.trees
     n_nodes = np.diff(trees.tree_offsets)
     inner = trees.feature >= 0
@@ -332,14 +338,14 @@ def _onnx_nodes(model: Model, sets: dict[int, dict[bytes, int]]) -> dict[str, li
 
 
 def _onnx_leaves(model: Model) -> dict[str, list[Any]]:
-    """The attributes that describe leaves; an empty one adds 0, for runtimes want every leaf to say something."""
+    """Leaf attributes of the tree ensemble operator; empty leaves get a value of 0, which runtimes require."""
     trees = model.trees
     indptr, labels, values = _labelled(model)
     _require_values(len(values))
     sizes = np.diff(indptr)
     at = indptr[:-1][sizes == 0]
     labels, values = np.insert(labels, at, 0), np.insert(values, at, 0)
-    node = np.repeat(np.flatnonzero(trees.feature < 0), np.maximum(sizes, 1))  # leaves are in order of node
+    node = np.repeat(np.flatnonzero(trees.feature < 0), np.maximum(sizes, 1))  # leaves are ordered by node
     tree = np.searchsorted(trees.tree_offsets, node, side="right") - 1
     return {
         "target_treeids": tree.tolist(),
@@ -353,7 +359,7 @@ def _onnx_one_vs_rest(graph: _OnnxGraph, scores: str, into: str) -> None:
     """Logistic probabilities divided by their sum."""
     graph.add("Sigmoid", [scores], "each")
     graph.add("ReduceSum", ["each", graph.constant("axes", np.array([1]))], "all", keepdims=1)
-    tiny = graph.constant("tiny", np.finfo(np.float32).tiny)  # instead of a sum of 0
+    tiny = graph.constant("tiny", np.finfo(np.float32).tiny)  # avoids division by 0
     graph.add("Div", ["each", graph.add("Max", ["all", tiny], "total")], into)
 
 
@@ -364,7 +370,7 @@ ONNX_LINKS: dict[str, Callable[[_OnnxGraph, str, str], Any]] = {
     "softmax": lambda graph, scores, into: graph.add("Softmax", [scores], into, axis=1),
     "one-vs-rest": _onnx_one_vs_rest,
 }
-"""By link, the nodes that make predictions of scores."""
+"""Graph nodes of each link function."""
 
 
 # --- treelite
@@ -375,11 +381,11 @@ TREELITE_LINKS = {
     "logistic": ("kBinaryClf", "sigmoid"),
     "softmax": ("kMultiClf", "softmax"),
 }
-"""By link, treelite's task and post-processor."""
+"""treelite task and post-processor of each link function."""
 
 
 def _treelite_builder(model: Model, parts: Any) -> Any:
-    """A builder with all trees in it."""
+    """Create a treelite builder with all trees."""
     trees, d = model.trees, model.n_labels
     indptr, labels, values = _labelled(model)
     single = _single_outputs(model, indptr, labels)
@@ -389,7 +395,7 @@ def _treelite_builder(model: Model, parts: Any) -> Any:
     task, postprocessor = TREELITE_LINKS[model.link]
     n_targets, n_classes = (1, d) if by_class else (d, 1)
     zeros = [0] * trees.n_trees
-    outputs = [-1] * trees.n_trees if single is None else single  # -1: all of them
+    outputs = [-1] * trees.n_trees if single is None else single  # -1: all outputs
     builder = parts.ModelBuilder(
         threshold_type="float32",
         leaf_output_type="float32",
@@ -416,7 +422,7 @@ def _treelite_builder(model: Model, parts: Any) -> Any:
         for node in range(begin, end):
             builder.start_node(node - begin)
             feature, child = int(trees.feature[node]), int(trees.child[node])
-            cut: dict[str, Any] = {
+            children: dict[str, Any] = {
                 "default_left": bool(trees.missing_left[node]),
                 "left_child_key": child,
                 "right_child_key": child + 1,
@@ -428,24 +434,24 @@ def _treelite_builder(model: Model, parts: Any) -> Any:
                     vector[labels[entries]] = values[entries]
                     builder.leaf(vector.tolist())
                 else:
-                    builder.leaf(float(values[entries].sum()))  # one value, or none
+                    builder.leaf(float(values[entries].sum()))  # at most one value
             elif unordered[node]:
                 left_set = np.unpackbits(trees.sets[int(trees.threshold[node])], bitorder="little")
                 builder.categorical_test(
                     feature,
                     category_list=np.flatnonzero(left_set).tolist(),
                     category_list_right_child=False,
-                    **cut,
+                    **children,
                 )
             else:
-                builder.numerical_test(feature, float(trees.threshold[node]), opname="<=", **cut)
+                builder.numerical_test(feature, float(trees.threshold[node]), opname="<=", **children)
             builder.end_node()
         builder.end_tree()
     return builder
 
 
 def _single_outputs(model: Model, indptr: Array, labels: Array) -> list[int] | None:
-    """The output of every tree, where each tree has but one; else None."""
+    """The output of each tree if every tree has a single output, else None."""
     trees = model.trees
     first = np.concatenate(([0], np.cumsum(trees.feature < 0)))[trees.tree_offsets]
     tree = np.repeat(np.arange(trees.n_trees), np.diff(indptr[first]))
@@ -462,4 +468,4 @@ EXPORTERS: dict[str, Callable[[Any, Any], Any]] = {
     ".treelite": to_treelite,
     ".tl": to_treelite,
 }
-"""Functions that write a model, by the suffix of the file."""
+"""Export functions by file suffix."""

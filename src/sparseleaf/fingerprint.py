@@ -1,7 +1,7 @@
-"""Fingerprints of rows: whether data is what it was, without keeping it.
+"""Fingerprints of data, to detect changes without storing it.
 
-A set's fingerprint is a sum over its rows of a 64-bit hash of the row and its global number: parts of a set, wherever
-they are, add up to that of the whole. It tells mistakes, not forgeries.
+The fingerprint of a dataset is the sum over its rows of a 64-bit hash of the row and its global number, so the
+fingerprints of partitions add up to that of the whole. It is not cryptographic.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 BLOCK_ROWS = 16_384
 COLUMN, ROW = 21, 22
-"""What a hash is for: part of its key."""
+"""Purpose of a hash, part of its key."""
 
 
 def fingerprint(rows: Any, first_row: int = 0) -> int:
-    """Of a 1- or 2-dimensional array, or a CSR matrix; add those of parts up, modulo 2⁶⁴."""
+    """Fingerprint of a 1- or 2-dimensional array or a CSR matrix; those of partitions add up modulo 2⁶⁴."""
     sparse = sp.issparse(rows)
     if not sparse:
         rows = _words(rows)
@@ -40,23 +40,23 @@ def fingerprint(rows: Any, first_row: int = 0) -> int:
 
 
 def describe(rows: Any) -> str:
-    """Shape and fingerprint, to be compared and to be read."""
-    return told(rows.shape, fingerprint(rows))
+    """Shape and fingerprint as text."""
+    return format_fingerprint(rows.shape, fingerprint(rows))
 
 
-def told(shape: tuple[int, ...], total: int) -> str:
-    """What :func:`describe` says of a set whose parts' fingerprints come to ``total``."""
+def format_fingerprint(shape: tuple[int, ...], total: int) -> str:
+    """The text of :func:`describe` for a dataset with this shape and fingerprint."""
     return f"{' × '.join(map(str, shape))} (fingerprint {total % 2**64:016x})"
 
 
 Prints = dict[str, tuple[tuple[int, ...], int]]
-"""By name, shape and fingerprint of some rows."""
+"""Shape and fingerprint by name."""
 
 
 def join_fingerprints(parts: list[Prints]) -> dict[str, str]:
-    """What :func:`describe` says of sets whose rows are in several parts."""
+    """The text of :func:`describe` for datasets in several partitions."""
     return {
-        name: told(
+        name: format_fingerprint(
             (sum(part[name][0][0] for part in parts), *parts[0][name][0][1:]),
             sum(part[name][1] for part in parts),
         )
@@ -65,14 +65,14 @@ def join_fingerprints(parts: list[Prints]) -> dict[str, str]:
 
 
 def describe_names(names: Iterable[Any]) -> str:
-    """Number and fingerprint of names, in their order."""
+    """Number and fingerprint of a list of names."""
     listed = [repr(name) for name in names]
     digest = hashlib.blake2b("\n".join(listed).encode(), digest_size=8).hexdigest()
     return f"{len(listed)} (fingerprint {digest})"
 
 
 def describe_arrays(arrays: Iterable[Array]) -> str:
-    """One fingerprint of several arrays of any shape."""
+    """Fingerprint of several arrays of any shape."""
     key = 0
     for array in arrays:
         key = derive_key(key, fingerprint(array.reshape(len(array), -1)), *array.shape)
@@ -80,7 +80,7 @@ def describe_arrays(arrays: Iterable[Array]) -> str:
 
 
 def _words(rows: Array) -> Array:
-    """Every value as 32-bit words: uint32 (n_rows, words)."""
+    """Values as 32-bit words: uint32 (n_rows, words)."""
     table = np.ascontiguousarray(rows).reshape(len(rows), -1 if len(rows) else 1)
     if table.dtype.itemsize % 4:
         table = table.astype(np.float32 if table.dtype.kind == "f" else np.int32)

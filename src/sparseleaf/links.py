@@ -1,7 +1,6 @@
-"""Link functions: how predictions are made of raw scores.
+"""Link functions from raw scores to predictions.
 
-A model stores the name of its link, and whatever reads a model (prediction, export, explanation) takes it from there:
-no reader has to know the loss.
+A model stores the name of its link function, so that prediction, export and explanation do not depend on the loss.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from sparseleaf._arrays import Array
 
 LARGEST_EXPONENT = {np.dtype(np.float32): 88.0, np.dtype(np.float64): 500.0}
-"""Larger scores count as this: e^x stays finite, and so do sums and products of it in float64."""
+"""Scores are clipped at this value, so that e^x, and sums and products of it in float64, stay finite."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,7 @@ class Link:
     Attributes
     ----------
     name : str
-        What a model file calls it.
+        Name in the model file.
     apply : callable
         Raw scores (n_rows, n_outputs) to predictions of the same shape.
     """
@@ -42,12 +41,12 @@ def _exp(scores: Array) -> Array:
 
 
 def _softmax(scores: Array) -> Array:
-    shares: Array = softmax(scores, axis=1)
-    return shares
+    probabilities: Array = softmax(scores, axis=1)
+    return probabilities
 
 
 def normalised(values: Array) -> Array:
-    """Values from 0 as probabilities of classes of which one is true."""
+    """Non-negative values divided by their sum per row."""
     total = values.sum(axis=1, keepdims=True)
     probabilities: Array = values / np.where(total > 0, total, 1)
     return probabilities
@@ -58,6 +57,6 @@ LOG = Link("log", _exp)
 LOGISTIC = Link("logistic", expit)
 SOFTMAX = Link("softmax", _softmax)
 ONE_VS_REST = Link("one-vs-rest", lambda scores: normalised(expit(scores)))
-"""One class per row with a logistic loss for each: probabilities are divided by their sum."""
+"""Logistic probabilities of each class, divided by their sum."""
 
 LINKS = {link.name: link for link in (IDENTITY, LOG, LOGISTIC, SOFTMAX, ONE_VS_REST)}

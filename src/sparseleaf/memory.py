@@ -1,4 +1,4 @@
-"""What training will need in memory, said before it is taken. The formula is explained in ``docs/memory.md``."""
+"""Memory estimates of training, before it starts. The formula is explained in ``docs/memory.md``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from typing import Any
 
-from sparseleaf.training.builder import MIN_SLOTS, MORE_SLOTS
+from sparseleaf._limits import remaining_memory
+from sparseleaf.training.builder import EXTRA_SLOTS, MIN_SLOTS
 from sparseleaf.training.columns import padded_width
 
 GIB = 2.0**30
@@ -15,16 +16,16 @@ GIB = 2.0**30
 
 @dataclass(frozen=True)
 class Estimate(ABC):
-    """Bytes that training takes beyond the caller's own X and Y, part by part."""
+    """Estimated memory of training in bytes, in addition to X and y, by purpose."""
 
     @property
     @abstractmethod
     def certain(self) -> int:
-        """What is taken at once, whatever the trees look like."""
+        """Memory that is allocated in any case, independent of the trees."""
 
     @property
     def total(self) -> int:
-        """All of it, at most."""
+        """Upper bound of the memory."""
         return sum(getattr(self, field.name) for field in fields(self))
 
     def __str__(self) -> str:
@@ -34,22 +35,22 @@ class Estimate(ABC):
 
 @dataclass(frozen=True)
 class MemoryEstimate(Estimate):
-    """Of boosted trees.
+    """Memory estimate of gradient boosted trees, in bytes.
 
     Attributes
     ----------
     features : int
-        The projection and the projected columns, while bins are made.
+        Projection matrix and projected features, during binning.
     bins : int
-        One byte a value; four with ``split="exact"``.
+        Binned features: one byte per value, four with ``split="exact"``.
     residuals : int
-        Reduced residuals: float32 and int16, ``sketch_dim`` columns.
+        Sketched gradients: float32 and int16, ``sketch_dim`` columns.
     histograms : int
-        The pool, at most.
+        Histogram cache, upper bound.
     scores : int
-        Stored (row, label) scores, at most: labels of the row plus k a tree; in practice a fraction.
+        Stored (row, label) scores, upper bound: labels of the row plus ``leaf_labels`` per tree; usually far fewer.
     model : int
-        The trees, at most: every leaf full.
+        Trees, upper bound with all leaves full.
 
     Examples
     --------
@@ -68,24 +69,24 @@ class MemoryEstimate(Estimate):
 
     @property
     def certain(self) -> int:
-        """What is taken at once, whatever the trees look like."""
+        """Memory that is allocated in any case, independent of the trees."""
         return self.features + self.bins + self.residuals
 
 
 @dataclass(frozen=True)
 class RoutedEstimate(Estimate):
-    """Of trees that route rows, where these are balanced and a row goes one way.
+    """Memory estimate of routed trees (LdSM, sketch forest), in bytes, assuming balanced trees and single routing.
 
     Attributes
     ----------
     work : int
-        What threads work with while roots, the largest nodes, are split.
+        Working memory of the threads at the root nodes, the largest ones.
     rows : int
-        Rows of the nodes of trees that grow side by side.
+        Row indices of the nodes of trees that grow in parallel.
     trees : int
-        Grown trees, at most: routers that weigh every feature of their rows, and label counts.
+        Grown trees, upper bound: routers with weights for all features of their rows, and label counts.
     model : int
-        The same as the arrays of a model, which are made while the trees are still there.
+        Arrays of the model, which are created while the trees still exist.
 
     Examples
     --------
@@ -103,7 +104,7 @@ class RoutedEstimate(Estimate):
 
     @property
     def certain(self) -> int:
-        """What is taken at once, whatever the trees look like."""
+        """Memory that is allocated in any case, independent of the trees."""
         return self.work + self.rows
 
 
@@ -122,16 +123,17 @@ def estimate(
     leaf_labels: int | None,
     max_leaves: int,
     histogram_budget: int,
+    weighted: bool = False,
 ) -> MemoryEstimate:
-    """Apply the formula of ``docs/memory.md``; ``n_features`` counts the columns that trees see."""
+    """Apply the formula of ``docs/memory.md``; ``n_features`` is the number of features after the projection."""
     k = n_labels if leaf_labels is None else min(leaf_labels, n_labels)
-    columns = 0 if exact else padded_width(sketch_width)
+    columns = 0 if exact else padded_width(sketch_width + weighted)  # the hessian is a column, too
     histograms = _histograms(n_features, max_bins, columns, max_leaves, histogram_budget)
     entries = min(target_entries + n_rows * n_trees * k, n_rows * n_labels)
     return MemoryEstimate(
         features=projected * (4 * n_rows + 6 * input_features),
         bins=(4 if exact else 1) * n_rows * n_features,
-        residuals=0 if exact else n_rows * (4 * sketch_width + 2 * columns),
+        residuals=(0 if exact else n_rows * (4 * sketch_width + 2 * columns)) + 4 * n_rows * weighted,
         histograms=0 if exact else histograms,
         scores=8 * entries,
         model=n_trees * max_leaves * (8 * k + 34),
@@ -143,22 +145,22 @@ def estimate_dense(
     n_features: int,
     n_outputs: int,
     *,
-    curvature_columns: int,
+    hessian_columns: int,
     width: int,
-    reduced: int,
+    sketch_width: int,
     max_bins: int,
     n_trees: int,
     leaf_outputs: int | None,
     max_leaves: int,
     histogram_budget: int,
 ) -> MemoryEstimate:
-    """The formula of ``docs/memory.md`` for dense losses: targets, scores, gradients and curvatures are all there."""
+    """The formula of ``docs/memory.md`` for dense losses: targets, scores, gradients and hessians of all outputs."""
     columns = padded_width(width)
     k = n_outputs if leaf_outputs is None else min(leaf_outputs, n_outputs)
     return MemoryEstimate(
         features=0,
         bins=n_rows * n_features,
-        residuals=n_rows * (4 * (n_outputs + curvature_columns) + 4 * reduced + 2 * columns),
+        residuals=n_rows * (4 * (n_outputs + hessian_columns) + 4 * sketch_width + 2 * columns),
         histograms=_histograms(n_features, max_bins, columns, max_leaves, histogram_budget),
         scores=8 * n_rows * n_outputs,
         model=n_trees * max_leaves * (8 * k + 34),
@@ -179,20 +181,20 @@ def estimate_ldsm(
     min_samples_leaf: int,
     leaf_labels: int | None,
     n_trees: int,
-    abreast: int,
+    n_parallel: int,
     n_jobs: int,
 ) -> RoutedEstimate:
-    """The formula of ``docs/memory.md`` for LdSM; ``abreast`` trees grow at a time."""
+    """The formula of ``docs/memory.md`` for LdSM, with ``n_parallel`` trees at a time."""
     met, labels = min(n_features, feature_entries), min(n_labels, target_entries)
     tables = 8 * (n_features + n_labels) + 4 * met * (1 + 2 * arity + 6 * dense) + 16 * labels * (arity + 1)
     copied = feature_entries if dense else min(feature_entries, copy_entries)
     copies = 8 * copied + 4 * target_entries + 20 * n_rows
-    listed = (8 * n_rows + 4 * feature_entries) * dense  # dense rows become entries, as sparse ones come
+    listed = (8 * n_rows + 4 * feature_entries) * dense  # dense rows are converted to sparse ones
     inner = min((max_nodes - 1) // arity, (max(1, n_rows // min_samples_leaf) - 1) // (arity - 1))
     entries = _in_levels(inner, arity, met, feature_entries)
     return RoutedEstimate(
-        work=_work(tables, copies, abreast, n_jobs) + listed * (abreast > 0),
-        rows=16 * n_rows * abreast,
+        work=_work(tables, copies, n_parallel, n_jobs) + listed * (n_parallel > 0),
+        rows=16 * n_rows * n_parallel,
         **_trees_and_model(entries * (4 + 4 * arity), inner, arity, target_entries, leaf_labels, n_trees),
     )
 
@@ -212,28 +214,28 @@ def estimate_forest(
     weights_per_row: float,
     leaf_labels: int | None,
     n_trees: int,
-    abreast: int,
+    n_parallel: int,
     n_jobs: int,
 ) -> RoutedEstimate:
-    """The formula of ``docs/memory.md`` for the sketch forest; ``abreast`` trees grow at a time."""
+    """The formula of ``docs/memory.md`` for the sketch forest, with ``n_parallel`` trees at a time."""
     tables = n_features * (4 * arity + 1) + 4 * min(n_rows, sample_rows) * sketch_dim
     copies = n_rows * (4 * (arity - 1) + 1 + 4 * (arity == 2))
-    listed = 8 * n_rows * (1 + n_features) * dense  # dense rows become entries, as sparse ones come
+    listed = 8 * n_rows * (1 + n_features) * dense  # dense rows are converted to sparse ones
     leaves = max(1, n_rows // min_samples_leaf)
     if max_depth is not None and max_depth < 40:
         leaves = min(leaves, arity**max_depth)
     inner = (leaves - 1) // (arity - 1)
     entries = _in_levels(inner, arity, min(router_weights, n_features), int(weights_per_row * n_rows))
     return RoutedEstimate(
-        work=_work(tables, copies, abreast, n_jobs) + listed * (abreast > 0),
-        rows=24 * n_rows * abreast,
+        work=_work(tables, copies, n_parallel, n_jobs) + listed * (n_parallel > 0),
+        rows=24 * n_rows * n_parallel,
         **_trees_and_model(entries * (3 + arity), inner, arity, target_entries, leaf_labels, n_trees),
     )
 
 
-def _work(tables: int, copies: int, abreast: int, n_jobs: int) -> int:
-    """Every thread has tables of its own; a root, of which all rows are copied, has one thread."""
-    return (n_jobs * tables if abreast else 0) + min(n_jobs, abreast) * copies
+def _work(tables: int, copies: int, n_parallel: int, n_jobs: int) -> int:
+    """Tables per thread, and a copy of all rows per root node that is being split."""
+    return (n_jobs * tables if n_parallel else 0) + min(n_jobs, n_parallel) * copies
 
 
 def _trees_and_model(
@@ -242,12 +244,12 @@ def _trees_and_model(
     leaves = 1 + inner * (arity - 1)
     kept = target_entries if leaf_labels is None else min(target_entries, leaves * leaf_labels)
     nodes = weights + inner * 4 * arity + 16 * (inner + leaves)
-    # leaves are made ready tree by tree, and then put together
+    # leaves are converted tree by tree, then concatenated
     return {"trees": n_trees * (nodes + 12 * target_entries), "model": n_trees * (nodes + 16 * kept)}
 
 
 def _in_levels(n_nodes: int, arity: int, of_node: int, of_level: int) -> int:
-    """Entries of so many nodes in as few levels as hold them, of which a node and a level have at most so many."""
+    """Entries of ``n_nodes`` nodes in a balanced tree, with at most ``of_node`` per node and ``of_level`` per level."""
     entries, level = 0, 1
     while n_nodes > 0:
         entries += min(min(level, n_nodes) * of_node, of_level)
@@ -256,13 +258,18 @@ def _in_levels(n_nodes: int, arity: int, of_node: int, of_level: int) -> int:
 
 
 def _histograms(n_features: int, max_bins: int, columns: int, max_leaves: int, budget: int) -> int:
-    """Of the pool: no more slots are written than nodes wait to be split, with some to spare."""
+    """Histogram cache: at most one slot per node that waits to be split, plus a reserve."""
     slot = n_features * (max_bins + 1) * (columns + 1) * 4
-    return max(MIN_SLOTS * slot, min(budget, (max_leaves + MORE_SLOTS) * slot))
+    return max(MIN_SLOTS * slot, min(budget, (max_leaves + EXTRA_SLOTS) * slot))
 
 
 def available_memory() -> int | None:
-    """Bytes the system could still provide: free memory and page cache; all memory where only that is known (macOS)."""
+    """Available memory in bytes: what the system has and the limits of this process and its container allow."""
+    return min((one for one in (_system_memory(), remaining_memory()) if one is not None), default=None)
+
+
+def _system_memory() -> int | None:
+    """Free memory and page cache; the total memory on systems without this information."""
     for pages in ("SC_AVPHYS_PAGES", "SC_PHYS_PAGES"):
         try:
             return os.sysconf(pages) * os.sysconf("SC_PAGE_SIZE") + (
@@ -274,7 +281,7 @@ def available_memory() -> int | None:
 
 
 def _cached() -> int:
-    """Page cache that the system would give back, on Linux."""
+    """Reclaimable page cache, on Linux."""
     try:
         with open("/proc/meminfo") as file:  # noqa: PTH123
             values: dict[str, Any] = dict(line.split(":") for line in file)
@@ -284,12 +291,12 @@ def _cached() -> int:
 
 
 def require(estimated: Estimate, advice: str) -> None:
-    """Refuse what cannot fit, before it is taken."""
+    """Raise MemoryError if the memory that is certainly needed is not available."""
     available = available_memory()
     if available is not None and estimated.certain > available:
         raise MemoryError(
-            f"training would take at least {_readable(estimated.certain)} at once ({estimated}), and"
-            f" {_readable(available)} are free. {advice}"
+            f"Training needs at least {_readable(estimated.certain)} at once ({estimated}), but only"
+            f" {_readable(available)} are available. {advice}"
         )
 
 

@@ -1,7 +1,6 @@
-"""Pictures of how a model learned.
+"""Learning curves, metrics against the number of trees, and reliability diagrams.
 
-In: a history, metric name to one value per tree. Out: a matplotlib picture (`plot_learning_curve`), or a
-drawing made of characters for terminals and logs (`draw_learning_curve`), which needs nothing installed.
+`plot_learning_curve` uses matplotlib; `draw_learning_curve` draws with characters, for terminals and logs.
 """
 
 from __future__ import annotations
@@ -18,13 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparseleaf._files import drafting
+from sparseleaf._reliability import plot_reliability
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw_learning_curve", "plot_learning_curve"]
+__all__ = ["draw_learning_curve", "plot_learning_curve", "plot_reliability"]
 
-# Okabe and Ito's colours, told apart by colour-blind readers too.
+# Colour-blind safe palette of Okabe and Ito.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#444444")
 _GREY = "#6b6b6b"
 _FORMATS = ("png", "svg", "pdf")
@@ -37,27 +37,27 @@ def plot_learning_curve(
 ) -> Axes:
     """Plot metrics against the number of trees.
 
-    Curves of the same metric share a colour: ``"train precision@1"`` is dashed, ``"valid precision@1"`` solid.
+    Curves of the same metric have the same colour; training metrics (``"train precision@1"``) are dashed.
 
     Parameters
     ----------
     history : mapping of str to sequence of float
-        Metric name to its value after each tree. Lengths may differ; NaN and infinities are gaps.
+        Values after each tree by metric name, such as ``history_`` of an estimator. NaN and infinities are gaps.
     path : path-like, optional
-        Where to save the picture: ``.png``, ``.svg`` or ``.pdf``. The file appears whole or not at all.
+        File to save the figure to: ``.png``, ``.svg`` or ``.pdf``.
     ax : matplotlib.axes.Axes, optional
-        Where to draw. Made if not given.
+        Axes to draw on. By default a new figure is created.
 
     Returns
     -------
-    matplotlib.axes.Axes
-        What was drawn on. If neither ``path`` nor ``ax`` is given it belongs to a pyplot figure, so that
-        ``plt.show()`` and notebooks display it; a picture only meant for a file stays out of pyplot's hands.
+    ax : matplotlib.axes.Axes
+        The axes. Without ``path`` and ``ax`` they belong to a pyplot figure, which ``plt.show()`` and notebooks
+        display.
 
     Raises
     ------
     ImportError
-        If matplotlib is missing; it comes with ``pip install "sparseleaf[plot]"``.
+        If matplotlib is not installed: ``pip install "sparseleaf[plot]"``.
 
     Examples
     --------
@@ -67,14 +67,15 @@ def plot_learning_curve(
     curves = _check_history(history)
     target = None if path is None else Path(path)
     if target is not None and target.suffix.lower().removeprefix(".") not in _FORMATS:
-        raise ValueError(f"path must end in .png, .svg or .pdf, got {str(path)!r}")
+        raise ValueError(f"The 'path' parameter must end in .png, .svg or .pdf. Got {str(path)!r} instead.")
     try:
         from matplotlib.figure import Figure
         from matplotlib.ticker import MaxNLocator
     except ImportError as error:
         raise ImportError(
-            'plot_learning_curve needs matplotlib: pip install "sparseleaf[plot]" '
-            "(draw_learning_curve draws in the terminal without it)"
+            'plot_learning_curve requires matplotlib. Install it with: pip install "sparseleaf[plot]".'
+            " draw_learning_curve"
+            " draws in the terminal without it."
         ) from error
 
     if ax is None:
@@ -100,10 +101,12 @@ def plot_learning_curve(
             linewidth=1.4 if part == "train" else 2.0,
             solid_capstyle="round",
         )
-        # A point between two gaps has no line to show it.
-        if lonely := _lonely(values):
+        # isolated points need a marker
+        if isolated := _isolated(values):
             fill = ax.get_facecolor() if part == "train" else colour
-            ax.plot(trees[lonely], values[lonely], "o", color=colour, mfc=fill, markersize=6, clip_on=False)
+            ax.plot(
+                trees[isolated], values[isolated], "o", color=colour, mfc=fill, markersize=6, clip_on=False
+            )
     ax.set_xlabel("trees")
     ax.set_ylabel(metrics[0] if len(metrics) == 1 else "metric")
     ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
@@ -119,30 +122,29 @@ def plot_learning_curve(
     ax.legend(frameon=False, loc="best")
 
     if target is not None:
-        figure = ax.figure.canvas.figure  # the whole picture, also when ax is in a subfigure
+        figure = ax.figure.canvas.figure  # the figure, also if ax is in a subfigure
         with drafting(target) as draft:
             figure.savefig(draft, format=target.suffix.lower().removeprefix("."), dpi=160)
     return ax
 
 
 def draw_learning_curve(history: Mapping[str, Sequence[float]], width: int = 60, height: int = 12) -> str:
-    """Draw metrics against the number of trees with characters.
+    """Draw metrics against the number of trees as text, with Braille characters.
 
-    A character of Braille holds 2 × 4 dots, so the curves are finer than the letters around them. A letter
-    at the right tells which curve ends there; the legend below gives its name and last value. As in
-    `plot_learning_curve`, metrics of training rows (``"train precision@1"``) are dashed.
+    Letters at the right refer to the legend, which has names and last values. Training metrics
+    (``"train precision@1"``) are dashed.
 
     Parameters
     ----------
     history : mapping of str to sequence of float
-        Metric name to its value after each tree. Lengths may differ; NaN and infinities are gaps.
+        Values after each tree by metric name, such as ``history_`` of an estimator. NaN and infinities are gaps.
     width, height : int, default=60, 12
-        Size of the area inside the axes, in characters; at least 10 × 2.
+        Size of the plot area in characters, at least 10 × 2.
 
     Returns
     -------
-    str
-        Lines separated by newlines, none after the last.
+    text : str
+        The drawing, without a newline at the end.
 
     Examples
     --------
@@ -152,7 +154,7 @@ def draw_learning_curve(history: Mapping[str, Sequence[float]], width: int = 60,
     curves = _check_history(history)
     for name, size, least in (("width", width, 10), ("height", height, 2)):
         if not isinstance(size, int) or size < least:
-            raise ValueError(f"{name} must be an integer of at least {least}, got {size!r}")
+            raise ValueError(f"The {name!r} parameter must be an int >= {least}. Got {size!r} instead.")
     low, high, step = _scale(curves, max(1, height // 2))
     longest = max(len(values) for values in curves.values())
     right, bottom = 2 * width - 1, 4 * height - 1  # the last dots
@@ -172,9 +174,9 @@ def draw_learning_curve(history: Mapping[str, Sequence[float]], width: int = 60,
         letter = ascii_letters[number % len(ascii_letters)]
         dashed = _split_name(name)[0] == "train"
         points = [dot(tree, value) if math.isfinite(value) else None for tree, value in enumerate(values)]
-        lonely = {points[tree] for tree in _lonely(values)}
+        isolated = {points[tree] for tree in _isolated(values)}
         for at, (x, y) in enumerate(_path(points)):
-            if not dashed or at % 4 < 2 or (x, y) in lonely:
+            if not dashed or at % 4 < 2 or (x, y) in isolated:
                 canvas[y // 4, x // 2] |= bits[y % 4][x % 2]
         finite = values[np.isfinite(values)]
         if len(finite):
@@ -203,34 +205,36 @@ def _check_history(history: Mapping[str, Sequence[float]]) -> dict[str, NDArray[
         try:
             curve = np.asarray(values, dtype=np.float64)
         except (TypeError, ValueError):
-            raise ValueError(f"history[{name!r}] must be a sequence of numbers, got {values!r}") from None
+            raise ValueError(
+                f"history[{name!r}] must be a sequence of numbers. Got {values!r} instead."
+            ) from None
         if curve.ndim != 1:
-            raise ValueError(f"history[{name!r}] must be one-dimensional, got shape {curve.shape}")
-        # Infinities are gaps, and so is what would become one when an axis is laid out.
+            raise ValueError(f"history[{name!r}] must be one-dimensional. Got shape {curve.shape} instead.")
+        # huge values are gaps, too: they would overflow in the layout of the axis
         curves[str(name)] = np.where(np.abs(curve) < 1e300, curve, np.nan)
     if not any(len(curve) for curve in curves.values()):
-        raise ValueError("history must hold at least one metric with at least one value")
+        raise ValueError("The 'history' parameter must have at least one metric with at least one value.")
     return curves
 
 
 def _split_name(name: str) -> tuple[str, str]:
-    """``"train precision@1"`` → ``("train", "precision@1")``; a name of one word is a metric."""
+    """``"train precision@1"`` → ``("train", "precision@1")``; other names are metrics."""
     part, _, metric = name.partition(" ")
     return (part, metric) if part in ("train", "valid", "test") and metric else ("", name)
 
 
-def _lonely(values: NDArray[np.float64]) -> list[int]:
-    """Places of finite values without a finite neighbour."""
+def _isolated(values: NDArray[np.float64]) -> list[int]:
+    """Positions of finite values without a finite neighbour."""
     finite = np.pad(np.isfinite(values), 1)
     return np.flatnonzero(finite[1:-1] & ~finite[:-2] & ~finite[2:]).tolist()
 
 
 def _scale(curves: Mapping[str, NDArray[np.float64]], intervals: int) -> tuple[float, float, float]:
-    """Lowest and highest number of the axis, and the distance of its ticks: round numbers."""
+    """Limits and tick distance of the axis, as round numbers."""
     values = np.concatenate(list(curves.values()))
     values = values[np.isfinite(values)]
     low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
-    # Differences that are only rounding are not worth drawing, and could not be labelled.
+    # differences due to rounding could not be labelled
     largest = max(abs(low), abs(high))
     if high - low <= max(1e-9 * largest, 1e-200):
         room = largest / 10 if largest > 1e-200 else 0.5
@@ -238,7 +242,7 @@ def _scale(curves: Mapping[str, NDArray[np.float64]], intervals: int) -> tuple[f
     rough = (high - low) / intervals
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * nice for nice in (1, 2, 2.5, 5, 10) if power * nice >= rough * (1 - 1e-9))
-    # A curve that ends a hair beyond a tick does not need another interval.
+    # tolerance: no further interval for values barely beyond a tick
     return math.floor(low / step + 1e-6) * step, math.ceil(high / step - 1e-6) * step, step
 
 
@@ -246,25 +250,25 @@ def _ticks(low: float, high: float, step: float) -> list[tuple[float, str]]:
     values = [low + number * step for number in range(round((high - low) / step) + 1)]
     largest = max(abs(low), abs(high))
     if largest >= 1e6 or step < 1e-5:
-        digits = math.ceil(math.log10(largest / step)) + 2  # enough to tell neighbours apart
+        digits = math.ceil(math.log10(largest / step)) + 2  # enough to distinguish neighbours
         return [(value, f"{value:.{digits}g}") for value in values]
     digits = next(digits for digits in range(8) if abs(round(step, digits) - step) < step / 1000)
     return [(value, f"{value:.{digits}f}") for value in values]
 
 
 def _path(points: Sequence[tuple[int, int] | None]) -> Iterator[tuple[int, int]]:
-    """Dots of the lines between neighbouring points, each dot once in a row; None is a gap."""
+    """Dots of the line segments between neighbouring points; None is a gap."""
     previous = None
     for start, end in pairwise([*points, None]):
         if start is None:
             continue
         steps = max(abs(end[0] - start[0]), abs(end[1] - start[1])) if end else 0
         for step in range(steps + 1):
-            share = step / steps if steps else 0.0
+            fraction = step / steps if steps else 0.0
             stop = end or start
             here = (
-                round(start[0] + share * (stop[0] - start[0])),
-                round(start[1] + share * (stop[1] - start[1])),
+                round(start[0] + fraction * (stop[0] - start[0])),
+                round(start[1] + fraction * (stop[1] - start[1])),
             )
             if here != previous:
                 yield here

@@ -1,8 +1,8 @@
-"""Progress of long work, phase by phase: through ``logging`` always, on stderr where ``verbose`` asks for it.
+"""Progress reporting: always through ``logging``, and on stderr depending on ``verbose``.
 
-Code that takes long is wrapped in ``with phase("binning"):``. Every phase is logged to the logger "sparseleaf" with the
-seconds it took. How much is shown is set once per call of ``fit`` by :func:`reporting`, so that code far below it needs
-no argument for it: nothing for 0, a bar on a terminal for 1, a line per phase and tree for 2.
+Long operations are wrapped in ``with phase("binning"):``. Every phase is logged to the logger "sparseleaf" with its
+duration. :func:`reporting` sets the verbosity once per call of ``fit`` in a context variable, so that it is not passed
+through all functions: 0 prints nothing, 1 shows a progress bar on a terminal, 2 prints one line per phase and tree.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ logger = logging.getLogger("sparseleaf")
 logger.addHandler(logging.NullHandler())
 
 Advance = Callable[[int, str], None]
-"""Called with the number of steps done so far and a text about the latest."""
+"""Called with the number of completed steps and a text about the latest one."""
 
 
 @dataclass(frozen=True)
 class _Shown:
-    """What the current call shows.
+    """Reporting state of the current call.
 
     Attributes
     ----------
     verbose : int
     path : tuple of str
-        Phases that have begun, the outermost first.
+        Active phases, the outermost first.
     bar : Progress or None
-        On the terminal; phases within phases are further lines of it.
+        Progress bar on the terminal; nested phases are further lines.
     """
 
     verbose: int = 0
@@ -62,14 +62,14 @@ _shown: ContextVar[_Shown] = ContextVar("sparseleaf_progress", default=_NOTHING)
 
 @contextmanager
 def reporting(verbose: int) -> Iterator[None]:
-    """Show the phases inside as ``verbose`` says."""
+    """Set the verbosity of the phases inside."""
     with _showing(replace(_shown.get(), verbose=verbose)):
         yield
 
 
 @contextmanager
 def phase(name: str, total: int | None = None) -> Iterator[Advance]:
-    """Report that work of this name begins and ends; ``total`` is the number of steps, where they are counted."""
+    """Report start and end of a phase; ``total`` is the number of steps, if known."""
     outer = _shown.get()
     path = (*outer.path, name)
     with _terminal(outer) as bar:
@@ -95,7 +95,7 @@ def phase(name: str, total: int | None = None) -> Iterator[Advance]:
 
 
 def say(text: str, verbose: int) -> None:
-    """Log a line, and print it to stderr where the user wants to know."""
+    """Log a line, and print it to stderr if ``verbose``."""
     logger.info("%s", text)
     if verbose:
         Console(stderr=True, highlight=False, soft_wrap=True).print(printable(text), markup=False)
@@ -103,7 +103,7 @@ def say(text: str, verbose: int) -> None:
 
 @contextmanager
 def training_progress(n_trees: int, verbose: int) -> Iterator[list[Callback]]:
-    """The phase "trees": callbacks that show and log how training goes."""
+    """The phase "trees": yields callbacks that show and log the progress."""
     with reporting(verbose), phase("trees", n_trees) as advance:
 
         def after_tree(state: TrainingState) -> None:
@@ -126,12 +126,12 @@ def _showing(shown: _Shown) -> Iterator[None]:
 
 @contextmanager
 def _terminal(outer: _Shown) -> Iterator[Progress | None]:
-    """The bars of the phases around this one, or new ones where this is the outermost."""
+    """The progress bar of the enclosing phase, or a new one for the outermost phase."""
+    if outer.bar is not None and outer.verbose == 1:
+        yield outer.bar  # which replaces sys.stderr; before rich 15, the replacement is no terminal
+        return
     if outer.verbose != 1 or not sys.stderr.isatty():
         yield None
-        return
-    if outer.bar is not None:
-        yield outer.bar
         return
     columns = (
         TextColumn("{task.description}"),
@@ -146,10 +146,10 @@ def _terminal(outer: _Shown) -> Iterator[Progress | None]:
 
 
 class _Counted(MofNCompleteColumn):
-    """Steps done of all, where they are counted."""
+    """Completed and total steps, if the total is known."""
 
     def render(self, task: Task) -> Text:
-        """See rich."""
+        """Render the column."""
         return Text("") if task.total is None else super().render(task)
 
 

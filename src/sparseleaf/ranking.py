@@ -1,7 +1,7 @@
-"""How good a ranking is, per query and overall: NDCG@k, average precision, reciprocal rank, pairwise accuracy.
+"""Learning-to-rank metrics per query and their means: NDCG@k, average precision, reciprocal rank, pairwise accuracy.
 
-Documents of a query are ranked by score; ties keep the order of rows. A query that cannot be ranked well or badly (no
-relevant document, or for pairwise accuracy no two different grades) has NaN and is left out of the mean.
+Documents of a query are ranked by score; ties are in order of rows. Queries for which a metric is undefined (no
+relevant document, or for pairwise accuracy no two different grades) are NaN and excluded from the mean.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ __all__ = ["average_precision", "evaluate", "make_queries", "ndcg", "pairwise_ac
 
 
 def ndcg(y: Any, scores: Any, qid: Any = None, *, group: Any = None, k: int | None = None) -> Array:
-    """NDCG of every query, over its first ``k`` places: gain 2^grade - 1, discount 1/log2(1 + rank).
+    """NDCG@k of each query, with gain 2^grade - 1 and discount 1/log2(1 + rank).
 
     Parameters
     ----------
-    y : array-like, shape (n_rows,)
-        Grades, 0 or more.
-    scores : array-like, shape (n_rows,)
-        Predicted scores; rows of a query are ranked by falling score.
-    qid : array-like, shape (n_rows,), optional
-        Query of each row.
-    group : array-like, shape (n_queries,), optional
-        In place of ``qid``: sizes of queries whose rows are adjacent.
+    y : array-like of shape (n_rows,)
+        Relevance grades >= 0.
+    scores : array-like of shape (n_rows,)
+        Predicted scores; a higher score is a better rank.
+    qid : array-like of shape (n_rows,), optional
+        Query of each row. Pass either ``qid`` or ``group``.
+    group : array-like of shape (n_queries,), optional
+        Number of rows of each query, for rows sorted by query.
     k : int or None, default=None
-        Places that count; None for all.
+        Truncation level; None for all documents.
 
     Returns
     -------
-    array, shape (n_queries,)
-        NaN for a query that does not count.
+    values : ndarray of shape (n_queries,)
+        Metric of each query; NaN if it is undefined.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def ndcg(y: Any, scores: Any, qid: Any = None, *, group: Any = None, k: int | No
     [1.0, 1.0]
     """
     if k is not None and (not isinstance(k, int | np.integer) or k < 1):
-        raise ValueError(f"k: found {k!r}; wanted an int of at least 1, or None.")
+        raise ValueError(f"The 'k' parameter must be an int >= 1 or None. Got {k!r} instead.")
 
     def one(grades: Array) -> float:
         gains = np.exp2(grades) - 1
@@ -62,23 +62,23 @@ def ndcg(y: Any, scores: Any, qid: Any = None, *, group: Any = None, k: int | No
 
 
 def average_precision(y: Any, scores: Any, qid: Any = None, *, group: Any = None) -> Array:
-    """Average precision of every query; a grade above 0 is relevant.
+    """Average precision of each query; documents with a grade above 0 are relevant.
 
     Parameters
     ----------
-    y : array-like, shape (n_rows,)
-        Grades, 0 or more.
-    scores : array-like, shape (n_rows,)
-        Predicted scores; rows of a query are ranked by falling score.
-    qid : array-like, shape (n_rows,), optional
-        Query of each row.
-    group : array-like, shape (n_queries,), optional
-        In place of ``qid``: sizes of queries whose rows are adjacent.
+    y : array-like of shape (n_rows,)
+        Relevance grades >= 0.
+    scores : array-like of shape (n_rows,)
+        Predicted scores; a higher score is a better rank.
+    qid : array-like of shape (n_rows,), optional
+        Query of each row. Pass either ``qid`` or ``group``.
+    group : array-like of shape (n_queries,), optional
+        Number of rows of each query, for rows sorted by query.
 
     Returns
     -------
-    array, shape (n_queries,)
-        NaN for a query that does not count.
+    values : ndarray of shape (n_queries,)
+        Metric of each query; NaN if it is undefined.
 
     Examples
     --------
@@ -98,23 +98,23 @@ def average_precision(y: Any, scores: Any, qid: Any = None, *, group: Any = None
 
 
 def reciprocal_rank(y: Any, scores: Any, qid: Any = None, *, group: Any = None) -> Array:
-    """1 / rank of the first relevant document of every query.
+    """Reciprocal rank of the first relevant document (grade above 0) of each query.
 
     Parameters
     ----------
-    y : array-like, shape (n_rows,)
-        Grades, 0 or more.
-    scores : array-like, shape (n_rows,)
-        Predicted scores; rows of a query are ranked by falling score.
-    qid : array-like, shape (n_rows,), optional
-        Query of each row.
-    group : array-like, shape (n_queries,), optional
-        In place of ``qid``: sizes of queries whose rows are adjacent.
+    y : array-like of shape (n_rows,)
+        Relevance grades >= 0.
+    scores : array-like of shape (n_rows,)
+        Predicted scores; a higher score is a better rank.
+    qid : array-like of shape (n_rows,), optional
+        Query of each row. Pass either ``qid`` or ``group``.
+    group : array-like of shape (n_queries,), optional
+        Number of rows of each query, for rows sorted by query.
 
     Returns
     -------
-    array, shape (n_queries,)
-        NaN for a query that does not count.
+    values : ndarray of shape (n_queries,)
+        Metric of each query; NaN if it is undefined.
 
     Examples
     --------
@@ -124,30 +124,30 @@ def reciprocal_rank(y: Any, scores: Any, qid: Any = None, *, group: Any = None) 
     """
 
     def one(grades: Array) -> float:
-        found = np.flatnonzero(grades > 0)
-        return 1.0 / float(found[0] + 1) if len(found) else np.nan
+        relevant = np.flatnonzero(grades > 0)
+        return 1.0 / float(relevant[0] + 1) if len(relevant) else np.nan
 
     return _each(one, y, scores, qid, group)
 
 
 def pairwise_accuracy(y: Any, scores: Any, qid: Any = None, *, group: Any = None) -> Array:
-    """Share of the pairs of different grades that are in the right order; equal scores count half.
+    """Pairwise accuracy: fraction of document pairs with different grades in the right order; ties count half.
 
     Parameters
     ----------
-    y : array-like, shape (n_rows,)
-        Grades, 0 or more.
-    scores : array-like, shape (n_rows,)
-        Predicted scores; rows of a query are ranked by falling score.
-    qid : array-like, shape (n_rows,), optional
-        Query of each row.
-    group : array-like, shape (n_queries,), optional
-        In place of ``qid``: sizes of queries whose rows are adjacent.
+    y : array-like of shape (n_rows,)
+        Relevance grades >= 0.
+    scores : array-like of shape (n_rows,)
+        Predicted scores; a higher score is a better rank.
+    qid : array-like of shape (n_rows,), optional
+        Query of each row. Pass either ``qid`` or ``group``.
+    group : array-like of shape (n_queries,), optional
+        Number of rows of each query, for rows sorted by query.
 
     Returns
     -------
-    array, shape (n_queries,)
-        NaN for a query that does not count.
+    values : ndarray of shape (n_queries,)
+        Metric of each query; NaN if it is undefined.
 
     Examples
     --------
@@ -156,37 +156,38 @@ def pairwise_accuracy(y: Any, scores: Any, qid: Any = None, *, group: Any = None
     [0.83]
     """
     grades, values, queries = _checked(y, scores, qid, group)
-    found = np.full(queries.n_queries, np.nan)
+    accuracy = np.full(queries.n_queries, np.nan)
     for q in range(queries.n_queries):
         rows = queries.order[queries.indptr[q] : queries.indptr[q + 1]]
         better = grades[rows][:, None] > grades[rows][None, :]
         if better.any():
-            apart = values[rows][:, None] - values[rows][None, :]
-            found[q] = ((apart > 0) + 0.5 * (apart == 0))[better].mean()
-    return found
+            difference = values[rows][:, None] - values[rows][None, :]
+            accuracy[q] = ((difference > 0) + 0.5 * (difference == 0))[better].mean()
+    return accuracy
 
 
 def evaluate(
     y: Any, scores: Any, qid: Any = None, *, group: Any = None, k: tuple[int, ...] = (1, 3, 5, 10)
 ) -> dict[str, float]:
-    """Means over queries: ``ndcg@k`` for each k, ``map``, ``mrr`` and ``pairwise``; NaN where no query counts.
+    """Compute the mean of all metrics over the queries.
 
     Parameters
     ----------
-    y : array-like, shape (n_rows,)
-        Grades, 0 or more.
-    scores : array-like, shape (n_rows,)
-        Predicted scores; rows of a query are ranked by falling score.
-    qid : array-like, shape (n_rows,), optional
-        Query of each row.
-    group : array-like, shape (n_queries,), optional
-        In place of ``qid``: sizes of queries whose rows are adjacent.
+    y : array-like of shape (n_rows,)
+        Relevance grades >= 0.
+    scores : array-like of shape (n_rows,)
+        Predicted scores; a higher score is a better rank.
+    qid : array-like of shape (n_rows,), optional
+        Query of each row. Pass either ``qid`` or ``group``.
+    group : array-like of shape (n_queries,), optional
+        Number of rows of each query, for rows sorted by query.
     k : tuple of int, default=(1, 3, 5, 10)
-        Places of NDCG.
+        Truncation levels of NDCG.
 
     Returns
     -------
-    dict of str to float
+    scores : dict of str to float
+        ``ndcg@k`` for each k, ``map``, ``mrr`` and ``pairwise``; NaN if a metric is undefined for all queries.
 
     Examples
     --------
@@ -194,31 +195,38 @@ def evaluate(
     >>> evaluate([2, 0, 1, 0], [3.0, 1.0, 2.0, 0.5], qid=[1, 1, 2, 2], k=(5,))
     {'ndcg@5': 1.0, 'map': 1.0, 'mrr': 1.0, 'pairwise': 1.0}
     """
-    found = {f"ndcg@{depth}": ndcg(y, scores, qid, group=group, k=depth) for depth in k}
-    found["map"] = average_precision(y, scores, qid, group=group)
-    found["mrr"] = reciprocal_rank(y, scores, qid, group=group)
-    found["pairwise"] = pairwise_accuracy(y, scores, qid, group=group)
-    return {name: mean_of(values) for name, values in found.items()}
+    metrics = {f"ndcg@{depth}": ndcg(y, scores, qid, group=group, k=depth) for depth in k}
+    metrics["map"] = average_precision(y, scores, qid, group=group)
+    metrics["mrr"] = reciprocal_rank(y, scores, qid, group=group)
+    metrics["pairwise"] = pairwise_accuracy(y, scores, qid, group=group)
+    return {name: mean_of(values) for name, values in metrics.items()}
 
 
 def mean_of(values: Array) -> float:
-    """The mean of the queries that count."""
+    """Mean over queries, ignoring NaN."""
     known = values[~np.isnan(values)]
     return float(known.mean()) if len(known) else float("nan")
 
 
 def make_queries(n_rows: int, qid: Any = None, group: Any = None, weights: Any = None) -> Queries:
-    """Which rows belong together.
+    """Group rows by query.
 
     Parameters
     ----------
     n_rows : int
-    qid : array-like, shape (n_rows,), optional
-        The query of every row, in any order.
+        Number of rows.
+    qid : array-like of shape (n_rows,), optional
+        Query of each row, in any order. Pass either ``qid`` or ``group``.
     group : array-like of int, optional
-        Instead: rows of every query, one query after the other.
-    weights : array-like, shape (n_queries,) or (n_rows,), optional
-        One a query (in order of first appearance, or of ``group``), or the same in every row of a query.
+        Number of rows of each query, for rows sorted by query.
+    weights : array-like of shape (n_queries,) or (n_rows,), optional
+        Weights of the queries, in order of first appearance (or of ``group``); or one weight per row, constant within a
+        query.
+
+    Returns
+    -------
+    queries : Queries
+        Rows by query.
 
     Examples
     --------
@@ -229,24 +237,25 @@ def make_queries(n_rows: int, qid: Any = None, group: Any = None, weights: Any =
     require_countable("X", n_rows, "rows")
     if (qid is None) == (group is None):
         raise ValueError(
-            "qid, group: wanted one of them: the query of every row, or the rows of every query."
+            "Either 'qid' or 'group' must be given: the query of each row, or the number of rows of each query."
         )
     if group is not None:
         sizes = np.asarray(group)
         if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or (sizes < 0).any() or sizes.sum() != n_rows:
             raise ValueError(
-                f"group: wanted whole numbers that add up to {n_rows} rows; found {group!r:.60}."
+                f"The 'group' parameter must be integers >= 0 that sum to {n_rows}, the number of rows. Got"
+                f" {group!r:.60} instead."
             )
         ids = np.arange(len(sizes))
         order = np.arange(n_rows, dtype=np.int32)
     else:
         names = _query_names(qid, n_rows)
-        found, first, inverse = np.unique(names, return_index=True, return_inverse=True)
+        unique, first, inverse = np.unique(names, return_index=True, return_inverse=True)
         place = np.argsort(np.argsort(first))  # queries in order of first appearance
         query_of_row = place[inverse]
         order = np.argsort(query_of_row, kind="stable").astype(np.int32)
-        sizes = np.bincount(query_of_row, minlength=len(found))
-        ids = found[np.argsort(first)]
+        sizes = np.bincount(query_of_row, minlength=len(unique))
+        ids = unique[np.argsort(first)]
     indptr = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
     return Queries(order, indptr, ids, _query_weights(weights, order, indptr))
 
@@ -254,18 +263,18 @@ def make_queries(n_rows: int, qid: Any = None, group: Any = None, weights: Any =
 def _query_names(qid: Any, n_rows: int) -> Array:
     names = np.asarray(qid)
     if names.shape != (n_rows,):
-        raise ValueError(f"qid: found shape {names.shape}; wanted ({n_rows},), one for each row.")
-    if names.dtype.kind == "O":  # a table's column of text, or a mixture
+        raise ValueError(f"The 'qid' parameter must have shape ({n_rows},). Got {names.shape} instead.")
+    if names.dtype.kind == "O":  # a text column, or mixed types
         listed = names.tolist()
         for kind in (str, numbers.Integral):
             if all(isinstance(name, kind) for name in listed):
                 return names
         odd = next((name for name in listed if not isinstance(name, str)), None)
-        raise ValueError(f"qid: found {odd!r:.60}; wanted all names, or all whole numbers, one for each row.")
+        raise ValueError(f"The 'qid' parameter must be all str or all integers. Got {odd!r:.60} instead.")
     if (names.dtype.kind in "fc" and not np.isfinite(names).all()) or (
         names.dtype.kind in "mM" and np.isnat(names).any()
     ):
-        raise ValueError("qid: found a missing or infinite one; wanted the query of every row.")
+        raise ValueError("The 'qid' parameter must not have missing or infinite values.")
     return names
 
 
@@ -273,60 +282,63 @@ def _query_weights(weights: Any, order: Array, indptr: Array) -> Array:
     if weights is None:
         return np.empty(0, np.float32)
     n_queries = len(indptr) - 1
-    found = _numbers("sample_weight", weights)
-    if found.shape == (len(order),) and found.shape != (n_queries,):
-        by_query = found[order]
+    values = _numbers("sample_weight", weights)
+    if values.shape == (len(order),) and values.shape != (n_queries,):
+        by_query = values[order]
         first = np.where(np.diff(indptr) > 0, by_query[np.minimum(indptr[:-1], len(order) - 1)], 0.0)
         if not np.array_equal(np.repeat(first, np.diff(indptr)), by_query):
-            raise ValueError("sample_weight: found different weights within a query; wanted one a query.")
-        found = first
-    if found.shape != (n_queries,):
-        raise ValueError(f"sample_weight: found shape {found.shape}; wanted ({n_queries},), one a query.")
-    if not (found <= np.finfo(np.float32).max).all() or found.min(initial=0) < 0 or not found.any():
-        raise ValueError("sample_weight: wanted finite numbers in float32, none negative, not all zero.")
-    return found.astype(np.float32)
+            raise ValueError("The 'sample_weight' parameter must be constant within each query.")
+        values = first
+    if values.shape != (n_queries,):
+        raise ValueError(
+            f"The 'sample_weight' parameter must have shape ({n_queries},), one weight per query. Got {values.shape}"
+            " instead."
+        )
+    if not (values <= np.finfo(np.float32).max).all() or values.min(initial=0) < 0 or not values.any():
+        raise ValueError("The 'sample_weight' parameter must be >= 0, finite in float32, and not all zero.")
+    return values.astype(np.float32)
 
 
 def check_grades(y: Any, n_rows: int) -> Array:
-    """Grades as float64: finite and not negative."""
+    """Validate grades and convert them to float64."""
     grades = _numbers("y", y)
     if grades.ndim == 2 and grades.shape[1] == 1:
         grades = grades[:, 0]
     if grades.shape != (n_rows,):
-        raise ValueError(f"y: found shape {grades.shape}; wanted ({n_rows},), a grade for each row.")
+        raise ValueError(f"y must have shape ({n_rows},), one grade per row. Got {grades.shape} instead.")
     if not np.isfinite(grades).all():
-        raise ValueError("y: found a missing or infinite grade; wanted numbers of 0 or more.")
+        raise ValueError("y must not have missing or infinite grades.")
     if grades.min(initial=0) < 0 or grades.max(initial=0) > LARGEST_GRADE:
-        raise ValueError(f"y: found a grade outside 0 to {LARGEST_GRADE}; wanted numbers within.")
+        raise ValueError(f"y must have grades in the range [0, {LARGEST_GRADE}].")
     return grades
 
 
-def _numbers(argument: str, given: Any) -> Array:
-    if given is None:
-        raise ValueError(f"{argument}: found None; wanted numbers.")
-    check_values(given, argument)
+def _numbers(argument: str, values: Any) -> Array:
+    if values is None:
+        raise ValueError(f"{argument} must be an array of numbers. Got None instead.")
+    check_values(values, argument)
     try:
-        return np.asarray(given, np.float64)
+        return np.asarray(values, np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{argument}: found what is no array of numbers ({error}).") from None
+        raise ValueError(f"{argument} must be an array of numbers: {error}.") from None
 
 
 LARGEST_GRADE = 30
-"""The gain of a grade is 2^grade - 1; beyond this it would drown all others."""
+"""Maximum grade: the gain is 2^grade - 1."""
 
 
 def _checked(y: Any, scores: Any, qid: Any, group: Any) -> tuple[Array, Array, Queries]:
     values = _numbers("scores", scores).ravel()
     if not np.isfinite(values).all():
-        raise ValueError("scores: found NaN or infinity; wanted a number for each row.")
+        raise ValueError("scores must not contain NaN or infinity.")
     return check_grades(y, len(values)), values, make_queries(len(values), qid, group)
 
 
 def _each(measure: Callable[[Array], float], y: Any, scores: Any, qid: Any, group: Any) -> Array:
-    """``measure(grades)`` of every query's grades, best score first."""
+    """``measure(grades)`` of each query, with grades sorted by decreasing score."""
     grades, values, queries = _checked(y, scores, qid, group)
-    found = np.empty(queries.n_queries)
+    result = np.empty(queries.n_queries)
     for q in range(queries.n_queries):
         rows = queries.order[queries.indptr[q] : queries.indptr[q + 1]]
-        found[q] = measure(grades[rows[np.argsort(-values[rows], kind="stable")]])
-    return found
+        result[q] = measure(grades[rows[np.argsort(-values[rows], kind="stable")]])
+    return result

@@ -21,69 +21,69 @@ def console():
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("argv", "message"),
     [
-        (["--time-limit", "0"], "--time-limit 0: must be above 0"),
-        (["--memory-limit", "-1"], "--memory-limit -1: must be above 0"),
-        (["--minutes", "0"], "--minutes 0: must be above 0"),
-        (["--data", "/no/such/folder"], "--data /no/such/folder: there is no such folder"),
+        (["--time-limit", "0"], "--time-limit must be greater than 0. Got 0 instead."),
+        (["--memory-limit", "-1"], "--memory-limit must be greater than 0. Got -1 instead."),
+        (["--minutes", "0"], "--minutes must be greater than 0. Got 0 instead."),
+        (["--data", "/no/such/folder"], "--data /no/such/folder is not a folder."),
         (["--suite", "nothing"], "invalid choice: 'nothing'"),
         (["--only", "nothing"], "invalid choice: 'nothing'"),
     ],
 )
-def test_what_is_wrong_is_told_before_anything_runs(given, told, capsys):
+def test_invalid_arguments_are_reported_before_anything_runs(argv, message, capsys):
     with pytest.raises(SystemExit):
-        command.parse(given)
-    assert told in capsys.readouterr().err
+        command.parse(argv)
+    assert message in capsys.readouterr().err
 
 
-def test_suites_without_their_set_are_left_out_with_a_word(tmp_path, console):
+def test_suites_without_their_dataset_are_skipped(tmp_path, console):
     (tmp_path / "mnist").mkdir()
     arguments = command.parse(["--data", str(tmp_path), "--suite", "mnist", "yeast", "sweep-rows"])
-    jobs = command.wanted(arguments, console)
+    jobs = command.selected_jobs(arguments, console)
     assert {job.suite.name for job in jobs} == {"mnist", "sweep-rows"}
-    assert "yeast: left out, there is no yeast in" in console.export_text()
-    jobs = command.wanted(command.parse(["--suite", "yeast"]), console)
+    assert "yeast: skipped, there is no folder yeast in" in console.export_text()
+    jobs = command.selected_jobs(command.parse(["--suite", "yeast"]), console)
     assert jobs == []
-    assert "say where with --data" in console.export_text()
+    assert "yeast: skipped, it needs --data." in console.export_text()
 
 
-def test_only_the_systems_that_are_asked_for(console):
+def test_only_the_selected_systems_run(console):
     arguments = command.parse(["--suite", "sweep-rows", "--only", "parabel"])
-    assert [job.name for job in command.wanted(arguments, console)] == [
+    assert [job.name for job in command.selected_jobs(arguments, console)] == [
         f"sweep-rows/{case}/parabel" for case in SUITES["sweep-rows"].cases
     ]
 
 
-def test_a_record_in_a_line():
+def test_a_record_in_one_line():
     good = {
-        "ended": "ok",
+        "status": "ok",
         "metrics": {"P@1": 61.23456},
         "train_seconds": 1.23,
         "predict_ms_per_row": 0.01234,
         "model_bytes": 1_500_000,
         "peak_bytes": 2e9,
         "rounds": 3,
-        "wanted_rounds": 10,
+        "planned_rounds": 10,
     }
-    assert command.in_words(good) == (
+    assert command.summary(good) == (
         "P@1 61.23, train 1.2 s, predict 0.0123 ms, 1.50 MB, peak 2.00 GB, stopped after 3 of 10 rounds"
     )
     assert (
-        command.in_words({"ended": "failed", "said": "Traceback\nValueError: why\n"})
+        command.summary({"status": "failed", "message": "Traceback\nValueError: why\n"})
         == "failed: ValueError: why"
     )
-    assert command.in_words({"ended": "time limit", "said": ""}) == "time limit"
+    assert command.summary({"status": "time limit", "message": ""}) == "time limit"
 
 
-def test_nothing_is_started_when_the_minutes_are_over(tmp_path, console, monkeypatch):
+def test_nothing_is_started_after_the_given_minutes(tmp_path, console, monkeypatch):
     now = iter([0.0, 30.0, 90.0])
     monkeypatch.setattr(command, "time", SimpleNamespace(monotonic=lambda: next(now)))
     started = []
 
     def run_job(job, *_):
         started.append(job.case)
-        return {"ended": "failed", "said": "", "asked": job.asked}
+        return {"status": "failed", "message": "", "config": job.config}
 
     monkeypatch.setattr(harness, "run_job", run_job)
     arguments = command.parse(
@@ -92,7 +92,7 @@ def test_nothing_is_started_when_the_minutes_are_over(tmp_path, console, monkeyp
     jobs = list(SUITES["multitarget"].jobs())[:3]
     command.run(arguments, jobs, console)
     assert started == ["atp1d"]
-    assert "1 minutes are over" in console.export_text()
+    assert "Stopped after 1 minutes" in console.export_text()
 
 
 def test_listing_runs_nothing_and_draws_nothing(monkeypatch, capsys):

@@ -1,4 +1,4 @@
-"""The guard against becoming slower, with workloads of a few lines."""
+"""The check for performance regressions, with workloads of a few lines."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ def guard(clock, monkeypatch, tmp_path):
     return run
 
 
-def test_a_ratio_is_of_the_best_turns(clock):
+def test_a_ratio_is_of_the_fastest_repeats(clock):
     costs = iter([100.0, 9.0, 6.0, 7.0])  # the first is to warm up
 
     def fn():
         spin.clock += next(costs)
 
-    assert quick.ratio(fn, spin(2.0), turns=3) == 3.0
+    assert quick.ratio(fn, spin(2.0), repeats=3) == 3.0
 
 
-def test_what_became_slower_by_more_than_a_fifth_is_named(guard):
+def test_regressions_of_more_than_20_percent_are_reported(guard):
     assert guard(write=True, a=10.0, b=10.0)[0] == 0
     assert json.loads(quick.BASELINE.read_text())["ratios"] == {"a": 5.0, "b": 5.0}
     code, text = guard(a=11.9, b=12.5, new=1.0)
@@ -66,14 +66,14 @@ def test_what_became_slower_by_more_than_a_fifth_is_named(guard):
     assert "Nothing became slower" in text
 
 
-def test_bad_luck_is_measured_again(guard, monkeypatch):
+def test_noise_is_measured_again(guard, monkeypatch):
     guard(write=True, a=10.0)
     found = iter([9.0, 5.5])
     monkeypatch.setattr(quick, "ratio", lambda fn: next(found))
     assert guard(a=10.0)[0] == 0
 
 
-def test_the_committed_baseline_is_of_workloads_that_there_are():
+def test_the_committed_baseline_names_existing_workloads():
     ratios = json.loads(quick.BASELINE.read_text())["ratios"]
     assert ratios
     assert set(ratios) <= set(quick.WORKLOADS)

@@ -13,7 +13,7 @@ from benchmarks import worker
 from benchmarks.sets import Split, read_arff
 from benchmarks.suites import SUITES, Job
 from benchmarks.systems import SYSTEMS
-from benchmarks.systems.base import Pace, Task, TooSlow, folder_bytes, top
+from benchmarks.systems.base import Task, TimeBudget, TooSlow, folder_bytes, top
 from sparseleaf.data import make_xc
 
 pytestmark = pytest.mark.slow
@@ -27,10 +27,10 @@ SETTINGS = {
     "min_samples_leaf": 5,
     "l2": 1.0,
 }
-OWN = {
+OVERRIDES = {
     "ldsm": {"n_trees": 3},
     "sketch-forest": {"n_trees": 3},
-    "sketch-forest-turned": {"n_trees": 3, "sketch_dim": 16},
+    "sketch-forest-tuned": {"n_trees": 3, "sketch_dim": 16},
     "sketch-forest-trees": {"n_trees": 3, "rerank": None},
     "sketch-forest-bayes": {"n_trees": 3, "rerank": "bayes"},
     "random-forest": {"n_estimators": 9},
@@ -41,17 +41,17 @@ OWN = {
 
 
 def tiny(kind):
-    if kind == "labels":
+    if kind == "multilabel":
         X, Y = make_xc(400, 60, 12, labels_per_row=2, nnz_per_row=10, seed=1, n_topics=4)
         Y.data[Y.indices == 3] = 0  # a label that no row has
         Y.eliminate_zeros()
         return Split(X[:300], Y[:300], X[300:], Y[300:])
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 5)).astype(np.float32)
-    if kind == "classes":
+    if kind == "multiclass":
         y = np.digitize(X[:, 0] + X[:, 1], [-1, 1])
         return Split(X[:300], y[:300], X[300:], y[300:])
-    if kind == "numbers":
+    if kind == "regression":
         Y = np.c_[X[:, 0], X[:, 1] - X[:, 2]]
         X[::7, 4] = np.nan
         return Split(X[:300], Y[:300], X[300:], Y[300:])
@@ -61,9 +61,9 @@ def tiny(kind):
 
 PAIRS = [(key, kind) for key, system in SYSTEMS.items() for kind in system.kinds if key != "mpi"]
 CHANCE = {
-    "labels": ("P@1", 20),
-    "classes": ("accuracy", 60),
-    "numbers": ("aRRMSE", 0.9),
+    "multilabel": ("P@1", 20),
+    "multiclass": ("accuracy", 60),
+    "regression": ("aRRMSE", 0.9),
     "ranking": ("NDCG@5", 0.7),
 }
 
@@ -73,11 +73,11 @@ def test_system_learns_something(key, kind, tmp_path):
     system = SYSTEMS[key]
     if system.missing():
         pytest.skip(system.missing())
-    pace = Pace(60, may_stop=True)
+    budget = TimeBudget(60, may_stop=True)
     settings = SETTINGS | ({"max_depth": None} if kind == "ranking" else {})
     if kind == "ranking":
         settings |= {"subsample": 0.8, "colsample_bytree": 0.8}
-    model = system.make(Task(kind, settings, OWN.get(key, {}), 2, pace))
+    model = system.make(Task(kind, settings, OVERRIDES.get(key, {}), 2, budget))
     split = tiny(kind)
     with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore")  # of the peers
@@ -85,13 +85,13 @@ def test_system_learns_something(key, kind, tmp_path):
             (tmp_path / "work").mkdir()
             model.prepare(split, tmp_path / "work")
         model.fit(split)
-        found = worker.quality(kind, split, model.predict(split.X_test))
+        found = worker.evaluate(kind, split, model.predict(split.X_test))
         (tmp_path / "saved").mkdir()
         model.save(tmp_path / "saved")
     name, bound = CHANCE[kind]
-    assert found[name] < bound if kind == "numbers" else found[name] > bound, found
+    assert found[name] < bound if kind == "regression" else found[name] > bound, found
     assert folder_bytes(tmp_path / "saved") > 100
-    assert pace.rounds in (None, 8, 9)
+    assert budget.rounds in (None, 8, 9)
 
 
 def test_top_is_best_first_and_padded():
@@ -99,34 +99,34 @@ def test_top_is_best_first_and_padded():
     assert top(np.array([[0.1, 0.9]])).tolist() == [[1, 0, -1, -1, -1]]
 
 
-def test_a_training_that_may_stop_stops_when_its_time_is_up(monkeypatch):
+def test_a_training_that_may_stop_stops_at_the_end_of_its_budget(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(time, "perf_counter", lambda: now[0])
-    pace = Pace(10, may_stop=True)
+    budget = TimeBudget(10, may_stop=True)
     now[0] = 9.0
-    assert not pace.after(3, 100)
+    assert not budget.after_round(3, 100)
     now[0] = 11.0
-    assert pace.after(4, 100)
-    assert (pace.rounds, pace.wanted) == (4, 100)
+    assert budget.after_round(4, 100)
+    assert (budget.rounds, budget.planned_rounds) == (4, 100)
 
 
-def test_a_training_that_may_not_stop_is_given_up_early_and_says_what_it_would_take(monkeypatch):
+def test_a_training_that_may_not_stop_is_aborted_with_its_projected_time(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(time, "perf_counter", lambda: now[0])
-    pace = Pace(10, may_stop=False)
+    budget = TimeBudget(10, may_stop=False)
     now[0] = 4.0
-    assert not pace.after(1, 101)  # the first may have had more to do
+    assert not budget.after_round(1, 101)  # the first may have had more to do
     now[0] = 4.5
-    assert not pace.after(2, 101)
+    assert not budget.after_round(2, 101)
     now[0] = 5.0
-    assert not pace.after(3, 101)  # few rounds say little
+    assert not budget.after_round(3, 101)  # few rounds say little
     now[0] = 5.5
     with pytest.raises(TooSlow, match="4 of 101 rounds; all would take about 54 s") as caught:
-        pace.after(4, 101)
+        budget.after_round(4, 101)
     assert caught.value.seconds == 54
     now[0] = 4.03
-    assert not pace.after(4, 101)  # 5 s in all
-    assert pace.rounds == 4
+    assert not budget.after_round(4, 101)  # 5 s in all
+    assert budget.rounds == 4
 
 
 def test_suites_name_systems_of_their_kind_and_jobs_have_names_of_their_own():
@@ -137,7 +137,7 @@ def test_suites_name_systems_of_their_kind_and_jobs_have_names_of_their_own():
 
 def test_a_sweep_of_threads_runs_with_them():
     job = Job(SUITES["sweep-threads"], "1", "sparse-gbdt")
-    assert (job.threads, job.asked["threads"]) == (1, 1)
+    assert (job.threads, job.config["threads"]) == (1, 1)
 
 
 def test_arff(tmp_path):
@@ -151,8 +151,8 @@ def test_arff(tmp_path):
     np.testing.assert_array_equal(read_arff(path), [[1.5, np.nan], [2, 3]])
 
 
-def test_quality_of_numbers_is_relative_to_the_mean():
+def test_regression_metrics_are_relative_to_the_mean():
     split = Split(None, np.array([[0.0, 0], [2, 2]]), None, np.array([[0.0, 1], [2, 1]]))
-    found = worker.quality("numbers", split, np.array([[0.0, 1], [1, 1]]))
+    found = worker.evaluate("regression", split, np.array([[0.0, 1], [1, 1]]))
     assert found["RMSE"] == pytest.approx(0.5)
     assert found["aRRMSE"] == pytest.approx(np.sqrt(0.5) / 2)  # the second output is its mean

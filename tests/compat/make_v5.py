@@ -17,6 +17,7 @@ from sparseleaf import (
     MultiGBDTRegressor,
     SketchForestClassifier,
     SparseGBDTClassifier,
+    TextVectorizer,
 )
 
 HERE = Path(__file__).parent
@@ -28,7 +29,14 @@ def make(name, estimator, other):
     estimator.save(path)
     loaded = sparseleaf.load(path)
     model = loaded.model_
-    expected = {"X": other.tolist(), "stages": [stage.kind for stage in model.stages], "link": model.link}
+    X = other if isinstance(other, list) else other.tolist()
+    expected = {"X": X, "stages": [stage.kind for stage in model.stages], "link": model.link}
+    if model.calibrator is not None:
+        predicted = loaded.predict(other)
+        expected["predict"] = predicted.toarray().tolist() if sp.issparse(predicted) else predicted
+        expected["probabilities"] = loaded.predict_proba(other).toarray().tolist()
+    if getattr(loaded, "label_uris_", None) is not None:
+        expected["uris"] = list(loaded.label_uris_)
     if hasattr(loaded, "predict_topk"):
         labels, scores = loaded.predict_topk(other, 4)
         expected |= {
@@ -40,7 +48,32 @@ def make(name, estimator, other):
     path.with_suffix(".json").write_text(json.dumps(expected) + "\n")
 
 
+def make_text():
+    """Records with texts, numbers and categories."""
+    titles = ["Bäume im Wald", "Dach & Fach", "森の木", "Holz"]
+    records = [
+        {
+            "title": titles[i % 4],
+            "abstract": f"Text {i % 7} über {NAMES[i % 8]}",
+            "year": 1990 + i,
+            "lang": "ab"[i % 2],
+        }
+        for i in range(64)
+    ]
+    names = [[NAMES[i % 8], NAMES[i % 4]] for i in range(64)]
+    words = TextVectorizer(
+        fields={"title": 2.0, "abstract": 1.0}, numeric="year", categorical="lang", char_ngram_range=(3, 3)
+    )
+    forest = SketchForestClassifier(n_trees=2, random_state=0, rerank=None, vectorizer=words)
+    other = [
+        {"title": "Wald", "abstract": "ash", "year": 2000, "lang": "a"},
+        {"title": "森", "abstract": None},
+    ]
+    make("v5-text", forest.fit(records, names), other)
+
+
 def main():
+    make_text()
     rng = np.random.default_rng(51)
     X = (np.round(rng.normal(size=(200, 6)), 2) * (rng.random((200, 6)) < 0.2)).astype(np.float32)
     Y = X @ rng.normal(size=(6, len(NAMES))) > 0.5
@@ -61,6 +94,12 @@ def main():
     dense = {**small, "max_depth": 2}
     make("v5-logistic", MultiGBDTClassifier(**dense).fit(rows, matrix), other)
     make("v5-softmax", MultiGBDTClassifier(**dense).fit(X, NAMES[Y.argmax(axis=1)].astype(str)), other)
+    calibrated = ldsm.set_params(rerank=None).fit(rows, names)
+    for kind in ("isotonic", "platt"):
+        calibrated.fit_calibration(rows, names, method=kind).set_threshold(rows, names, per_label=True)
+        make(f"v5-{kind}", calibrated, other)
+    plain = ldsm.set_params(rerank=None).fit(rows, names)
+    make("v5-uris", plain.set_label_uris({name: f"https://example.org/{name}" for name in NAMES[:5]}), other)
     make("v5-log-link", MultiGBDTRegressor(**dense, loss="poisson").fit(X, np.round(np.abs(X[:, :2]))), other)
 
 

@@ -97,8 +97,14 @@ def test_stages_of_version_5(name):
     est, expected = expected_of(name)
     assert [stage.kind for stage in est.model_.stages] == expected["stages"]
     assert est.model_.link == expected["link"]
-    rows = np.array(expected["X"], np.float32)
-    if "predict" in expected:
+    if "uris" in expected:
+        assert list(est.label_uris_) == expected["uris"]
+    texts = est.model_.vectorizer is not None
+    rows = expected["X"] if texts else np.array(expected["X"], np.float32)
+    if "probabilities" in expected:
+        assert est.predict(rows) == expected["predict"]
+        np.testing.assert_allclose(est.predict_proba(rows).toarray(), expected["probabilities"], rtol=1e-5)
+    elif "predict" in expected:
         np.testing.assert_allclose(est.predict(rows), expected["predict"], rtol=1e-5)
         return
     labels, scores = est.predict_topk(rows, 4)

@@ -35,7 +35,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```(?:\n\n```text\n(.*?)^```)?", re.DOTAL
 
 def run_page(page: Path) -> dict[str, object]:
     """Run the Python of a page from top to bottom; where output follows, it has to be that."""
-    names: dict[str, object] = {}
+    names: dict[str, object] = {"__name__": "__main__"}
     for code, expected in BLOCK.findall(page.read_text()):
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
@@ -50,6 +50,7 @@ def run_page(page: Path) -> dict[str, object]:
 )
 def test_python_in_pages_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)  # Spark's default is the first python3 on the path
     run_page(page)
 
 
@@ -96,10 +97,33 @@ def test_parameters_of_the_tables_for_migrating_exist():
     assert n_names > 40
 
 
+def anchors(page: Path) -> set[str]:
+    """What links to the headings of a page, as GitHub and MyST make them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#]+)", page.read_text()):
-        assert target.startswith("https://") or (page.parent / target).exists(), target
+    for target, anchor in re.findall(r"\]\(([^)#]*)(?:#([^)]+))?\)", page.read_text()):
+        if target.startswith("https://"):
+            continue
+        path = page.parent / target if target else page
+        assert path.exists(), target
+        assert not anchor or path.suffix != ".md" or anchor in anchors(path), (target, anchor)
+
+
+@pytest.mark.parametrize("page", sorted(ROOT.glob("docs/papers/*.md")), ids=lambda page: page.name)
+def test_source_files_of_paper_pages_exist(page):
+    for path in re.findall(r"`([a-z_]+(?:/[a-z_]+)*\.(?:py|[ch]pp))`", page.read_text()):
+        assert (ROOT / path).exists() or (ROOT / "src" / "sparseleaf" / path).exists(), path
+
+
+def test_gallery_has_every_example():
+    conf = (ROOT / "docs" / "conf.py").read_text()
+    listed = re.search(r"GALLERY_ORDER = \[(.*?)\]", conf, re.DOTALL)[1]
+    assert sorted(re.findall(r'"(.*?)"', listed)) == [path.name for path in EXAMPLES]
 
 
 @pytest.mark.parametrize(

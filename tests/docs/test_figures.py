@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import numbers, page, pictures
+from benchmarks import page, plots, results
 from figures import quoted_figures
 
 ROOT = Path(__file__).parents[2]
@@ -55,22 +55,22 @@ def test_figures_are_found_where_they_stand():
 
 
 def test_the_benchmark_page_is_up_to_date():
-    records = numbers.read_numbers()
+    records = results.read_records()
     again = "run python -m benchmarks --redraw"
     assert page.PAGE.read_text() == page.page(records), again
     assert page.README.read_text() == page.readme(records), again
-    for name, drawing in pictures.pictures(records).items():
-        assert f"data {drawing.digest}" in (ROOT / "docs" / "images" / name).read_text(), f"{name}: {again}"
+    for name, plot in plots.plots(records).items():
+        assert f"data {plot.digest}" in (ROOT / "docs" / "images" / name).read_text(), f"{name}: {again}"
 
 
-def test_no_picture_of_the_page_is_left_over():
-    wanted = set(pictures.pictures(numbers.read_numbers()))
+def test_no_plot_of_the_page_is_left_over():
+    wanted = set(plots.plots(results.read_records()))
     assert {path.name for path in (ROOT / "docs" / "images").glob("benchmark-*.svg")} == wanted
 
 
-def test_every_figure_of_the_benchmark_page_is_in_its_numbers():
-    """By another way than the page is made: scores are looked up in the file of numbers."""
-    records = json.loads(numbers.NUMBERS.read_text())["records"]
+def test_every_figure_of_the_benchmark_page_is_in_its_records():
+    """By another way than the page is made: scores are looked up in the file of records."""
+    records = json.loads(results.RECORDS.read_text())["records"]
     scores = {f"{v:.{d}f}" for r in records.values() for v in r.get("metrics", {}).values() for d in (2, 4)}
     errors = {
         f"{v:.{d}f}" for r in records.values() for v in r.get("standard_errors", {}).values() for d in (2, 4)

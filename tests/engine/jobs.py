@@ -62,6 +62,16 @@ def make_jobs():
         ),
         "reranked": (SparseGBDTClassifier(rerank="cosine", projection=None, **few), {"X": text, "y": labels}),
         "exact": (SparseGBDTClassifier(advanced={"split": "exact"}, subsample=0.7, **few), {"X": X, "y": labels}),
+        "weights": (
+            SparseGBDTClassifier(class_weight="balanced", **few), {"X": X, "y": labels, "sample_weight": weights},
+        ),
+        "weights, exact": (
+            SparseGBDTClassifier(advanced={"split": "exact"}, **few), {"X": X, "y": labels, "sample_weight": weights},
+        ),
+        "weights, forest": (
+            SketchForestClassifier(n_trees=3, class_weight="balanced"),
+            {"X": text, "y": names, "sample_weight": weights},
+        ),
         "forest": (SketchForestClassifier(n_trees=5), {"X": text, "y": labels}),
         "ldsm": (LdSMClassifier(n_trees=5, epochs=2), {"X": text, "y": names}),
         "multi": (MultiGBDTRegressor(**few), {"X": X, "y": numbers}),
@@ -75,6 +85,9 @@ def make_jobs():
         "sketch": (
             MultiGBDTRegressor(advanced={"split": "sketch", "sketch_dim": 2, "sketch": "top-outputs"}, **few),
             {"X": X, "y": scores, "sample_weight": weights},
+        ),
+        "balanced": (
+            MultiGBDTClassifier(class_weight="balanced", **few), {"X": X, "y": labels, "sample_weight": weights},
         ),
         "classes": (MultiGBDTClassifier(**few), {"X": X, "y": np.array(list("dacb"))[frequent]}),
         "categories": (

@@ -131,7 +131,7 @@ def test_part_files(client, tmp_path):
     with pytest.raises((ValueError, OSError), match=r"part-1\.txt"):
         small.fit(paths, None, engine=client)
     save_xc(paths[1], X[50:200, :5], Y[50:200])
-    with pytest.raises(ValueError, match=r"found 5 features in part [01]|part-1\.txt"):
+    with pytest.raises(ValueError, match=r"must have \d+ features|part-1\.txt"):
         small.fit(paths, None, engine=client)
 
 
@@ -152,7 +152,7 @@ def test_part_files_for_whole_trees(method, client, tmp_path):
     wanted = jobs.digest(small.fit(X, Y))
     assert jobs.digest(small.fit(paths, None, engine=client)) == wanted
     assert jobs.digest(small.fit(list(map(str, paths)), None, engine=client)) == wanted
-    with pytest.raises(ValueError, match="X: found part files, whose rows have their labels; wanted y=None"):
+    with pytest.raises(ValueError, match="must be None if X are part files"):
         small.fit(paths, Y, engine=client)
     blocks = da.from_array(X.toarray(), (100, 3)), da.from_array(Y.toarray(), (200, 12))
     assert jobs.digest(small.fit(*blocks, engine=client)) == jobs.digest(small.fit(X.toarray(), Y.toarray()))
@@ -206,7 +206,7 @@ def test_it_goes_on_when_a_worker_is_killed(layout, client, alone):
     assert jobs.digest(estimator) == alone["sparse"]
 
 
-PHASES = ("build", "meet", "describe", "prepare", "replay", "first tree")
+PHASES = ("build", "connect", "describe", "prepare", "replay", "first tree")
 
 
 @pytest.mark.slow
@@ -319,7 +319,7 @@ def test_an_interrupt_keeps_the_trees_so_far(client):
         if state.tree == 2:
             raise KeyboardInterrupt
 
-    with pytest.warns(UserWarning, match="interrupted: the model has the 2 trees grown so far"):
+    with pytest.warns(UserWarning, match="interrupted; the model has the 2 trees grown so far"):
         found = train(jobs.make_jobs()["multi"], client, 2, "rows", callbacks=[interrupt])
     assert found.interrupted_
     estimator, rows = jobs.make_jobs()["multi"]

@@ -12,13 +12,14 @@ import naive
 import naive_dense
 from smalldata import add_leaves, blocks_of
 from sparseleaf import SparseGBDTClassifier
-from sparseleaf.binning import bin_features, find_cuts
+from sparseleaf.binning import bin_features, find_thresholds
 from stumps import find_splits
 
 quick = settings(max_examples=60, deadline=None)
 
 # adversarial float32: neighbours, subnormals, huge values, both zeros, missing
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 3.4028235e38, -3.4028235e38, 1e-45, -1e-45, 1.1754944e-38, 0.1, np.nan]
+SPECIAL = [float(np.float32(v)) for v in SPECIAL]  # exactly, as hypothesis asks
 SPECIAL += [float(np.nextafter(np.float32(v), np.float32(w))) for v in (0.1, 1.0, -1.0) for w in (-9, 9)]
 values = st.one_of(st.sampled_from(SPECIAL), st.floats(width=32, allow_nan=False, allow_infinity=False))
 
@@ -31,27 +32,27 @@ values = st.one_of(st.sampled_from(SPECIAL), st.floats(width=32, allow_nan=False
 )
 def test_binned_routing_is_raw_routing(X, max_bins, sparse):
     matrix = sp.csr_matrix(X) if sparse else X
-    cuts = find_cuts([matrix], max_bins, 0, 1)
-    bins = bin_features([matrix], cuts, np.uint8, 1)
+    thresholds = find_thresholds([matrix], max_bins, 0, 1)
+    bins = bin_features([matrix], thresholds, np.uint8, 1)
     for f in range(X.shape[1]):
-        own = cuts.values[cuts.offsets[f] : cuts.offsets[f + 1]]
+        own = thresholds.values[thresholds.offsets[f] : thresholds.offsets[f + 1]]
         assert len(own) <= max_bins - 1
         assert all(a < b for a, b in itertools.pairwise(own))
         known = ~np.isnan(X[:, f])
-        assert (bins[~known, f] == cuts.missing_bins[f]).all()
+        assert (bins[~known, f] == thresholds.missing_bins[f]).all()
         # bins rise with values
         order = np.argsort(X[known, f], kind="stable")
         assert (np.diff(bins[known, f][order].astype(int)) >= 0).all()
-        # and `bin <= b` is `x <= threshold`, for rows of training and at the cuts themselves
+        # and `bin <= b` is `x <= threshold`, for rows of training and at the thresholds themselves
         around = np.concatenate(
             [X[known, f], own, *(np.nextafter(own, np.float32(w)) for w in (-np.inf, np.inf))]
         ).astype(np.float32)
         around = around[np.isfinite(around)]
         wide = np.zeros((len(around), X.shape[1]), np.float32)
         wide[:, f] = around
-        found = bin_features([wide], cuts, np.uint8, 1)[:, f]
+        found = bin_features([wide], thresholds, np.uint8, 1)[:, f]
         for b in range(len(own) + 1):
-            threshold = cuts.threshold(np.array([f]), np.array([b]))[0]
+            threshold = thresholds.at(np.array([f]), np.array([b]))[0]
             np.testing.assert_array_equal(found <= b, around <= threshold)
 
 
@@ -63,18 +64,18 @@ def test_binned_routing_is_raw_routing(X, max_bins, sparse):
     st.booleans(),
     st.sampled_from([0.0, 1.0, 5.5]),
 )
-def test_no_cut_is_better_than_the_one_found(seed, n, n_features, missing, l2):
+def test_no_split_is_better_than_the_one_found(seed, n, n_features, missing, l2):
     rng = np.random.default_rng(seed)
     n_bins = int(rng.integers(1, 6))
     bins = rng.integers(0, n_bins + missing, (n, n_features)).astype(np.uint8)
-    reduced = rng.integers(-3, 4, (n, 3))  # small numbers: many ties
+    sketched = rng.integers(-3, 4, (n, 3))  # small numbers: many ties
     min_samples = int(rng.integers(1, 4))
     has_missing = np.array([(bins[:, f] == n_bins).any() for f in range(n_features)], np.uint8)
     rows = rng.permutation(n).tolist()
     scoring = naive_dense.Scoring(3, "count", l2=l2)
-    (found,) = find_splits(bins, reduced, [rows], [n_bins] * n_features, scoring, min_samples=min_samples)
+    (found,) = find_splits(bins, sketched, [rows], [n_bins] * n_features, scoring, min_samples=min_samples)
     wanted = naive.best_split(
-        bins, reduced, range(n), range(n_features), [n_bins] * n_features, l2, min_samples
+        bins, sketched, range(n), range(n_features), [n_bins] * n_features, l2, min_samples
     )
     assert (found is None) == (wanted is None)
     if found is not None:
@@ -129,7 +130,7 @@ def test_the_order_of_rows_does_not_matter(seed, parameters):
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_every_leaf_lowers_the_loss_of_its_rows(seed):
-    """One tree at full rate without λ: the squared loss cannot rise, and a cut's gain is never negative."""
+    """One tree at full rate without λ: the squared loss cannot rise, and a split's gain is never negative."""
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 80))
     X, Y = rng.normal(size=(n, 3)), (rng.random((n, 6)) < 0.3).astype(int)

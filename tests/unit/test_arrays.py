@@ -44,3 +44,21 @@ def test_as_csr32_sums_duplicates_and_leaves_the_callers_matrix_alone():
     assert found.dtype == np.float32
     assert found.toarray().tolist() == [[2, 0, 5]]
     assert X.data.tolist() == [1, 2, 4]
+
+
+def test_largest_entries_are_those_of_a_stable_sort():
+    rng = np.random.default_rng(0)
+    for dtype in (np.float32, np.float64, np.int64):
+        dense = rng.integers(-3, 4, (40, 12)).astype(dtype)  # many ties
+        matrix = sp.csr_matrix(dense)
+        for most in (0, 1, 4, 12):
+            found = [_arrays.largest_entries(matrix, most, n).toarray() for n in (1, 3)]
+            wanted = np.zeros_like(dense)
+            for row, values in enumerate(dense):
+                kept = np.argsort(-np.abs(values), kind="stable")[:most]
+                wanted[row, kept] = values[kept]
+            assert np.array_equal(found[0], wanted)
+            assert np.array_equal(found[1], wanted)
+    assert _arrays.largest_entries(matrix, 12) is matrix
+    odd = sp.csr_matrix(np.array([[np.nan, 1, np.inf, 2]]))
+    assert _arrays.largest_entries(odd, 2).indices.tolist() == [2, 3]

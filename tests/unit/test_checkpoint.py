@@ -94,7 +94,7 @@ CASES = {
     "rank-averaged": (GBDTRanker, {"loss": "gbrank"}, (D, GRADES), {"qid": QID}),
     "forest": (SketchForestClassifier, {"rerank": "cosine", "bootstrap": True}, XC, {}),
     "ldsm": (LdSMClassifier, {"max_nodes": 40, "epochs": 3, "rerank": "log"}, XC, {}),
-    "ldsm-watched": (LdSMClassifier, {"max_nodes": 40, "arity": 3, "epochs": 2}, XC, {"eval_set": XC_VALID}),
+    "ldsm-valid": (LdSMClassifier, {"max_nodes": 40, "arity": 3, "epochs": 2}, XC, {"eval_set": XC_VALID}),
 }
 EVERY_CASE = pytest.mark.parametrize("case", CASES)
 
@@ -207,7 +207,7 @@ def test_a_callback_that_ends_a_training_does_not_end_the_next(tmp_path):
     assert content(found, tmp_path) == content(fit("multi", 5), tmp_path)
 
 
-@pytest.mark.parametrize("case", ["sparse", "multi-each-output", "ldsm-watched"])
+@pytest.mark.parametrize("case", ["sparse", "multi-each-output", "ldsm-valid"])
 def test_ctrl_c_writes_the_checkpoint(case, tmp_path):
     path = tmp_path / "run.ckpt"
 
@@ -220,6 +220,20 @@ def test_ctrl_c_writes_the_checkpoint(case, tmp_path):
     assert found.best_iteration_ == 3
     assert trees_in(path) == (9 if case == "multi-each-output" else 3)
     assert content(fit(case, 6, checkpoint=path), tmp_path) == content(fit(case, 6), tmp_path)
+
+
+def test_a_training_that_ends_before_its_first_tree_is_resumed(tmp_path):
+    path, settings = tmp_path / "run.ckpt", {"n_trees": 2, "projection": None}
+
+    def fail(state):
+        raise RuntimeError("killed")
+
+    with pytest.raises(RuntimeError, match="killed"):
+        SparseGBDTClassifier(**settings).fit(*XC, checkpoint=path, callbacks=[fail])
+    model = SparseGBDTClassifier(**settings).fit(*XC, checkpoint=path)
+    model.save(tmp_path / "resumed")
+    SparseGBDTClassifier(**settings).fit(*XC).save(tmp_path / "whole")
+    assert (tmp_path / "resumed").read_bytes() == (tmp_path / "whole").read_bytes()
 
 
 def test_a_projection_is_fitted_once(tmp_path, monkeypatch):
@@ -257,7 +271,7 @@ def test_on_from_another_model(how, tmp_path):
         train(checkpoint=path, checkpoint_every=1, callbacks=[cut_at(5)])
     assert trees_in(path) == 1
     assert content(train(checkpoint=path), tmp_path) == content(train(), tmp_path)
-    with pytest.raises(CheckpointError, match=r"found init_model fingerprint \w+; wanted None"):
+    with pytest.raises(CheckpointError, match=r"expected init_model None, got fingerprint \w+"):
         fit("multi", 7, {"warm_start": how == "warm_start"}, checkpoint=path)
 
 
@@ -276,12 +290,12 @@ def test_what_only_says_how_far_and_how_fast_may_change(tmp_path):
 @pytest.mark.parametrize(
     ("case", "settings", "said"),
     [
-        ("sparse", {"learning_rate": 0.2}, "found learning_rate 0.1; wanted 0.2"),
-        ("sparse", {"random_state": 1}, "found random_state 0; wanted 1"),
-        ("sparse", {"eval_metric": "precision@3"}, "found eval_metric 'precision@1'; wanted 'precision@3'"),
-        ("multi", {"monotone_constraints": {0: -1}}, "found monotone_constraints {'0': 1}; wanted {'0': -1}"),
-        ("multi-own-loss", {"loss": "mse"}, "wanted 'mse'"),
-        ("ldsm", {"epochs": 2, "arity": 3}, "found arity 2; wanted 3. Also found epochs 3; wanted 2"),
+        ("sparse", {"learning_rate": 0.2}, "expected learning_rate 0.2, got 0.1"),
+        ("sparse", {"random_state": 1}, "expected random_state 1, got 0"),
+        ("sparse", {"eval_metric": "precision@3"}, "expected eval_metric 'precision@3', got 'precision@1'"),
+        ("multi", {"monotone_constraints": {0: -1}}, "expected monotone_constraints {'0': -1}, got {'0': 1}"),
+        ("multi-own-loss", {"loss": "mse"}, "expected loss 'mse'"),
+        ("ldsm", {"epochs": 2, "arity": 3}, "expected arity 3, got 2; expected epochs 2, got 3"),
     ],
 )
 def test_other_settings_are_named(case, settings, said, tmp_path):
@@ -339,7 +353,7 @@ def test_other_data_is_named(name, tmp_path):
     fit(case, 2, checkpoint=path)
     X, y, more = change(*data, arguments)
     with pytest.raises(
-        CheckpointError, match=rf"another training: found {name} .*fingerprint \w+\); wanted"
+        CheckpointError, match=rf"another training: expected {name} .*fingerprint \w+\), got"
     ) as e:
         kind.from_settings({"n_trees": 2, **own}).fit(X, y, **more, checkpoint=path)
     assert "Also" not in str(e.value), "only what differs is named"
@@ -348,21 +362,23 @@ def test_other_data_is_named(name, tmp_path):
 def test_rows_in_another_order_are_other_data(tmp_path):
     path = tmp_path / "run.ckpt"
     SparseGBDTClassifier(n_trees=2).fit(*XC, checkpoint=path)
-    with pytest.raises(CheckpointError, match="found X 300 × 60"):
+    with pytest.raises(CheckpointError, match="got 300 × 60"):
         SparseGBDTClassifier(n_trees=2).fit(XC[0][::-1], XC[1][::-1], checkpoint=path)
 
 
 def test_an_eval_set_that_comes_or_goes_is_named(tmp_path):
     path = tmp_path / "run.ckpt"
     fit("sparse", 2, checkpoint=path)
-    with pytest.raises(CheckpointError, match=r"found eval_set X 60 × 60 \(fingerprint \w+\); wanted None"):
+    with pytest.raises(CheckpointError, match=r"expected eval_set X None, got 60 × 60 \(fingerprint \w+\)"):
         fit("sparse", 2, eval_set=None, checkpoint=path)
 
 
 def test_another_estimator_is_named(tmp_path):
     path = tmp_path / "run.ckpt"
     fit("multi", 2, checkpoint=path)
-    with pytest.raises(CheckpointError, match="found one of 'MultiGBDTRegressor'; wanted LdSMClassifier"):
+    with pytest.raises(
+        CheckpointError, match="expected a checkpoint of LdSMClassifier, got 'MultiGBDTRegressor'"
+    ):
         fit("ldsm", 2, checkpoint=path)
 
 
@@ -375,7 +391,7 @@ def test_a_checkpoint_that_is_cut_short_is_refused_and_stays(tmp_path):
     whole = path.read_bytes()
     for end in {0, 1, 7, 8, 9, 100, len(whole) // 2, len(whole) - 1}:
         path.write_bytes(whole[:end])
-        with pytest.raises(CheckpointError, match=r"run\.ckpt': it is damaged, or no checkpoint"):
+        with pytest.raises(CheckpointError, match=r"run\.ckpt': the file is corrupt or not a checkpoint"):
             fit("multi", 2, checkpoint=path)
         assert path.read_bytes() == whole[:end]
 
@@ -387,7 +403,7 @@ def test_a_byte_that_was_changed_is_noticed(case, tmp_path):
     whole = path.read_bytes()
     for at in np.linspace(0, len(whole) - 1, 60).astype(int).tolist():
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x04]) + whole[at + 1 :])
-        with pytest.raises(CheckpointError, match=r"is damaged|no checkpoint|format version"):
+        with pytest.raises(CheckpointError, match=r"is corrupt|not a checkpoint|format version"):
             fit(case, 2, checkpoint=path)
 
 
@@ -395,13 +411,13 @@ def test_other_files_are_never_overwritten(tmp_path):
     path = tmp_path / "m.safetensors"
     fit("multi", 2).save(path)
     before = path.read_bytes()
-    with pytest.raises(CheckpointError, match="it is no checkpoint"):
+    with pytest.raises(CheckpointError, match="the file is not a checkpoint"):
         fit("multi", 2, checkpoint=path)
     assert path.read_bytes() == before
     fit("multi", 2, checkpoint=tmp_path / "c")
     with pytest.raises(sparseleaf.ModelFileError):
         sparseleaf.load(tmp_path / "c")
-    with pytest.raises(CheckpointError, match="it is not a file"):
+    with pytest.raises(CheckpointError, match="the path is not a file"):
         fit("multi", 2, checkpoint=tmp_path)
 
 
@@ -459,7 +475,7 @@ def test_a_hostile_checkpoint_is_refused(change, n_trees, tmp_path):
     path = tmp_path / "run.ckpt"
     fit("multi", 2, checkpoint=path)
     rewritten(path, change)
-    with pytest.raises(ValueError, match=r"is damaged: (trees\.|its )"):
+    with pytest.raises(ValueError, match=r"is corrupt: (trees\.|invalid |its history)"):
         fit("multi", n_trees, checkpoint=path)
 
 
@@ -500,7 +516,7 @@ def test_a_hostile_checkpoint_of_routed_trees_is_refused(name, value, tmp_path):
     path = tmp_path / "run.ckpt"
     fit("ldsm", 2, checkpoint=path)
     rewritten(path, hostile(name, value))
-    with pytest.raises(CheckpointError, match="is damaged: trees"):
+    with pytest.raises(CheckpointError, match="is corrupt: trees"):
         fit("ldsm", 3, checkpoint=path)
 
 
@@ -520,7 +536,7 @@ def test_a_checkpoint_of_another_format_is_refused(tmp_path):
     path = tmp_path / "run.ckpt"
     fit("multi", 2, checkpoint=path)
     rewritten(path, lambda tensors, header: header.update(version=2))
-    with pytest.raises(CheckpointError, match="found format version 2; wanted 1"):
+    with pytest.raises(CheckpointError, match="expected format version 1, got 2"):
         fit("multi", 2, checkpoint=path)
 
 
@@ -529,14 +545,14 @@ def test_a_checkpoint_of_another_format_is_refused(tmp_path):
 
 @pytest.mark.parametrize("every", [0, -1, 2.5, True, "3"])
 def test_checkpoint_every_is_checked(every, tmp_path):
-    with pytest.raises(ValueError, match=r"checkpoint_every: found .*; wanted an int of at least 1"):
+    with pytest.raises(ValueError, match=r"'checkpoint_every' parameter must be an int >= 1. Got"):
         fit("multi", 2, checkpoint=tmp_path / "c", checkpoint_every=every)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_place_that_cannot_be_written_is_known_before_the_work(tmp_path, monkeypatch):
     monkeypatch.delattr("sparseleaf.training.partition.fit_projection")
-    with pytest.raises(ValueError, match=r"checkpoint: .* there is no folder"):
+    with pytest.raises(ValueError, match=r"checkpoint: .* does not exist"):
         fit("sparse", 2, checkpoint=tmp_path / "nowhere" / "c")
 
     def fail(*args):
@@ -602,7 +618,7 @@ def test_a_full_disk_costs_checkpoints_and_not_the_training(tmp_path):
     full = f"[Errno {errno.ENOSPC}] {os.strerror(errno.ENOSPC)}: "
     lines = done.stdout.splitlines()
     assert lines.count(f"saving: {full}'{tmp_path / 'm.safetensors'}'") == 3
-    kept = f"warning: checkpoint: could not be written, the one before it stays ({full}'{tmp_path / 'run.ckpt'}')"
+    kept = f"warning: The checkpoint could not be written ({full}'{tmp_path / 'run.ckpt'}'); the previous one is kept."
     assert set(lines) == {f"saving: {full}'{tmp_path / 'm.safetensors'}'", kept}
     assert lines.count(kept) >= 3
 

@@ -10,8 +10,10 @@ import sparseleaf
 ROOT = Path(sparseleaf.__file__).parent
 ALLOWED = {
     "model": {"model", "data", "links"},
+    "features": {"features", "model", "progress"},
     "projection": {"projection", "model", "data", "progress"},
-    "rerank": {"rerank", "model", "progress"},
+    "rerank": {"rerank", "model", "progress", "data", "features"},
+    "calibration": {"calibration", "model"},
     "objectives": {"objectives", "links"},
     "distributed": {"distributed", "progress", "data"},
 }

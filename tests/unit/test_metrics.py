@@ -274,26 +274,26 @@ def test_a_perfect_ranking_scores_one():
 
 @pytest.mark.parametrize("k", [0, -1, 1.0, "1", True, None])
 def test_bad_depth(k):
-    with pytest.raises(ValueError, match="k must be an integer of at least 1"):
+    with pytest.raises(ValueError, match="'k' parameter must be an int >= 1"):
         precision_at_k(Y, IDS, k)
-    with pytest.raises(ValueError, match="ks must be an integer of at least 1"):
+    with pytest.raises(ValueError, match="'ks' parameter must be an int >= 1"):
         evaluate(Y, IDS, ks=[k])
 
 
 @pytest.mark.parametrize(
     ("predicted", "message"),
     [
-        (IDS[:2], "predicted has 2 rows, Y_true has 3"),
-        (IDS[:, :1], "predicted has 1 label ids per row, k=2"),
-        (IDS[0], "predicted must be 2-dimensional"),
-        (IDS + 2, r"label ids in \[0, 4\) or -1 for none, found 4"),
-        (IDS - 2, "found -2"),
-        ([[0, 1], [2, 2], [0, 1]], "predicted names label 2 twice in row 1"),
-        (IDS.astype(float), r"predicted has shape \(3, 3\).*integer type"),
-        (sp.csr_array((3, 5)), r"predicted has shape \(3, 5\)"),
-        (np.full((3, 4), np.nan), "predicted must not contain NaN"),
-        (sp.csr_array(np.full((3, 4), np.nan)), "predicted must not contain NaN"),
-        ([[0, 1], [2], [3]], "predicted must be an array with rows of equal length"),
+        (IDS[:2], "'predicted' parameter must have 3 rows, as Y_true. Got 2"),
+        (IDS[:, :1], "at least k=2 label ids per row. Got 1"),
+        (IDS[0], "'predicted' parameter must be 2-dimensional"),
+        (IDS + 2, r"label ids in the range \[0, 4\), or -1 for none. Got 4"),
+        (IDS - 2, "Got -2 instead"),
+        ([[0, 1], [2, 2], [0, 1]], "must have distinct label ids per row. Got 2 twice in row 1"),
+        (IDS.astype(float), r"Got scores of shape \(3, 3\).*integer dtype"),
+        (sp.csr_array((3, 5)), r"Got scores of shape \(3, 5\)"),
+        (np.full((3, 4), np.nan), "'predicted' parameter must not contain NaN"),
+        (sp.csr_array(np.full((3, 4), np.nan)), "'predicted' parameter must not contain NaN"),
+        ([[0, 1], [2], [3]], "'predicted' parameter must be an array with rows of equal length"),
     ],
 )
 def test_bad_predictions(predicted, message):
@@ -302,26 +302,29 @@ def test_bad_predictions(predicted, message):
 
 
 def test_evaluate_calls_its_argument_by_name():
-    with pytest.raises(ValueError, match="labels has 2 rows"):
+    with pytest.raises(ValueError, match=r"'labels' parameter must have . rows, as Y_true. Got 2"):
         evaluate(Y, IDS[:2], ks=(1,))
-    with pytest.raises(ValueError, match="ks must name at least one"):
+    with pytest.raises(ValueError, match="'ks' parameter must not be empty"):
         evaluate(Y, IDS, ks=())
 
 
 @pytest.mark.parametrize("predicted", [[["a"], ["b"], ["c"]], [[None]] * 3, [[True]] * 3])
 def test_predictions_of_the_wrong_type(predicted):
-    with pytest.raises(TypeError, match="predicted must hold integer label ids or float scores"):
+    with pytest.raises(TypeError, match="'predicted' parameter must have integer label ids or float scores"):
         precision_at_k(Y, predicted, 1)
 
 
 @pytest.mark.parametrize(
     ("truth", "message"),
     [
-        (Y * 2, "Y_true must hold only 0 and 1, found 2"),
-        (np.full((3, 4), np.nan), "Y_true must hold only 0 and 1, found nan"),
-        (sp.coo_array(([1, 1], ([0, 0], [0, 0])), shape=(3, 4)), "Y_true must hold only 0 and 1, found 2"),
-        (Y[0], "Y_true must have shape"),
-        (np.zeros((0, 4)), "Y_true must have shape"),
+        (Y * 2, "'Y_true' parameter must have values 0 and 1 only. Got 2"),
+        (np.full((3, 4), np.nan), "'Y_true' parameter must have values 0 and 1 only. Got nan"),
+        (
+            sp.coo_array(([1, 1], ([0, 0], [0, 0])), shape=(3, 4)),
+            "'Y_true' parameter must have values 0 and 1 only. Got 2",
+        ),
+        (Y[0], "'Y_true' parameter must have shape"),
+        (np.zeros((0, 4)), "'Y_true' parameter must have shape"),
     ],
 )
 def test_bad_truth(truth, message):
@@ -330,18 +333,18 @@ def test_bad_truth(truth, message):
 
 
 def test_truth_of_the_wrong_type():
-    with pytest.raises(TypeError, match="Y_true must be a matrix of 0 and 1"):
-        precision_at_k([["a"], ["b"], ["c"]], IDS, 1)
+    with pytest.raises(TypeError, match="'Y_true' parameter must be a matrix of 0 and 1"):
+        precision_at_k(np.array([[None], [None], [None]]), IDS, 1)
 
 
 @pytest.mark.parametrize("bad", [[0.0, 1, 1, 1], [1, 1, 1, 1.5], [1, 1, 1, np.nan]])
 def test_propensity_out_of_range(bad):
-    with pytest.raises(ValueError, match=r"propensity must hold numbers in \(0, 1\]"):
+    with pytest.raises(ValueError, match=r"'propensity' parameter must be in the range \(0, 1\]"):
         psp_at_k(Y, IDS, bad, 1)
 
 
 def test_propensity_of_the_wrong_shape():
-    with pytest.raises(ValueError, match=r"propensity must have shape \(4,\)"):
+    with pytest.raises(ValueError, match=r"'propensity' parameter must have shape \(4,\)"):
         psp_at_k(Y, IDS, P[:3], 1)
 
 
@@ -349,5 +352,5 @@ def test_propensity_of_the_wrong_shape():
     ("A", "B", "name"), [(-1, 1.5, "A"), (np.nan, 1.5, "A"), (0.5, 0, "B"), (0.5, np.inf, "B")]
 )
 def test_bad_propensity_constants(A, B, name):
-    with pytest.raises(ValueError, match=f"{name} must be a finite number"):
+    with pytest.raises(ValueError, match=f"'{name}' parameter must be a finite number"):
         propensities(Y, A, B)

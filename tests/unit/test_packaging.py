@@ -13,10 +13,16 @@ ROOT = Path(__file__).parents[2]
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT = SETTINGS["project"]
 REQUIRED = PROJECT["dependencies"]
+INTEGRATIONS = {"annif", "mlflow"}
+"""Extras with many requirements of their own, which are not part of the test environments."""
 EXTRAS = {
-    name: needs for name, needs in PROJECT["optional-dependencies"].items() if name not in ("bench", "docs")
+    name: needs
+    for name, needs in PROJECT["optional-dependencies"].items()
+    if name not in {"bench", "docs"} | INTEGRATIONS
 }
-TOOLS = {"clang-format", "hypothesis", "mypy", "pytest", "pytest-xdist", "ruff"}
+TOOLS = {"clang-format", "httpx2", "hypothesis", "mypy", "pytest", "pytest-xdist", "ruff"}
+PACKAGES_OF_EXTRAS = {"serve", "spark"}
+"""Subpackages that are imported only if the extra of that name is installed."""
 
 
 def parsed(requirements):
@@ -42,20 +48,31 @@ def imports(nodes):
             yield node.module.partition(".")[0]
 
 
+def extra_of(path):
+    """Names of the extra that a file may require."""
+    first, second, *_ = (*path.relative_to(ROOT / "src" / "sparseleaf").parts, "")
+    return {first} & PACKAGES_OF_EXTRAS | {second.removesuffix(".py")} & INTEGRATIONS
+
+
 def test_everything_imported_is_declared():
-    declared = set(parsed([*REQUIRED, *(text for needs in EXTRAS.values() for text in needs)]))
+    extras = PROJECT["optional-dependencies"]
+    needed = [text for name in {*EXTRAS, *INTEGRATIONS} & set(extras) for text in extras[name]]
+    declared = set(parsed([*REQUIRED, *needed]))
     distributions = packages_distributions()
     for name in set(imported()) - set(sys.stdlib_module_names) - {"sparseleaf"}:
-        assert declared & {found.lower().replace("_", "-") for found in distributions[name]}, name
+        assert declared & {found.lower().replace("_", "-") for found in distributions.get(name, [name])}, name
 
 
 def test_what_is_imported_without_asking_is_required():
     """A name that only an extra brings must be imported in a function, or under ``try`` or ``if TYPE_CHECKING``."""
-    required, distributions = set(parsed(REQUIRED)), packages_distributions()
+    distributions = packages_distributions()
     for path in (ROOT / "src").rglob("*.py"):
+        needed = [text for name in extra_of(path) for text in PROJECT["optional-dependencies"][name]]
+        required = set(parsed([*REQUIRED, *needed]))
         names = set(imports(ast.parse(path.read_text()).body)) - set(sys.stdlib_module_names) - {"sparseleaf"}
         for name in names:
-            assert required & {found.lower().replace("_", "-") for found in distributions[name]}, (path, name)
+            provided = {found.lower().replace("_", "-") for found in distributions.get(name, [name])}
+            assert required & provided, (path, name)
 
 
 def test_what_is_required_is_imported():

@@ -44,7 +44,7 @@ def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("path", ["curve", "curve.gif"])
 def test_unknown_suffix(path):
-    with pytest.raises(ValueError, match=r"path must end in \.png, \.svg or \.pdf"):
+    with pytest.raises(ValueError, match=r"'path' parameter must end in \.png, \.svg or \.pdf"):
         plot_learning_curve(HISTORY, path)
 
 
@@ -215,5 +215,25 @@ def test_bad_history(draw, history, message):
 
 @pytest.mark.parametrize(("name", "size"), [("width", 9), ("height", 1), ("width", 20.0)])
 def test_bad_size(name, size):
-    with pytest.raises(ValueError, match=f"{name} must be an integer of at least"):
+    with pytest.raises(ValueError, match=f"'{name}' parameter must be an int >= "):
         draw_learning_curve(HISTORY, **{name: size})
+
+
+def test_reliability_diagrams_show_the_curve_and_the_error(tmp_path):
+    pytest.importorskip("matplotlib")
+    from sparseleaf.metrics import expected_calibration_error, reliability_curve
+    from sparseleaf.plotting import plot_reliability
+
+    rng = np.random.default_rng(0)
+    p = rng.random((100, 4))
+    truth = (rng.random(p.shape) < p**2).astype(int)
+    ax = plot_reliability(truth, p, n_bins=5, label="model", path=tmp_path / "r.png")
+    assert (tmp_path / "r.png").stat().st_size > 1_000
+    predicted, frequency, _ = reliability_curve(truth, p, 5)
+    np.testing.assert_allclose(ax.lines[1].get_xydata(), np.column_stack([predicted, frequency]))
+    text = ax.get_legend().get_texts()[0].get_text()
+    assert text == f"model, ECE {expected_calibration_error(truth, p, 5):.3f}"
+    again = plot_reliability(truth, np.clip(p, 0, 0), ax=ax)
+    assert again is ax
+    with pytest.raises(ValueError, match=r"must end in .png, .svg or .pdf"):
+        plot_reliability(truth, p, path="r.gif")

@@ -130,15 +130,15 @@ def test_ties_keep_the_order_of_rows():
 @pytest.mark.parametrize(
     ("y", "message"),
     [
-        (None, "y: found None"),
-        ([0, 1], r"y: found shape \(2,\); wanted \(3,\)"),
-        ([[0, 1], [1, 2], [0, 0]], r"y: found shape \(3, 2\)"),
-        ([0, 1, -1], "y: found a grade outside 0 to 30"),
-        ([0, 1, 31], "y: found a grade outside 0 to 30"),
-        ([0, 1, np.nan], "y: found a missing or infinite grade"),
-        ([0, 1, np.inf], "y: found a missing or infinite grade"),
-        (["a", "b", "c"], "y: found what is no array of numbers"),
-        ([[1], [1, 2], []], "y: found what is no array of numbers"),
+        (None, "y must be an array of numbers. Got None"),
+        ([0, 1], r"y must have shape \(3,\).* Got \(2,\)"),
+        ([[0, 1], [1, 2], [0, 0]], r"y must have shape .* Got \(3, 2\)"),
+        ([0, 1, -1], r"y must have grades in the range \[0, 30\]"),
+        ([0, 1, 31], r"y must have grades in the range \[0, 30\]"),
+        ([0, 1, np.nan], "y must not have missing or infinite grades"),
+        ([0, 1, np.inf], "y must not have missing or infinite grades"),
+        (["a", "b", "c"], "y must be an array of numbers"),
+        ([[1], [1, 2], []], "y must be an array of numbers"),
     ],
 )
 def test_bad_grades_are_told(y, message):
@@ -149,11 +149,11 @@ def test_bad_grades_are_told(y, message):
 
 @pytest.mark.parametrize("scores", [[0, np.nan, 1], [0, np.inf, 1], ["a", "b", "c"]])
 def test_bad_scores_are_told(scores):
-    with pytest.raises(ValueError, match="scores: found"):
+    with pytest.raises(ValueError, match="scores must"):
         ndcg([0, 1, 2], scores, [0, 0, 0])
 
 
 @pytest.mark.parametrize("k", [0, -1, 1.5])
 def test_bad_depths_are_told(k):
-    with pytest.raises(ValueError, match=r"k: found .* wanted an int of at least 1"):
+    with pytest.raises(ValueError, match=r"'k' parameter must be an int >= 1 or None. Got"):
         ndcg([0, 1], [0, 1], [0, 0], k=k)

@@ -28,7 +28,9 @@ def test_scores_are_those_of_the_metrics(name):
 
 
 def test_every_name_is_there():
-    assert set(scorers) == {f"{m}@{k}" for m in ("precision", "ndcg", "psp", "psndcg") for k in (1, 3, 5, 10)}
+    assert set(scorers) == {
+        f"{m}@{k}" for m in ("precision", "recall", "f1", "ndcg", "psp", "psndcg") for k in (1, 3, 5, 10)
+    }
     assert all(str(scorer) == name for name, scorer in scorers.items())
     assert pickle.loads(pickle.dumps(scorers["precision@3"])) == scorers["precision@3"]
 

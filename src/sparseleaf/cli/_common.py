@@ -1,4 +1,4 @@
-"""What commands share: reading rows for a model, checking where results go, sizes in words."""
+"""Helpers of the commands: common options, reading data, checking output paths."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import csv
 import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
 import typer
 
@@ -16,14 +16,15 @@ from sparseleaf._files import AnyPath, as_path
 from sparseleaf._remote import RemotePath
 
 if TYPE_CHECKING:
-    from sparseleaf.data import Columns, Rows
+    from sparseleaf import TextVectorizer
+    from sparseleaf.data import Columns, Rows, Source
 
 
 AUTO = "auto"
-"""Format of data files where their names tell."""
+"""Detect the format of data files by suffix."""
 
-# URLs of fsspec are paths too: see sparseleaf._files.as_path. What is annotated as a Path, typer makes one of, whatever
-# the parser returned, and that takes a slash from every URL.
+# Paths may be fsspec URLs: see sparseleaf._files.as_path. typer converts values annotated as Path to pathlib.Path,
+# which removes a slash from URLs.
 if TYPE_CHECKING:
     PathOrURL: TypeAlias = Path
 else:
@@ -31,12 +32,12 @@ else:
 
 Model = Annotated[
     PathOrURL,
-    typer.Argument(help="Model file, as [bold]train[/bold] wrote it.", metavar="MODEL", parser=as_path),
+    typer.Argument(help="Model file written by [bold]train[/bold].", metavar="MODEL", parser=as_path),
 ]
 Data = Annotated[
     list[PathOrURL],
     typer.Argument(
-        help="XC text, CSV, Parquet or svmlight; several files are one set, - is standard input.",
+        help="Data files (JSON lines, CSV, Parquet, XC text or svmlight), which are concatenated; - is standard input.",
         metavar="DATA",
         parser=as_path,
     ),
@@ -46,7 +47,8 @@ DataFormat = Annotated[
     typer.Option(
         "--format",
         metavar="NAME",
-        help="What the data files hold: xc, csv, parquet or svmlight. Their names tell by default, or it is XC text.",
+        help="Format of the data files: xc, csv, parquet, jsonl, svmlight, lines (plain texts), or auto: by suffix,"
+        " else xc, or lines for models of texts.",
     ),
 ]
 Target = Annotated[
@@ -55,32 +57,55 @@ Target = Annotated[
         "--target",
         "-t",
         metavar="COLUMN",
-        help="Column to predict, for CSV and Parquet; a,b or repeated for several.",
+        help="Target column of tables and records; several as a,b or by repeating the option.",
+    ),
+]
+Labels = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Column with the labels of each row: a list, or a string such as 'red;green'.",
+    ),
+]
+LabelSeparator = Annotated[
+    str | None,
+    typer.Option(metavar="TEXT", help="Separator of labels in a string, ; by default; '' for one label."),
+]
+TextField = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--text",
+        metavar="FIELD",
+        help="Text field of the data, for models that were trained on texts without field names.",
     ),
 ]
 Qid = Annotated[
     str | None,
-    typer.Option(metavar="COLUMN", help="Column with the query of every row, for ranking CSV and Parquet."),
+    typer.Option(metavar="COLUMN", help="Query column of tables and records, for ranking."),
 ]
 Weight = Annotated[
     str | None,
-    typer.Option(metavar="COLUMN", help="Column with the weight of every row, for CSV and Parquet."),
+    typer.Option(metavar="COLUMN", help="Sample weight column of tables and records."),
 ]
 Jobs = Annotated[
-    int | None, typer.Option("--jobs", "-j", min=0, help="Threads; 0 for all cores, the default.")
+    int | None, typer.Option("--jobs", "-j", min=0, help="Number of threads; 0 for all cores (default).")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON object.")]
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How data files are to be read: the options of that."""
+    """Options for reading data files."""
 
     format: str
     target: list[str]
     n_jobs: int | None
     qid: str | None = None
     weight: str | None = None
+    labels: str | None = None
+    label_separator: str | None = None
+    text: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -90,10 +115,84 @@ class Reading:
         n_jobs: int | None,
         qid: str | None = None,
         weight: str | None = None,
+        *,
+        text: list[str] | None = None,
+        keep: list[str] | None = None,
+        **options: Any,
     ) -> Reading:
-        """From the options; ``a,b`` are two columns, ``"a,b"`` in quotes is one."""
-        names = [name for text in target or [] for name in next(csv.reader([text]), [])]
-        return cls(format_, names, n_jobs, qid, weight)
+        """From command-line options; ``a,b`` are two columns, ``"a,b"`` in quotes is one."""
+        return cls(
+            format_,
+            names_of(target),
+            n_jobs,
+            qid,
+            weight,
+            text=tuple(names_of(text)),
+            keep=tuple(names_of(keep)),
+            **options,
+        )
+
+    def source(
+        self, estimator: Any, paths: Sequence[AnyPath], columns: Columns | None, labelled: bool
+    ) -> Source:
+        """Data files for an estimator, with the text fields of its vectorizer."""
+        from sparseleaf import data
+        from sparseleaf.data.categories import MAX_CATEGORIES
+
+        source = data.Source(
+            paths,
+            self.format,
+            tuple(self.target),
+            self.qid,
+            self.weight,
+            labels=self.labels,
+            label_separator=self.label_separator,
+            keep=self.keep,
+            features=columns,
+            labelled=labelled,
+            max_categories=MAX_CATEGORIES
+            if columns is None
+            else None,  # new rows may have unknown categories
+            n_jobs=self.n_jobs,
+        )
+        if estimator.vectorizer is None:
+            if self.text:
+                raise ValueError("--text requires a model that was trained on texts.")
+            return source
+        fields = text_columns(estimator.vectorizer)
+        if fields.text and self.text:
+            raise ValueError(f"--text must not be given: the model reads {', '.join(fields.text)}.")
+        source = replace(
+            source,
+            text=fields.text or self.text,
+            numeric=fields.numeric,
+            categorical=fields.categorical,
+        )
+        if data.reader_of(source).has_texts:
+            return source
+        return replace(source, text=None, numeric=(), categorical=())  # features that were vectorised before
+
+
+class TextColumns(NamedTuple):
+    """Columns that a vectorizer reads; without names, it reads plain texts."""
+
+    text: tuple[str, ...]
+    numeric: tuple[str, ...]
+    categorical: tuple[str, ...]
+
+
+def text_columns(vectorizer: TextVectorizer) -> TextColumns:
+    """Columns that a vectorizer, fitted or not, reads; ValueError if its parameters are not valid."""
+    from sparseleaf.features.settings import TextSettings
+
+    settings = TextSettings.of(vectorizer.get_params(deep=False))
+    named = (settings.fields, settings.numeric, settings.categorical)
+    return TextColumns(*(tuple(columns or ()) for columns in named))
+
+
+def names_of(options: list[str] | None) -> list[str]:
+    """Columns of options with several ones, separated by commas; names with commas are in quotes."""
+    return [name for text in options or [] for name in next(csv.reader([text], skipinitialspace=True), [])]
 
 
 def read_rows(
@@ -104,34 +203,44 @@ def read_rows(
     *,
     labelled: bool = True,
 ) -> Rows:
-    """The rows of several files, as an estimator takes them: see :func:`sparseleaf.data.read`.
+    """Read data files for an estimator: see :func:`sparseleaf.data.read`.
 
-    Text columns are refused for an estimator that does not take categories. Where ``labelled`` is false a table may be
-    without targets.
+    Raises ValueError for text columns if the estimator does not support categorical features. If ``labelled`` is False,
+    target columns are optional.
     """
     from sparseleaf import data
-    from sparseleaf.data.categories import MAX_CATEGORIES
 
     if how.format != AUTO and how.format not in data.READERS:
         raise ValueError(
-            f"--format {how.format!r}: there is no such format; known: {', '.join(data.READERS)}."
+            f"--format must be one of {{{', '.join(map(repr, data.READERS))}}}. Got {how.format!r} instead."
         )
-    source = data.Source(
-        paths,
-        how.format,
-        tuple(how.target),
-        how.qid,
-        how.weight,
-        features=columns,
-        labelled=labelled,
-        max_categories=MAX_CATEGORIES if columns is None else None,  # new rows may hold levels of their own
-        n_jobs=how.n_jobs,
-    )
-    if labelled and not how.target and data.reader_of(source).named_columns:
-        raise ValueError(f"{source.files}: which column is to be predicted? wanted --target COLUMN.")
+    source = how.source(estimator, paths, columns, labelled)
+    if labelled and not how.target and how.labels is None and data.reader_of(source).named_columns:
+        raise ValueError(
+            f"{source.files}: CSV, Parquet and JSON lines files require --target COLUMN or --labels COLUMN."
+        )
     rows = data.read(source)
     _refuse_text(estimator, rows.X, source.files)
-    return rows
+    return rows if source.text is None else _texts(rows, text_columns(estimator.vectorizer).text, source)
+
+
+def _texts(rows: Rows, fields: tuple[str, ...], source: Source) -> Rows:
+    """Texts in the form of the vectorizer: plain lines are the first field, a single field is plain text."""
+    plain = rows.n_rows > 0 and isinstance(rows.X[0], str)
+    if fields and plain:
+        return replace(rows, X=[{fields[0]: text} for text in rows.X])
+    if fields or plain or not source.text:
+        return rows
+    if len(source.text) > 1:
+        raise ValueError("--text must be one field: the model was trained on texts without fields.")
+    return replace(rows, X=[record[source.text[0]] for record in rows.X])
+
+
+def columns_of(rows: Rows) -> Columns | None:
+    """The features of rows, for further rows; None for texts."""
+    from sparseleaf.data import Columns
+
+    return Columns.of_rows(rows.X) if hasattr(rows.X, "shape") else None
 
 
 def _refuse_text(estimator: Any, X: Any, files: str) -> None:
@@ -143,41 +252,74 @@ def _refuse_text(estimator: Any, X: Any, files: str) -> None:
         return
     for name in X.columns[X.dtypes == "category"]:
         raise ValueError(
-            f"{files}: the column {name!r} holds text, such as {text_sample(X[name].cat.categories)!r};"
-            f" {estimator.method} takes numbers only. --method gbdt-mo takes text as categories."
+            f"{files}: the column {name!r} contains text, such as {text_sample(X[name].cat.categories)!r}, but"
+            f" {estimator.method} requires numeric features. Name columns of texts with --text; --method gbdt-mo"
+            " supports categories."
         )
 
 
-def topk(estimator: Any, X: Any, k: int) -> tuple[Any, Any]:
-    """The k best labels of every row and their scores; there may be no rows."""
+def topk(estimator: Any, rows: Rows, k: int, *, proba: bool = False) -> tuple[Any, Any]:
+    """The k best labels of each row and their scores, or probabilities; also for zero rows."""
     import numpy as np
 
-    if X.shape[0] == 0:  # which scikit-learn's checks refuse
+    if rows.n_rows == 0:  # scikit-learn's checks require a row
         return np.empty((0, k), np.int32), np.empty((0, k), np.float32)
-    found: tuple[Any, Any] = estimator.predict_topk(X, k)
-    return found
+    labels, scores = _topk_proba(estimator, rows.X, k) if proba else estimator.predict_topk(rows.X, k)
+    return labels, scores
+
+
+def decoded(estimator: Any, rows: Rows, decode: str) -> tuple[Any, Any]:
+    """The labels of each row that a decoder returns, in the form of :func:`topk`."""
+    import numpy as np
+
+    from sparseleaf.data.targets import decode as names_of
+    from sparseleaf.model.candidates import topk_of
+
+    if rows.n_rows == 0:
+        return np.empty((0, 1), np.int32), np.empty((0, 1), np.float32)
+    chosen = estimator._decoded(rows.X, decode)
+    longest = max(1, int(np.diff(chosen.indptr).max()))
+    ids, scores = topk_of(chosen.indptr, chosen.indices, chosen.data, longest)
+    return names_of(ids, estimator.model_.label_names), scores
+
+
+def _topk_proba(estimator: Any, X: Any, k: int) -> tuple[Any, Any]:
+    from scipy import sparse
+
+    from sparseleaf.data.targets import decode
+    from sparseleaf.model.calibrator import all_entries
+    from sparseleaf.model.candidates import topk_of
+
+    try:
+        probabilities = estimator.predict_proba(X, k)
+    except AttributeError as error:  # no calibrator
+        raise ValueError(str(error)) from None
+    if not sparse.issparse(probabilities):
+        probabilities = all_entries(probabilities)
+    ids, values = topk_of(probabilities.indptr, probabilities.indices, probabilities.data, k)
+    return decode(ids, estimator.model_.label_names), values
 
 
 def check_output(path: AnyPath, option: str, inputs: Iterable[AnyPath] = ()) -> None:
-    """Refuse, before the work, a place where its result could not be written."""
+    """Raise ValueError, before the work starts, if the output cannot be written."""
     inputs = list(inputs)
     if path in inputs:
-        raise ValueError(f"{option} {path}: is read too, and would be overwritten.")
+        raise ValueError(f"{option} {path}: the file is an input, too, and would be overwritten.")
     if isinstance(path, RemotePath):
         path.check_writable()
         return
     folder = path.parent
     if not folder.is_dir():
-        raise ValueError(f"{option} {path}: there is no folder {folder}.")
+        raise ValueError(f"{option} {path}: the directory {folder} does not exist.")
     if path.exists() and not path.is_file():
-        raise ValueError(f"{option} {path}: exists and is not a file.")
+        raise ValueError(f"{option} {path}: the path exists and is not a file.")
     if any(path.exists() and one.exists() and path.samefile(one) for one in inputs if isinstance(one, Path)):
-        raise ValueError(f"{option} {path}: is read too, and would be overwritten.")
+        raise ValueError(f"{option} {path}: the file is an input, too, and would be overwritten.")
     check_folder(folder, option)
 
 
 def save_model(estimator: Any, path: AnyPath) -> None:
-    """Save a trained model; where the disk is full, in another folder, so that the training is not lost."""
+    """Save a trained model; if that fails, in another directory, so that the model is not lost."""
     try:
         estimator.save(path)
         return
@@ -199,21 +341,21 @@ def save_model(estimator: Any, path: AnyPath) -> None:
 def _temporary_folder() -> Path:
     try:
         return Path(tempfile.gettempdir())
-    except FileNotFoundError:  # there is none that can be written to
+    except FileNotFoundError:  # no writable one
         return Path.cwd()
 
 
 def check_folder(folder: Path, option: str) -> None:
-    """Refuse a folder that files cannot be made in."""
+    """Raise ValueError if files cannot be created in the directory."""
     try:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise ValueError(f"{option}: cannot write to the folder {folder} ({error.strerror}).") from None
+        raise ValueError(f"{option}: cannot write to the directory {folder} ({error.strerror}).") from None
 
 
 def readable_bytes(n_bytes: float) -> str:
-    """Bytes in words, decimal: 1.9 MB."""
+    """Human-readable size with decimal units: 1.9 MB."""
     for unit in ("B", "kB", "MB"):
         if n_bytes < 1000:
             return f"{n_bytes:.0f} {unit}" if unit == "B" else f"{n_bytes:.1f} {unit}"

@@ -1,4 +1,4 @@
-"""``sparseleaf blend``: several model files in, one out."""
+"""``sparseleaf blend``: combine several models into one."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from sparseleaf.cli._common import (
     AUTO,
     DataFormat,
     Jobs,
+    Labels,
+    LabelSeparator,
     PathOrURL,
     Reading,
     Target,
@@ -25,30 +27,39 @@ def blend(
     models: Annotated[
         list[PathOrURL],
         typer.Argument(
-            help="Model files of classifiers with the same labels.", metavar="MODELS", parser=as_path
+            help="Model files of classifiers with the same features and labels.",
+            metavar="MODELS",
+            parser=as_path,
         ),
     ],
-    model: Annotated[PathOrURL, typer.Option("--model", "-m", help="Model file to write.", parser=as_path)],
+    model: Annotated[
+        PathOrURL, typer.Option("--model", "-m", help="Model file to write.", metavar="FILE", parser=as_path)
+    ],
     data: Annotated[
         list[PathOrURL] | None,
         typer.Option(
             "--data",
             "-d",
-            help="Rows that training has not seen, to choose the weights on; may be repeated.",
+            metavar="FILE",
+            help="Validation data to select the weights on, not used in training; may be repeated.",
             parser=as_path,
         ),
     ] = None,
     weights: Annotated[
-        str | None, typer.Option(metavar="W,W,…", help="A weight for each model, instead of --data.")
+        str | None, typer.Option(metavar="W,W,…", help="Weights of the models, instead of --data.")
     ] = None,
+    labels: Labels = None,
+    label_separator: LabelSeparator = None,
     target: Target = None,
     format_: DataFormat = AUTO,
     jobs: Jobs = None,
 ) -> None:
-    """Join classifiers into one model, whose scores are the weighted mean of theirs."""
+    """Combine classifiers into one model, the weighted mean of their scores."""
     if (data is None) == (weights is None):
-        raise ValueError("--data, --weights: wanted one of them: rows to choose weights on, or the weights.")
-    given = None if weights is None else _numbers(weights, len(models))
+        raise ValueError(
+            "Either --data or --weights must be given: validation data to select the weights on, or the weights."
+        )
+    fixed = None if weights is None else _numbers(weights, len(models))
     check_output(model, "--model", [*models, *(data or [])])
 
     import sparseleaf
@@ -57,11 +68,12 @@ def blend(
     from sparseleaf.estimators.blend import blend_fitted
 
     members: list[Any] = [sparseleaf.load(path) for path in models]
-    blended = BlendClassifier(members, weights="auto" if given is None else given, prefit=True, n_jobs=jobs)
+    blended = BlendClassifier(members, weights="auto" if fixed is None else fixed, prefit=True, n_jobs=jobs)
     if data is None:
         blend_fitted(blended)
     else:
-        rows = read_rows(members[0], data, Reading.of(format_, target, jobs), Columns.of_model(members[0]))
+        how = Reading.of(format_, target, jobs, labels=labels, label_separator=label_separator)
+        rows = read_rows(members[0], data, how, Columns.of_model(members[0]))
         blended.fit(rows.X, rows.y)
     save_model(blended, model)
     mix = ", ".join(f"{path.name} {w:.3g}" for path, w in zip(models, blended.weights_, strict=True))
@@ -70,9 +82,9 @@ def blend(
 
 def _numbers(text: str, count: int) -> list[float]:
     try:
-        found = [float(word) for word in text.split(",")]
+        numbers = [float(word) for word in text.split(",")]
     except ValueError:
-        found = []
-    if len(found) != count:
-        raise ValueError(f"--weights {text!r}: wanted {count} numbers, with commas between them.")
-    return found
+        numbers = []
+    if len(numbers) != count:
+        raise ValueError(f"--weights must be {count} numbers, separated by commas. Got {text!r} instead.")
+    return numbers

@@ -1,4 +1,4 @@
-"""``sparseleaf demo``: make a set, train, compare, draw; no data needed."""
+"""``sparseleaf demo``: train on synthetic data, compare with baselines, plot the learning curve."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TOP = 5
 
 @dataclass(frozen=True)
 class Result:
-    """A row of the table: ``ranking`` as the metrics take it, ``size`` in bytes."""
+    """A row of the table: ``ranking`` in a form that the metrics accept, ``size`` in bytes."""
 
     name: str
     ranking: Any
@@ -40,12 +40,12 @@ class Result:
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the model, the data and the picture.")] = Path(),
+    out: Annotated[Path, typer.Option(help="Directory for the model, the test data and the plot.")] = Path(),
     jobs: Jobs = None,
 ) -> None:
-    """Make a data set, train on it, compare with simple methods and draw the learning curve."""
+    """Train on a synthetic dataset, compare with simple baselines and plot the learning curve."""
     if not out.is_dir():
-        raise ValueError(f"--out {out}: there is no such folder.")
+        raise ValueError(f"--out {out}: the directory does not exist.")
     check_folder(out, f"--out {out}")
 
     from rich.console import Console
@@ -58,8 +58,8 @@ def demo(
     parts = make_parts()
     X, Y = parts["train"]
     console.print(
-        f"A made-up set: {ROWS['train']:,} rows to train on, {ROWS['test']:,} to test on;"
-        f" {X.shape[1]:,} features, {Y.shape[1]:,} labels, {Y.nnz / Y.shape[0]:.0f} of them a row.",
+        f"Synthetic dataset: {ROWS['train']:,} training rows, {ROWS['test']:,} test rows, {X.shape[1]:,} features,"
+        f" {Y.shape[1]:,} labels, {Y.nnz / Y.shape[0]:.0f} labels per row.",
         soft_wrap=True,
     )
     test_file = out / f"{NAME}-test.txt.gz"
@@ -67,17 +67,19 @@ def demo(
 
     results = [most_frequent(parts), centroids(parts), neighbours(parts)]
     model_file = out / f"{NAME}.safetensors"
-    for leaf_labels in (5, 20):  # the second overwrites the first's file, and stays
+    for leaf_labels in (5, 20):  # the file of the second model is kept
         classifier = SparseGBDTClassifier(TREES, RATE, leaf_labels, n_jobs=jobs)
         results.append(_trees(classifier, parts, model_file))
 
     _print_table(console, results, parts["test"][1])
     console.print(draw_learning_curve(classifier.history_), markup=False)
     picture = _plot(classifier.history_, out / f"{NAME}.png")
-    left = [model_file, test_file, *([picture] if picture else [])]
-    console.print(f"\nLeft here: {', '.join(str(path) for path in left)}", markup=False, soft_wrap=True)
+    written = [model_file, test_file, *([picture] if picture else [])]
+    console.print(
+        f"\nFiles written: {', '.join(str(path) for path in written)}", markup=False, soft_wrap=True
+    )
     if picture is None:
-        hint = "(where matplotlib is installed, the curve is left as a picture too: pip install matplotlib)"
+        hint = "(install matplotlib to save the learning curve as an image: pip install matplotlib)"
         console.print(hint, markup=False, soft_wrap=True)
     console.print("Try next:")
     model, test = (shlex.quote(str(path)) for path in (model_file, test_file))
@@ -86,7 +88,7 @@ def demo(
 
 
 def _program() -> str:
-    """What the user has to type to run this again: the environment may not be activated."""
+    """The command to run sparseleaf, also if the environment is not activated."""
     if shutil.which("sparseleaf"):
         return "sparseleaf"
     typed = Path(sys.argv[0])
@@ -97,7 +99,7 @@ Part = tuple[Any, Any]
 
 
 def make_parts() -> dict[str, Part]:
-    """The set: X and Y of ``train``, ``valid`` and ``test``."""
+    """X and Y of ``train``, ``valid`` and ``test``."""
     from sparseleaf.data import make_xc
 
     X, Y = make_xc(
@@ -111,7 +113,7 @@ def make_parts() -> dict[str, Part]:
 
 
 def most_frequent(parts: dict[str, Part]) -> Result:
-    """The same labels for every row."""
+    """Baseline: the most frequent labels for every row."""
     import numpy as np
 
     began = time.perf_counter()
@@ -125,7 +127,7 @@ def most_frequent(parts: dict[str, Part]) -> Result:
 
 
 def centroids(parts: dict[str, Part]) -> Result:
-    """Labels whose mean row is nearest in angle."""
+    """Baseline: labels with the highest cosine similarity of their centroid."""
     from sklearn.preprocessing import normalize
 
     (X, Y), (X_test, _) = parts["train"], parts["test"]
@@ -139,7 +141,7 @@ def centroids(parts: dict[str, Part]) -> Result:
 
 
 def neighbours(parts: dict[str, Part]) -> Result:
-    """Labels of the nearest training rows; its model is the training set."""
+    """Baseline: labels of the nearest training rows."""
     from sklearn.neighbors import NearestNeighbors
 
     (X, Y), (X_test, _) = parts["train"], parts["test"]
@@ -162,7 +164,7 @@ def _trees(estimator: SparseGBDTClassifier, parts: dict[str, Part], path: Path) 
     labels, _ = estimator.predict_topk(parts["test"][0], k=TOP)
     seconds = time.perf_counter() - trained
     estimator.save(path)
-    name = f"trees, {estimator.leaf_labels} labels a leaf"
+    name = f"GBDT, {estimator.leaf_labels} labels per leaf"
     return Result(name, labels, trained - began, seconds, path.stat().st_size)
 
 
@@ -171,9 +173,9 @@ def _print_table(console: Console, results: list[Result], Y: sparse.csr_matrix) 
 
     from sparseleaf.metrics import evaluate
 
-    table = Table(caption="P@k is precision@k in percent")
+    table = Table(caption="P@k: precision at k in percent")
     table.add_column("")
-    for name in ("P@1", "P@3", "P@5", "train s", "ms a row", "size"):
+    for name in ("P@1", "P@3", "P@5", "train s", "ms/row", "size"):
         table.add_column(name, justify="right", no_wrap=True)
     measured = [evaluate(Y, result.ranking) for result in results]
     best = max(values["precision@1"] for values in measured)

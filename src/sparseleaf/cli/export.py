@@ -1,4 +1,4 @@
-"""``sparseleaf export``: a model in, a file for another runtime out."""
+"""``sparseleaf export``: convert a model to ONNX or treelite."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ def export(
         typer.Option(
             "--output",
             "-o",
-            help="File to write: .onnx, or .treelite (.tl) for treelite's own.",
+            metavar="FILE",
+            help="File to write; the suffix selects the format: .onnx, .treelite or .tl.",
             parser=as_path,
         ),
     ],
 ) -> None:
-    """Write a model for ONNX or treelite, whichever the name of the file says."""
+    """Export a model to ONNX or treelite."""
     import sparseleaf
     from sparseleaf.export import EXPORTERS
 
     write = EXPORTERS.get(output.suffix.lower())
     if write is None:
-        raise ValueError(f"--output {output}: wanted a name that ends in {', '.join(EXPORTERS)}.")
+        raise ValueError(f"--output must end in {', '.join(EXPORTERS)}. Got {output} instead.")
     check_output(output, "--output", [model])
     estimator = sparseleaf.load(model)
     try:
         write(estimator, output)
-    except ImportError as error:  # what is missing is the user's to install
+    except ImportError as error:  # an optional package is not installed
         raise ValueError(str(error)) from None
     typer.echo(f"wrote {output} ({readable_bytes(output.stat().st_size)})")

@@ -1,4 +1,4 @@
-"""``sparseleaf predict``: a model and rows in, the best labels of every row out, or the outputs of a regressor."""
+"""``sparseleaf predict``: top-k labels of each row, or the outputs of a regressor or ranker."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO, Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,98 +20,229 @@ from sparseleaf.cli._common import (
     Data,
     DataFormat,
     Jobs,
+    Labels,
     Model,
     PathOrURL,
     Qid,
     Reading,
     Target,
+    TextField,
     check_output,
+    decoded,
     read_rows,
     topk,
 )
+from sparseleaf.cli._explained import SHOWN, explained_lines, read_titles
+from sparseleaf.cli._label_files import Written, read_names, uris_of
+
+if TYPE_CHECKING:
+    from sparseleaf.data import Rows
 
 LINES = 10_000
-"""Rows formatted at a time."""
+"""Number of rows formatted at a time."""
 
 
 def predict(
     model: Model,
     data: Data,
-    k: Annotated[int, typer.Option("-k", "--top", min=1, help="Labels a row.")] = 5,
+    k: Annotated[int, typer.Option("-k", "--top", min=1, help="Number of labels per row.")] = 5,
     output: Annotated[
         PathOrURL | None,
         typer.Option(
-            "--output", "-o", help="File to write, gzipped for .gz; - is stdout, the default.", parser=as_path
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="File to write, gzipped if it ends in .gz; - for stdout (default).",
+            parser=as_path,
         ),
     ] = None,
+    text: TextField = None,
+    labels: Labels = None,
     target: Target = None,
     format_: DataFormat = AUTO,
     qid: Qid = None,
-    as_json: Annotated[bool, typer.Option("--json", help="A JSON object a row.")] = False,
+    id_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--id",
+            metavar="COLUMN",
+            help="Column to write before the labels, such as an id; several as id,title.",
+        ),
+    ] = None,
+    label_names: Annotated[
+        PathOrURL | None,
+        typer.Option(
+            metavar="FILE",
+            help="Names of the labels, written with them: lines of a label, a tab and a name, or a JSON object.",
+            parser=as_path,
+        ),
+    ] = None,
+    uris: Annotated[
+        bool,
+        typer.Option(
+            "--uris",
+            help="Write the URIs of the labels, in place of the labels or, with --json, beside them.",
+        ),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per row.")] = False,
+    proba: Annotated[
+        bool, typer.Option("--proba", help="Calibrated probabilities instead of scores.")
+    ] = False,
+    decode: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Labels to return, instead of the -k best: threshold (as chosen in training), threshold:x, top:k,"
+            " expected_f1, macro_recall@k or psp@k.",
+        ),
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            metavar="X", help="Return labels with a probability of at least X: --decode threshold:X."
+        ),
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Explain the labels or outputs: contributions of the features.")
+    ] = False,
+    features: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=0, help="With --explain: number of features per label.", show_default="10"
+        ),
+    ] = None,
+    titles: Annotated[
+        PathOrURL | None,
+        typer.Option(
+            metavar="FILE",
+            help="With --explain: titles of the training rows, one per line, for the similar ones.",
+            parser=as_path,
+        ),
+    ] = None,
     jobs: Jobs = None,
 ) -> None:
-    """Write the best labels of every row, best first: [bold]label:score label:score …[/bold].
+    """Predict the top labels of each row, or the outputs of a regressor or ranker.
 
-    Labels are ids, or names where the model has them. A name with spaces, colons or quotes in it is written
-    as a JSON string. A model of numbers writes CSV, a column for each target. Target columns of a table need
-    not be there, and are not looked at.
+    Classifiers write one line per row, best label first: [bold]label:score label:score …[/bold]. Labels are names, or
+    ids if the model has no label names. Names with spaces, colons or quotes are written as JSON strings.
+
+    A model that was trained on texts reads their fields in JSON lines, CSV and Parquet files, or plain texts, one per
+    line, which is the default for standard input.
+
+    With --decode or --threshold, lines have as many labels as are predicted, and scores are probabilities if the model
+    has a calibrator (see sparseleaf calibrate).
+
+    Regressors and rankers write CSV with one column per output.
+
+    With [bold]--explain[/bold], every row has its labels with the features, score components and similar training rows
+    that account for their scores.
+
+    Target columns in the data are optional and ignored.
     """
+    if not explain and not (features is None and titles is None):
+        raise ValueError("--features and --titles require --explain.")
+    if explain and (proba or decode is not None or threshold is not None or uris):
+        raise ValueError(
+            "--explain explains scores and cannot be combined with --proba, --decode, --threshold or --uris."
+        )
     to_file = output is not None and str(output) != "-"
     if to_file and output is not None and (not output.exists() or output.is_file()):
-        check_output(output, "--output", [model, *data])
+        check_output(output, "--output", [model, *data, *([label_names] if label_names else [])])
 
     from sklearn.base import is_classifier
 
     import sparseleaf
     from sparseleaf.data import Columns
 
+    decode = decode_option(decode, threshold)
     estimator = sparseleaf.load(model, n_jobs=jobs)
-    how = Reading.of(format_, target, jobs, qid)
+    if not is_classifier(estimator) and label_names is not None:
+        raise ValueError("--label-names requires a classifier.")
+    if not is_classifier(estimator) and (proba or decode is not None):
+        raise ValueError("--proba, --decode and --threshold are for classifiers.")
+    names = None if label_names is None else read_names(label_names)
+    labels_by = Written(names, uris_of(estimator) if uris else None)
+    how = Reading.of(format_, target, jobs, qid, text=text, labels=labels, keep=id_)
     rows = read_rows(estimator, data, how, Columns.of_model(estimator), labelled=False)
-    lines = (
-        topk_lines(estimator, rows.X, k, as_json)
-        if is_classifier(estimator)
-        else output_lines(estimator, rows.X, as_json)
-    )
+    if explain:
+        shown_features = SHOWN if features is None else features
+        lines = explained_lines(estimator, rows, k, shown_features, read_titles(titles), as_json, names)
+    elif is_classifier(estimator):
+        lines = topk_lines(estimator, rows, k, as_json, labels_by, proba=proba, decode=decode)
+    else:
+        lines = output_lines(estimator, rows, as_json)
     shown = not to_file and sys.stdout.isatty()
     with _opened(output if to_file else None) as file:
         for some in lines:
             file.write((printable(some) if shown else some).encode())
 
 
-def topk_lines(estimator: Any, X: Any, k: int, as_json: bool) -> Iterator[str]:
-    """The k best labels of every row, as text in blocks of lines."""
-    labels, scores = topk(estimator, X, k)
+def decode_option(decode: str | None, threshold: float | None) -> str | None:
+    """The decoder of ``--decode`` or ``--threshold``, validated; None for neither."""
+    from sparseleaf.model.decoding import make_decoder
+
+    if decode is not None and threshold is not None:
+        raise ValueError("Only one of --decode and --threshold may be given.")
+    if threshold is not None:
+        decode = f"threshold:{threshold!r}"
+    if decode is not None:
+        make_decoder(decode)
+    return decode
+
+
+def topk_lines(
+    estimator: Any,
+    rows: Rows,
+    k: int,
+    as_json: bool,
+    labels_by: Written,
+    *,
+    proba: bool = False,
+    decode: str | None = None,
+) -> Iterator[str]:
+    """Format the k best labels of each row, or those of a decoder, in blocks of lines."""
+    labels, scores = (
+        topk(estimator, rows, k, proba=proba) if decode is None else decoded(estimator, rows, decode)
+    )
+    kept = rows.kept or {}
     for begin in range(0, len(labels), LINES):
         some = slice(begin, begin + LINES)
-        rows = zip(labels[some].tolist(), scores[some].tolist(), strict=True)
-        yield "".join(_line(*row, as_json) for row in rows)
+        ids = [
+            dict(zip(kept, values, strict=True))
+            for values in zip(*(v[some] for v in kept.values()), strict=True)
+        ]
+        predicted = zip(ids or [{}] * LINES, labels[some].tolist(), scores[some].tolist(), strict=False)
+        yield "".join(_line(*row, as_json, labels_by) for row in predicted)
 
 
-def output_lines(estimator: Any, X: Any, as_json: bool) -> Iterator[str]:
-    """The outputs of an estimator that predicts numbers, as text in blocks of lines.
+def output_lines(estimator: Any, rows: Rows, as_json: bool) -> Iterator[str]:
+    """Format the outputs of a regressor or ranker, in blocks of lines.
 
-    CSV with a column for each output, named by ``estimator.output_names_``, else y0, y1, …; or JSON objects.
-    A number has as many digits as it takes to read the same one back.
+    CSV with one column per output, named by ``estimator.output_names_``, else y0, y1, …; or JSON objects. Numbers have
+    enough digits to be read back exactly. Columns that the rows keep, such as ids, come first.
     """
     import numpy as np
 
-    values = np.asarray(estimator.predict(X))
+    values = np.asarray(estimator.predict(rows.X))
     values = values[:, None] if values.ndim == 1 else values
     names = getattr(estimator, "output_names_", None)
     names = [f"y{i}" for i in range(values.shape[1])] if names is None else [str(name) for name in names]
     if len(names) != values.shape[1]:
-        raise ValueError(f"the model names {len(names)} outputs and predicts {values.shape[1]}.")
+        raise ValueError(f"The model has {len(names)} output names, but predicts {values.shape[1]} outputs.")
+    kept = rows.kept or {}
     if not as_json:
-        yield _csv([names])
+        yield _csv([[*kept, *names]])
     for begin in range(0, len(values), LINES):
-        rows = values[begin : begin + LINES].astype(str).tolist()
+        some = slice(begin, begin + LINES)
+        numbers = values[some].astype(str).tolist()
+        ids = list(zip(*(column[some] for column in kept.values()), strict=True)) or [()] * len(numbers)
         if as_json:
             yield "".join(
-                json.dumps({n: float(v) for n, v in zip(names, row, strict=True)}) + "\n" for row in rows
+                _json(dict(zip(kept, row, strict=True)) | dict(zip(names, map(float, line), strict=True)))
+                for row, line in zip(ids, numbers, strict=True)
             )
         else:
-            yield _csv(rows)
+            yield _csv([[*map(str, row), *line] for row, line in zip(ids, numbers, strict=True)])
 
 
 def _csv(rows: list[list[str]]) -> str:
@@ -120,18 +251,32 @@ def _csv(rows: list[list[str]]) -> str:
     return text.getvalue()
 
 
-def _line(labels: list[Any], scores: list[float], as_json: bool) -> str:
-    found = sum(score > -math.inf for score in scores)  # what is missing is at the end
+def _line(
+    ids: dict[str, Any], labels: list[Any], scores: list[float], as_json: bool, labels_by: Written
+) -> str:
+    n_labels = sum(score > -math.inf for score in scores)  # missing labels are at the end
+    labels, scores = labels[:n_labels], scores[:n_labels]
     if as_json:
-        short = [float(f"{score:.6g}") for score in scores[:found]]
-        plain = all(str(label).isprintable() for label in labels[:found])
-        return json.dumps({"labels": labels[:found], "scores": short}, ensure_ascii=not plain) + "\n"
-    pairs = (f"{_quoted(label)}:{score:.6g}" for label, score in zip(labels[:found], scores, strict=False))
-    return " ".join(pairs) + "\n"
+        short = [float(f"{score:.6g}") for score in scores]
+        return _json({**ids, "labels": labels, **labels_by.columns(labels), "scores": short})
+    pairs = (
+        f"{_quoted(labels_by.text(label))}:{score:.6g}" for label, score in zip(labels, scores, strict=True)
+    )
+    return "".join(f"{_plain(value)}\t" for value in ids.values()) + " ".join(pairs) + "\n"
+
+
+def _json(line: dict[str, Any]) -> str:
+    text = json.dumps(line, ensure_ascii=False, default=str)
+    return (text if text.isprintable() else json.dumps(line, default=str)) + "\n"
+
+
+def _plain(value: Any) -> str:
+    """A kept value on one line, without tabs."""
+    return "" if value is None else " ".join(str(value).split())
 
 
 def _quoted(label: object) -> str:
-    """A name as it stands, or as a JSON string where it could be misread."""
+    """A label name, as a JSON string if it would be ambiguous."""
     text = str(label)
     plain = text.isprintable() and text != "" and not any(c in ' :"' for c in text)
     return text if plain else json.dumps(text, ensure_ascii=not text.isprintable())
@@ -144,4 +289,4 @@ def _opened(path: AnyPath | None) -> Iterator[IO[bytes]]:
             yield file
         return
     yield sys.stdout.buffer
-    sys.stdout.buffer.flush()  # here, where a broken pipe is still noticed
+    sys.stdout.buffer.flush()  # here, where a broken pipe is still reported

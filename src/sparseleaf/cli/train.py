@@ -1,4 +1,4 @@
-"""``sparseleaf train``: data files in, a model file out."""
+"""``sparseleaf train``: train a model on data files."""
 
 from __future__ import annotations
 
@@ -18,41 +18,50 @@ from sparseleaf.cli._common import (
     Data,
     DataFormat,
     Jobs,
+    Labels,
+    LabelSeparator,
     PathOrURL,
     Qid,
     Reading,
     Target,
     Weight,
     check_output,
+    columns_of,
+    names_of,
     read_rows,
     readable_bytes,
     save_model,
+    text_columns,
 )
+from sparseleaf.cli._label_files import LabelURIs, read_uris
 
 if TYPE_CHECKING:
     from sparseleaf.data import Rows
     from sparseleaf.estimators.base import ModelEstimator
 
 INTERRUPTED = 130
+METHOD, TEXT_METHOD = "gbdt-sparse", "forest"
+"""Default methods, for features and for texts."""
 
 
 class EngineName(StrEnum):
-    """Where training runs."""
+    """Execution engine."""
 
     LOCAL = "local"
     MPI = "mpi"
     DASK = "dask"
+    SPARK = "spark"
 
 
 class Layout(StrEnum):
-    """What workers hold."""
+    """Partitioning of the data across workers."""
 
     ROWS = "rows"
     FEATURES = "features"
 
 
 class Task(StrEnum):
-    """What a model is for."""
+    """Learning task."""
 
     AUTO = "auto"
     CLASSIFICATION = "classification"
@@ -60,149 +69,322 @@ class Task(StrEnum):
 
 
 def _show_parameters(method: str | None) -> None:
-    """List the parameters of a method, as they are declared, and end."""
+    """Print the parameters of a method and exit."""
     if method is None:
         return
     from sparseleaf.estimators import ESTIMATORS
     from sparseleaf.estimators.parameters import listed
+    from sparseleaf.estimators.text_values import vectorizer_parameters
 
     _check_method(method)
     for kind in ESTIMATORS[method].values():
         typer.echo(f"{kind.__name__}\n\n{listed(kind.parameter_table)}\n")
+    typer.echo(f"TextVectorizer, as --set vectorizer__NAME=VALUE\n\n{vectorizer_parameters()}\n")
     raise typer.Exit
 
 
 def train(
     data: Data,
-    model: Annotated[PathOrURL, typer.Option("--model", "-m", help="Model file to write.", parser=as_path)],
+    model: Annotated[
+        PathOrURL, typer.Option("--model", "-m", help="Model file to write.", metavar="FILE", parser=as_path)
+    ],
     method: Annotated[
-        str, typer.Option(help="Which system trains: gbdt-sparse, gbdt-mo, forest, ldsm or rank.")
-    ] = "gbdt-sparse",
+        str | None,
+        typer.Option(
+            help="Learning method: gbdt-sparse, forest or ldsm (many labels), gbdt-mo (multi-output regression,"
+            " classes, labels) or rank (learning to rank). Default: forest with --text, else gbdt-sparse.",
+        ),
+    ] = None,
     task: Annotated[
-        Task, typer.Option(help="For gbdt-mo: numbers are regression, all else classes, unless told.")
+        Task, typer.Option(help="Task of gbdt-mo; auto: regression for numeric targets, else classification.")
     ] = Task.AUTO,
     settings: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", "-s", metavar="NAME=VALUE", help="Set a parameter, e.g. n_trees=200; may be repeated."
+            "--set", "-s", metavar="NAME=VALUE", help="Set a parameter, such as n_trees=200; may be repeated."
         ),
     ] = None,
     parameters: Annotated[
         str | None,
         typer.Option(
             metavar="METHOD",
-            help="List the parameters of a method, which --set takes, and end.",
+            help="List the parameters of a method (for --set) and exit.",
             callback=_show_parameters,
             is_eager=True,
         ),
     ] = None,
+    text: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--text",
+            metavar="FIELD[:WEIGHT]",
+            help="Text field of the records; several as title:2,abstract or by repeating the option; without weights,"
+            " shorter fields get higher ones. Parameters of the vectorizer: --set vectorizer__ngram_range=1,2.",
+        ),
+    ] = None,
+    labels: Labels = None,
+    label_separator: LabelSeparator = None,
     target: Target = None,
     format_: DataFormat = AUTO,
     qid: Qid = None,
     weight: Weight = None,
+    label_info: Annotated[
+        PathOrURL | None,
+        typer.Option(
+            metavar="FILE",
+            help="Names of the labels, as evidence: two columns (TSV, CSV), JSON, JSON lines, or SKOS (.nt, .ttl)."
+            " Labels without rows can be suggested, too.",
+            parser=as_path,
+        ),
+    ] = None,
+    broader: Annotated[
+        PathOrURL | None,
+        typer.Option(
+            metavar="FILE",
+            help="With --label-info: hierarchy of the labels, in two columns: a label and a broader one.",
+            parser=as_path,
+        ),
+    ] = None,
+    label_key: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="With --label-info: what SKOS concepts are called in the data: uri, notation, or last (part of the"
+            " URI).",
+        ),
+    ] = "uri",
+    titles: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FIELD",
+            help="Field with titles of the records, stored in the model for predict --explain.",
+        ),
+    ] = None,
+    label_uris: LabelURIs = None,
     valid: Annotated[
-        PathOrURL | None, typer.Option(help="Rows to measure on after every tree.", parser=as_path)
+        PathOrURL | None,
+        typer.Option(
+            metavar="FILE",
+            help="Validation data, evaluated after every tree; for early stopping.",
+            parser=as_path,
+        ),
     ] = None,
     checkpoint: Annotated[
         PathOrURL | None,
         typer.Option(
             metavar="FILE",
-            help="Keep the trees so far in this file; the same command goes on from it.",
+            help="Checkpoint file; if it exists, training resumes from it.",
             parser=as_path,
         ),
     ] = None,
     checkpoint_every: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Trees between two checkpoints, 10 by default.")
+        int | None,
+        typer.Option(min=1, metavar="N", help="Number of trees between two checkpoints (default 10)."),
     ] = None,
     engine: Annotated[
         EngineName,
-        typer.Option(help="Where to train: here, in the ranks of an MPI job, or in Dask's workers."),
+        typer.Option(
+            help="Where to train: in this process, in the ranks of an MPI job, on Dask workers, or on a Spark cluster."
+        ),
     ] = EngineName.LOCAL,
-    layout: Annotated[
-        Layout, typer.Option(help="What workers hold: some rows, or all rows of some features.")
-    ] = Layout.ROWS,
+    layout: Annotated[Layout, typer.Option(help="How the data is partitioned across workers.")] = Layout.ROWS,
     scheduler: Annotated[
         str | None,
-        typer.Option(metavar="ADDRESS", help="Dask's scheduler; without one, a cluster on this machine."),
+        typer.Option(
+            metavar="ADDRESS",
+            help="Address of the Dask scheduler (default: a local cluster), or URL of the Spark master.",
+        ),
+    ] = None,
+    n_workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers", min=1, metavar="N", help="Number of Spark workers (default: all task slots)."
+        ),
     ] = None,
     profile: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Write bytes and seconds of every tree and worker, as JSON (mpi and dask)."
+            metavar="FILE",
+            help="Write communication volume and time per tree and worker as JSON (mpi, dask, spark).",
         ),
     ] = None,
     jobs: Jobs = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of all random draws.")] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="A line a tree.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
+    seed: Annotated[int | None, typer.Option(min=0, help="Random seed.")] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print one line per tree.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
 ) -> None:
-    """Train a model. Ctrl-C keeps the trees grown so far.
+    """Train a model. Ctrl-C stops training and saves the trees grown so far.
 
-    With --checkpoint, the same command goes on where it was cut short. Files may be elsewhere: s3://…, hdfs://… and
-    what else fsspec knows, with the extra "remote".
+    With --checkpoint, the same command resumes an interrupted training. Files may be remote (s3://…, hdfs://… and other
+    fsspec URLs), which requires the extra "remote".
     """
     if checkpoint_every is not None and checkpoint is None:
-        raise ValueError(f"--checkpoint-every {checkpoint_every}: wanted --checkpoint FILE with it.")
+        raise ValueError("--checkpoint-every requires --checkpoint FILE.")
     if verbose and quiet:
-        raise ValueError("--verbose and --quiet exclude each other.")
-    given = {"n_jobs": jobs, "random_state": seed, "verbose": 2 if verbose else 0 if quiet else None}
-    candidates = make_estimators(method, task, settings or [], given)
+        raise ValueError("--verbose and --quiet cannot be combined.")
+    options = {"n_jobs": jobs, "random_state": seed, "verbose": 2 if verbose else 0 if quiet else None}
+    method = method or (TEXT_METHOD if text else METHOD)
+    candidates = make_estimators(method, task, settings or [], options, text_weights(text))
     any_estimator: Any = next(iter(candidates.values()))
     rounds = getattr(any_estimator, "early_stopping_rounds", None)
     if rounds is not None and valid is None:
-        raise ValueError(f"early_stopping_rounds={rounds} needs --valid FILE to measure on.")
-    inputs = [*data, *([valid] if valid else [])]
+        raise ValueError(f"early_stopping_rounds={rounds} requires --valid FILE.")
+    uris = None if label_uris is None else _read_uris(label_uris, candidates)
+    inputs = [*data, *([valid] if valid else []), *([label_uris] if label_uris else [])]
     check_output(model, "--model", inputs)
     keeping: dict[str, Any] = {}
     if checkpoint is not None:
         if checkpoint == model:
-            raise ValueError(f"--checkpoint {checkpoint}: is the model file too; wanted another.")
+            raise ValueError(f"--checkpoint {checkpoint}: the file must not be the model file.")
         check_output(checkpoint, "--checkpoint", inputs)
         keeping["checkpoint"] = checkpoint
         if checkpoint_every is not None:
             keeping["checkpoint_every"] = checkpoint_every
 
-    if scheduler is not None and engine is not EngineName.DASK:
-        raise ValueError(f"--scheduler {scheduler}: is Dask's; wanted --engine dask.")
+    if scheduler is not None and engine not in (EngineName.DASK, EngineName.SPARK):
+        raise ValueError("--scheduler requires --engine dask or spark.")
+    if n_workers is not None and engine is not EngineName.SPARK:
+        raise ValueError("--workers requires --engine spark.")
     if profile is not None:
         if engine is EngineName.LOCAL:
-            raise ValueError(f"--profile {profile}: is of several workers; wanted --engine mpi or dask.")
+            raise ValueError("--profile requires --engine mpi, dask or spark.")
         check_output(profile, "--profile", data)
-    how = Reading.of(format_, target, jobs, qid, weight)
-    if engine is EngineName.LOCAL:
-        from sparseleaf.data import Columns
+    if titles is not None and engine is not EngineName.LOCAL:
+        raise ValueError("--titles requires --engine local.")
+    if label_info is not None:
+        if engine is not EngineName.LOCAL:
+            raise ValueError("--label-info requires --engine local.")
+        keeping["label_info"] = _read_label_info(candidates, label_info, broader, label_key)
+    elif broader is not None:
+        raise ValueError("--broader requires --label-info FILE.")
+    how = Reading.of(
+        format_,
+        target,
+        jobs,
+        qid,
+        weight,
+        keep=[titles] if titles else None,
+        labels=labels,
+        label_separator=label_separator,
+    )
+    if engine is EngineName.SPARK:
+        from sparseleaf.cli import _spark
 
-        rows = read_rows(any_estimator, data, how)
-        watched = read_rows(any_estimator, [valid], how, Columns.of_rows(rows.X)) if valid else None
+        began = time.perf_counter()
+        training = _spark.FileTraining.of(candidates, data, valid, how, layout.value, keeping)
+        estimator, records = _spark.train_on_files(training, scheduler, n_workers)
+        _add_uris(estimator, uris)
+        _finish(estimator, model, time.perf_counter() - began, profile, records, quiet=quiet)
+        return
+    if engine is EngineName.LOCAL:
+        from sparseleaf.progress import reporting
+
+        with reporting(any_estimator.verbose):
+            rows = read_rows(any_estimator, data, how)
+            validation = read_rows(any_estimator, [valid], how, columns_of(rows)) if valid else None
         estimator = fitting(candidates, rows.y)
-        where: dict[str, Any] = {}
+        placement: dict[str, Any] = {}
     else:
         from sparseleaf.cli import _workers
 
         open_workers = _workers.mpi if engine is EngineName.MPI else _workers.dask
-        found = open_workers(candidates, data, valid, how, layout.value, scheduler)
-        estimator, rows, watched, where = found.estimator, found.rows, found.watched, found.where
-        quiet = quiet or not found.leads
+        workers = open_workers(candidates, data, valid, how, layout.value, scheduler)
+        estimator, rows, validation = workers.estimator, workers.rows, workers.validation
+        placement = workers.placement
+        quiet = quiet or not workers.leads
     began = time.perf_counter()
-    _fit(estimator, rows, watched, keeping | where)
+    _fit(estimator, rows, validation, keeping | placement)
     seconds = time.perf_counter() - began
-    if engine is not EngineName.LOCAL and not found.leads:
+    if titles is not None:
+        _add_titles(estimator, next(iter((rows.kept or {}).values())))
+    if engine is not EngineName.LOCAL and not workers.leads:
         return
+    _add_uris(estimator, uris)
+    _finish(estimator, model, seconds, profile, getattr(placement.get("engine"), "profile", []), quiet=quiet)
+
+
+def _read_label_info(
+    candidates: dict[str, ModelEstimator], path: AnyPath, broader: AnyPath | None, key: str
+) -> Any:
+    """Names and hierarchy of the labels, for ``fit``."""
+    from sklearn.utils.validation import has_fit_parameter
+
+    from sparseleaf.data import LabelInfo
+
+    if not all(has_fit_parameter(one, "label_info") for one in candidates.values()):
+        raise ValueError("--label-info requires --method forest, ldsm or gbdt-sparse.")
+    return LabelInfo.read(path, broader, key=key)
+
+
+def _add_titles(estimator: Any, titles: list[Any]) -> None:
+    """Store titles in the model, if it has neighbours: which re-ranker is best may depend on the data."""
+    from sparseleaf._warnings import warn
+
+    if estimator.model_.indexed_rows != len(titles):
+        warn("The titles were not stored: the model has no neighbours, or fewer rows. Use rerank='linear'.")
+        return
+    estimator.add_titles(["" if title is None else str(title) for title in titles])
+
+
+def _read_uris(path: AnyPath, candidates: dict[str, ModelEstimator]) -> dict[str, str]:
+    if "classification" not in candidates:
+        raise ValueError("--label-uris requires a classifier.")
+    return read_uris(path)
+
+
+def _add_uris(estimator: Any, uris: dict[str, str] | None) -> None:
+    """Store URIs in the model; if they do not fit its labels, which are known only now, the model is kept without."""
+    from sparseleaf._warnings import warn
+    from sparseleaf.estimators.uris import LabelURIsMixin
+
+    if uris is None:
+        return
+    if not isinstance(estimator, LabelURIsMixin):
+        warn("The URIs were not stored: the model is not a classifier.")
+        return
+    try:
+        estimator.set_label_uris(uris)
+    except ValueError as error:
+        warn(f"The URIs were not stored. {error}")
+
+
+def _finish(
+    estimator: Any, model: AnyPath, seconds: float, profile: Path | None, records: list[Any], *, quiet: bool
+) -> None:
+    """Save the model, write the profile and print the summary."""
     save_model(estimator, model)
     if profile is not None:
-        profile.write_text(json.dumps(where["engine"].profile, indent=1))
+        profile.write_text(json.dumps(records, indent=1))
     if estimator.interrupted_ or not quiet:
         typer.echo(printable(summary(estimator, seconds, model)))
     if estimator.interrupted_:
         raise typer.Exit(INTERRUPTED)
 
 
-def make_estimators(
-    method: str, task: Task, settings: list[str], given: dict[str, Any]
-) -> dict[str, ModelEstimator]:
-    """Estimators of that method by task, with their settings; those that cannot take them are left out.
+def text_weights(options: list[str] | None) -> dict[str, float] | list[str]:
+    """Weights of text fields from options such as ``title:2,abstract``; the names alone if no weight is set."""
+    weights, is_set = {}, False
+    for word in names_of(options):
+        name, colon, weight = word.rpartition(":")
+        try:
+            weights[name if colon else word] = float(weight) if colon else 1.0
+            is_set = is_set or bool(colon)
+        except ValueError:
+            raise ValueError(f"--text must be FIELD or FIELD:WEIGHT. Got {word!r} instead.") from None
+    return weights if is_set else list(weights)
 
-    ``given`` are parameters with options of their own (None: not given).
+
+def make_estimators(
+    method: str,
+    task: Task,
+    settings: list[str],
+    options: dict[str, Any],
+    text: dict[str, float] | list[str] | None = None,
+) -> dict[str, ModelEstimator]:
+    """Estimators of the method by task, without those for which the settings are not valid.
+
+    ``options`` are parameters that have command-line options (None: not set), ``text`` the text fields, or their
+    weights by name.
     """
     from sparseleaf.estimators import ESTIMATORS
 
@@ -210,21 +392,23 @@ def make_estimators(
     kinds = ESTIMATORS[method]
     if any(kind.composite for kind in kinds.values()):
         raise ValueError(
-            f"--method {method!r}: train its members one by one, then join them with sparseleaf {method}."
+            f"--method must not be {method!r}; train the classifiers first, then combine them with sparseleaf {method}."
         )
     if task is not Task.AUTO:
         if task.value not in kinds:
-            raise ValueError(f"--task {task.value}: {method} is for {' and '.join(kinds)}.")
+            raise ValueError(
+                f"--task must be {' or '.join(kinds)} for --method {method}. Got {task.value} instead."
+            )
         kinds = {task.value: kinds[task.value]}
-    found, errors = {}, []
+    estimators, errors = {}, []
     for name, kind in kinds.items():
         try:
-            found[name] = _make(kind, settings, given)
+            estimators[name] = _make(kind, settings, options, text or {})
         except ValueError as error:
             errors.append(error)
-    if not found:
+    if not estimators:
         raise errors[0]
-    return found
+    return estimators
 
 
 def _check_method(method: str) -> None:
@@ -232,24 +416,40 @@ def _check_method(method: str) -> None:
 
     if method not in ESTIMATORS:
         near = difflib.get_close_matches(method, ESTIMATORS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(ESTIMATORS)}."
-        raise ValueError(f"--method {method!r}: there is no such method; {hint}")
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise ValueError(
+            f"--method must be one of {{{', '.join(map(repr, ESTIMATORS))}}}. Got {method!r} instead.{hint}"
+        )
 
 
-def _make(kind: type[ModelEstimator], settings: list[str], given: dict[str, Any]) -> ModelEstimator:
+def _make(
+    kind: type[ModelEstimator],
+    settings: list[str],
+    options: dict[str, Any],
+    text: dict[str, float] | list[str],
+) -> ModelEstimator:
+    from sparseleaf import TextVectorizer
     from sparseleaf.estimators.parameters import parse_settings
 
     values = parse_settings(settings, kind.parameter_table)
-    for name, value in given.items():
+    vectorizer = values.get("vectorizer")
+    if text:
+        vectorizer = TextVectorizer() if vectorizer is None else vectorizer
+        if vectorizer.fields is not None:
+            raise ValueError("--text and --set vectorizer__fields=… cannot be combined.")
+        values["vectorizer"] = vectorizer.set_params(fields=text)
+    if vectorizer is not None and not text_columns(vectorizer).text:
+        raise ValueError("--set vectorizer__… requires --text FIELD.")
+    for name, value in options.items():
         if value is not None and name in values:
-            raise ValueError(f"--set {name}={values[name]}: is given by an option of its own too.")
+            raise ValueError(f"--set {name}={values[name]}: the parameter is also set by its own option.")
         if value is not None:
             values[name] = value
     return kind.from_settings({"verbose": 1, **values})
 
 
 def fitting(candidates: dict[str, ModelEstimator], Y: Any) -> Any:
-    """The estimator for such targets: numbers are regression, labels and text are classes."""
+    """The estimator for the targets: regression for numbers, classification for labels and text."""
     if len(candidates) == 1:
         (estimator,) = candidates.values()
         if "classification" in candidates:
@@ -263,7 +463,7 @@ def fitting(candidates: dict[str, ModelEstimator], Y: Any) -> Any:
 
 
 def _refuse_numbers(classifier: ModelEstimator, Y: Any) -> None:
-    """Raise ValueError for targets that are no classes and no labels, before the classifier does in other words."""
+    """Raise ValueError for continuous targets, with a hint on how to do regression."""
     import numpy as np
 
     values = np.asarray(Y) if hasattr(Y, "dtype") or hasattr(Y, "columns") else np.empty(0)
@@ -273,13 +473,14 @@ def _refuse_numbers(classifier: ModelEstimator, Y: Any) -> None:
     wrong = known[(known != 0) & (known != 1)] if values.ndim == 2 else known[known != np.trunc(known)]
     if len(wrong):
         raise ValueError(
-            f"the target holds numbers, such as {wrong[0]:g}, and {classifier.method} predicts classes and labels. For"
+            f"{classifier.method} requires classes or labels as targets. Got continuous values, such as {wrong[0]:g}."
+            " For"
             f" regression, use --method gbdt-mo{' --task regression' if classifier.method == 'gbdt-mo' else ''}."
         )
 
 
 def summary(estimator: Any, seconds: float, path: AnyPath) -> str:
-    """What came out, in one line."""
+    """One-line summary of the trained model."""
     from sparseleaf.estimators.evaluation import higher_is_better
 
     text = (
@@ -292,20 +493,20 @@ def summary(estimator: Any, seconds: float, path: AnyPath) -> str:
     return text
 
 
-def _fit(estimator: Any, rows: Rows, watched: Rows | None, more: dict[str, Any]) -> None:
-    """Train; ``more`` are further arguments of ``fit``, of which an estimator may not know all."""
+def _fit(estimator: Any, rows: Rows, validation: Rows | None, options: dict[str, Any]) -> None:
+    """Train; ``options`` are arguments of ``fit``, passed on if the estimator supports them."""
     from sklearn.utils.validation import has_fit_parameter
 
-    eval_set: tuple[Any, ...] | None = None if watched is None else (watched.X, watched.y)
-    arguments = {name: value for name, value in more.items() if has_fit_parameter(estimator, name)}
+    eval_set: tuple[Any, ...] | None = None if validation is None else (validation.X, validation.y)
+    arguments = {name: value for name, value in options.items() if has_fit_parameter(estimator, name)}
     if has_fit_parameter(estimator, "qid"):
-        files = not hasattr(rows.X, "shape")  # that workers read, queries and all
-        if (rows.qid is None and not files) or (watched is not None and watched.qid is None):
-            raise ValueError("rank: found rows without queries; wanted svmlight with qid:, or --qid COLUMN.")
+        files = rows.y is None  # workers read them, including queries
+        if (rows.qid is None and not files) or (validation is not None and validation.qid is None):
+            raise ValueError("Ranking requires queries: svmlight with qid:, or --qid COLUMN.")
         arguments["qid"] = rows.qid
-        eval_set = None if watched is None else (watched.X, watched.y, watched.qid)
+        eval_set = None if validation is None else (validation.X, validation.y, validation.qid)
     if rows.sample_weight is not None:
         if not has_fit_parameter(estimator, "sample_weight"):
-            raise ValueError(f"--weight: {estimator.method} takes no weights of rows.")
+            raise ValueError(f"--weight is not supported by --method {estimator.method}.")
         arguments["sample_weight"] = rows.sample_weight
     estimator.fit(rows.X, rows.y, eval_set=eval_set, **arguments)

@@ -1,6 +1,7 @@
-"""Data sets: reading files of any format, writing XC text, targets and label names, synthetic sets."""
+"""Datasets: file readers, XC text, target encoding, memory-mapped data and synthetic data."""
 
-from sparseleaf.data import readers  # noqa: F401, which registers them
+from sparseleaf.data import readers  # noqa: F401, registers the readers
+from sparseleaf.data.label_info import LabelInfo
 from sparseleaf.data.mapped import load_mapped, map_xc, save_mapped
 from sparseleaf.data.reading import READERS, Columns, Reader, Rows, Source, read, reader_of
 from sparseleaf.data.synthetic import make_xc
@@ -11,6 +12,7 @@ from sparseleaf.data.xc import load_xc, save_xc
 __all__ = [
     "READERS",
     "Columns",
+    "LabelInfo",
     "Reader",
     "Rows",
     "Source",

@@ -1,7 +1,7 @@
-"""Features with categories: named values to small numbers, the same in training and prediction.
+"""Encoding of categorical features as integers, the same in training and prediction.
 
-Categories come from the columns of a DataFrame that are categorical (or text), or from columns of numbers that the
-user names. Trees see category ``c`` as the number c; a value that training did not know is missing.
+Categorical features are the categorical and text columns of a DataFrame, and the columns that the user lists. Trees use
+the index of a category; categories not seen in training are missing values.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ if TYPE_CHECKING:
     from sparseleaf._arrays import Array
 
 MAX_CATEGORIES = 255
-"""That fit a byte beside the bin for missing values."""
+"""Maximum number of categories that fit in a byte with the bin of missing values."""
 
 Categories = dict[int, list[Any]]
-"""By feature, the names of its categories in order."""
+"""Ordered category names by feature."""
 
 
-def find_categories(X: Any, wanted: Any) -> Categories:
-    """Categories of training rows.
+def find_categories(X: Any, categorical_features: Any) -> Categories:
+    """Categories of the training rows.
 
     Parameters
     ----------
     X : DataFrame, array or sparse matrix
-    wanted : "auto", None, or a sequence of int, str or bool
-        ``categorical_features``: "auto" takes the categorical and text columns of a DataFrame; positions or column
-        names add to these; a mask says it for every column, and None that there are none.
+    categorical_features : "auto", None, or a sequence of int, str or bool
+        "auto" selects the categorical and text columns of a DataFrame; column numbers or names are added to these; a
+        boolean mask selects columns, and None selects none.
 
     Raises
     ------
     ValueError
-        If a feature is not there or has more categories than trees can hold.
+        If a feature does not exist or has too many categories.
     """
     categories = {}
-    for feature in _positions(X, wanted):
+    for feature in _positions(X, categorical_features):
         column = _column(X, feature)
         if hasattr(column, "cat"):
             names = column.cat.categories.tolist()
@@ -50,37 +50,40 @@ def find_categories(X: Any, wanted: Any) -> Categories:
         if len(names) > MAX_CATEGORIES:
             raise ValueError(
                 f"Feature {_name(X, feature)!r} must have at most {MAX_CATEGORIES} categories. Got {len(names)}. Group"
-                " rare categories, or convert the column to numbers; free text needs a vectorizer, such as"
-                " scikit-learn's TfidfVectorizer."
+                " rare categories, or convert the column to numbers; free text needs"
+                " vectorizer=TextVectorizer(fields=[…])."
             )
         categories[feature] = names
     return categories
 
 
 def join_categories(parts: Sequence[Categories]) -> Categories:
-    """Categories of rows that were read in parts: all that any part has."""
+    """Union of the categories of several partitions."""
     joined: Categories = {}
     for feature in sorted({feature for part in parts for feature in part}):
-        found = [part[feature] for part in parts if feature in part]
-        names = found[0]
-        if any(other != names for other in found):
+        lists = [part[feature] for part in parts if feature in part]
+        names = lists[0]
+        if any(other != names for other in lists):
             names = sorted(
-                {name for other in found for name in other}, key=lambda name: (str(type(name)), name)
+                {name for other in lists for name in other}, key=lambda name: (str(type(name)), name)
             )
         if len(names) > MAX_CATEGORIES:
             raise ValueError(
-                f"X: feature {feature} has {len(names)} categories over all parts; wanted at most {MAX_CATEGORIES}."
+                f"Feature {feature} must have at most {MAX_CATEGORIES} categories over all partitions. Got"
+                f" {len(names)}."
             )
         joined[feature] = names
     return joined
 
 
 def encode_categories(X: Any, categories: Categories) -> Any:
-    """Rows with every category as its number, NaN for those not known; a DataFrame stays one."""
+    """Replace categories by their index, NaN for unknown ones; a DataFrame stays a DataFrame."""
     if not categories:
         return X
     if sp.issparse(X):
-        raise ValueError("categorical_features: found a sparse X; wanted a DataFrame or an array.")
+        raise ValueError(
+            "X must be a DataFrame or an array with 'categorical_features'. Got a sparse matrix instead."
+        )
     encoded = np.empty(X.shape, np.float32)
     for feature in range(X.shape[1]):
         column = _column(X, feature)
@@ -102,24 +105,24 @@ def encode_categories(X: Any, categories: Categories) -> Any:
     return type(X)(encoded, columns=X.columns) if hasattr(X, "columns") else encoded
 
 
-def _positions(X: Any, wanted: Any) -> list[int]:
+def _positions(X: Any, categorical_features: Any) -> list[int]:
     n_features = X.shape[1]
-    if wanted is None:
+    if categorical_features is None:
         return []
     names = [str(name) for name in X.columns] if hasattr(X, "columns") else None
     detected = [] if names is None else [f for f in range(n_features) if _is_text(X.iloc[:, f])]
-    if isinstance(wanted, str):
-        if wanted != "auto":
+    if isinstance(categorical_features, str):
+        if categorical_features != "auto":
             raise ValueError(
                 "The 'categorical_features' parameter must be 'auto', None, or a sequence of column names, column"
-                f" numbers or booleans. Got {wanted!r} instead."
+                f" numbers or booleans. Got {categorical_features!r} instead."
             )
         return detected
-    found: Sequence[Any] = np.asarray(wanted, object).ravel().tolist()
-    if len(found) == n_features and all(isinstance(one, bool | np.bool_) for one in found):
-        return [f for f, one in enumerate(found) if one]
-    positions = detected  # text can be nothing but categories, named or not
-    for one in found:
+    listed: Sequence[Any] = np.asarray(categorical_features, object).ravel().tolist()
+    if len(listed) == n_features and all(isinstance(one, bool | np.bool_) for one in listed):
+        return [f for f, one in enumerate(listed) if one]
+    positions = detected  # text columns are always categorical
+    for one in listed:
         if isinstance(one, str) and names is not None and one in names:
             positions.append(names.index(one))
         elif isinstance(one, int | np.integer) and not isinstance(one, bool) and 0 <= one < n_features:
@@ -140,7 +143,9 @@ def _column(X: Any, feature: int) -> Any:
     if hasattr(X, "iloc"):
         return X.iloc[:, feature]
     if sp.issparse(X):
-        raise ValueError("categorical_features: found a sparse X; wanted a DataFrame or an array.")
+        raise ValueError(
+            "X must be a DataFrame or an array with 'categorical_features'. Got a sparse matrix instead."
+        )
     return np.asarray(X)[:, feature]
 
 
@@ -164,7 +169,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def _plain(name: Any) -> Any:
-    """A name as the model file can hold it: a number, or text, which also stands for intervals, dates and so on."""
+    """A category as stored in the model file: a number or text; intervals, dates and so on become text."""
     if isinstance(name, bool | np.bool_) or not isinstance(name, int | float | np.number):
         return str(name)
     return int(name) if float(name).is_integer() else float(name)

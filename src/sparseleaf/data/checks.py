@@ -1,4 +1,4 @@
-"""Input that numpy and scipy would take without a word: masks, dates, broken sparse matrices, unusable label names."""
+"""Validation of input that numpy and scipy accept silently: masks, dates, invalid sparse matrices, label names."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from scipy import sparse
 __all__ = ["check_names", "check_sparse", "check_unicode", "check_values"]
 
 TEXT_HINT = (
-    "Text has to be converted to numbers first, for instance with"
-    " make_pipeline(sklearn.feature_extraction.text.TfidfVectorizer(), estimator)."
+    "Pass texts as a list of str, or name the text columns: vectorizer=TextVectorizer(fields=['title', …])."
 )
 
 DATES_HINT = "Convert them to numbers first, such as days or seconds."
@@ -27,10 +26,10 @@ def check_values(values: Any, name: str) -> None:
 
     Parameters
     ----------
-    values : anything that was given as features or targets
-        Arrays are checked by their type, and the columns of a DataFrame, of objects too.
+    values : array-like
+        Features or targets. Arrays and DataFrame columns are checked by dtype; object arrays by their first value.
     name : str
-        What the user calls it.
+        Argument name, for the error message.
     """
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         raise ValueError(
@@ -39,17 +38,17 @@ def check_values(values: Any, name: str) -> None:
         )
     if hasattr(values, "columns") and hasattr(values, "iloc"):
         for place, kind in enumerate(values.dtypes):
-            found = _dates(kind, values.iloc[:, place] if _is_object(kind) else ())
-            if found:
+            dates = _dates(kind, values.iloc[:, place] if _is_object(kind) else ())
+            if dates:
                 raise ValueError(
-                    f"The column {values.columns[place]!r} of {name} contains dates or times ({found}), which are not"
+                    f"The column {values.columns[place]!r} of {name} contains dates or times ({dates}), which are not"
                     f" supported. {DATES_HINT}"
                 )
     elif hasattr(values, "dtype") and not sparse.issparse(values):
-        found = _dates(values.dtype, values if _is_object(values.dtype) else ())
-        if found:
+        dates = _dates(values.dtype, values if _is_object(values.dtype) else ())
+        if dates:
             raise ValueError(
-                f"{name} contains dates or times ({found}), which are not supported. {DATES_HINT}"
+                f"{name} contains dates or times ({dates}), which are not supported. {DATES_HINT}"
             )
 
 
@@ -58,10 +57,10 @@ def _is_object(kind: Any) -> bool:
 
 
 def _dates(kind: Any, objects: Any) -> str:
-    """The type of an array's dates and times; empty where it has none."""
+    """Name of the date or time type of an array; empty if there is none."""
     if getattr(kind, "kind", "") in "mM" or str(kind).startswith("period"):
         return str(kind)
-    # the first tells: looking at every object would cost as much as converting them
+    # only the first value: checking every object would cost as much as converting them
     first = next((value for value in np.asarray(objects).flat if not _is_missing(value)), None)
     return type(first).__name__ if isinstance(first, _DATES) else ""
 
@@ -71,14 +70,14 @@ def _is_missing(value: Any) -> bool:
         return value is None or bool(value != value)
     except TypeError:  # pandas' NA is neither equal to itself nor not
         return True
-    except ValueError:  # an array has an answer for each of its values
+    except ValueError:  # comparison of an array is elementwise
         return False
 
 
 def check_sparse(matrix: Any, name: str) -> Any:
-    """The sparse matrix in a format that holds its indices as arrays (CSR, CSC, BSR, COO), all of which exist.
+    """Convert to a format with index arrays (CSR, CSC, BSR, COO) and validate all indices.
 
-    scipy and the kernels follow indices unchecked: a broken matrix would read or write somewhere in memory.
+    scipy and the kernels do not check indices: an invalid matrix would access memory out of bounds.
     """
     if matrix.format not in ("csr", "csc", "bsr", "coo"):
         matrix = matrix.tocoo()
@@ -98,20 +97,20 @@ def check_sparse(matrix: Any, name: str) -> Any:
 
 
 def check_names(names: list[Any], name: str, what: str = "label name") -> NDArray[Any]:
-    """Names as an array of str; ValueError where two become one, or one has no UTF-8 form that a file could hold."""
+    """Convert names to an array of str; ValueError for duplicates and for names that are not valid Unicode."""
     texts = [str(one) for one in names]
     if len(set(texts)) < len(texts):
         twice = next(text for text, count in Counter(texts).items() if count > 1)
         raise ValueError(f"{name} must have distinct {what}s. Got {twice!r} twice (after conversion to str).")
     check_unicode(texts, name, what)
-    # objects: a fixed-width array would give every name the room of the longest
+    # objects: a fixed-width array would allocate the longest name for every entry
     array = np.empty(len(texts), dtype=object)
     array[:] = texts
     return array
 
 
 def check_unicode(texts: list[str], name: str, what: str = "label name") -> None:
-    """Raise ValueError for a text with lone surrogates, which no file could hold."""
+    """Raise ValueError for text with lone surrogates, which cannot be encoded as UTF-8."""
     for text in texts:
         try:
             text.encode()

@@ -1,8 +1,7 @@
-"""Sets that stay on disk: CSR matrices in plain files, memory-mapped, so that training reads rows when it needs them.
+"""Memory-mapped datasets: CSR matrices in plain files, from which training reads rows on demand.
 
-A folder holds ``set.json`` (shapes) and one file of numbers for each array: indptr (int64), indices (int32) and
-values (float32) of X, indptr and indices of Y, little-endian. Both ways in pass over the rows once and hold a block
-of them at a time.
+A directory contains ``set.json`` (shapes) and one binary file per array: indptr (int64), indices (int32) and data
+(float32) of X, indptr and indices of Y, little-endian. Datasets are written in one pass, a block of rows at a time.
 """
 
 from __future__ import annotations
@@ -40,15 +39,16 @@ BLOCK_LINES = 20_000
 
 
 def save_mapped(folder: PathLike, X: Any, Y: Any) -> None:
-    """Write a set that :func:`load_mapped` maps; the folder is made where it is missing.
+    """Save a dataset for :func:`load_mapped`.
 
     Parameters
     ----------
-    folder : path
-    X : sparse matrix or array-like, shape (n_rows, n_features)
-        NaN, a missing value, is allowed; infinite values are not.
+    folder : path-like
+        Directory to write; created if it does not exist.
+    X : {array-like, sparse matrix} of shape (n_rows, n_features)
+        Features. NaN is allowed, infinite values are not.
     Y : sparse matrix or array-like
-        Targets, as a classifier of this library takes them; ids are written, not names.
+        Targets, in any form that the classifiers accept. Label ids are stored, not names.
 
     Examples
     --------
@@ -64,19 +64,23 @@ def save_mapped(folder: PathLike, X: Any, Y: Any) -> None:
 
 
 def map_xc(path: PathLike, folder: PathLike, *, n_jobs: int | None = None) -> None:
-    """Write a file of XC text, plain or gzipped, as a set that :func:`load_mapped` maps.
+    """Convert a file of XC text to a dataset for :func:`load_mapped`.
 
-    The text is read a block of lines at a time: a file may be larger than memory. Errors are those of
-    :func:`~sparseleaf.data.load_xc`; their line numbers count from the named line.
+    The text is read in blocks of lines, so the file may be larger than memory.
 
     Parameters
     ----------
     path : path-like
-        XC text, plain or gzipped.
+        XC text, plain or gzipped: a local path or an fsspec URL.
     folder : path-like
-        Made where it is missing.
+        Directory to write; created if it does not exist.
     n_jobs : int or None, default=None
         Number of threads; None for all cores.
+
+    Raises
+    ------
+    ValueError
+        If the file is not valid, as in :func:`~sparseleaf.data.load_xc`.
 
     Examples
     --------
@@ -96,28 +100,30 @@ def map_xc(path: PathLike, folder: PathLike, *, n_jobs: int | None = None) -> No
         try:
             n_rows, n_features, n_labels = (int(word) for word in head.split())
         except ValueError:
-            raise ValueError(f"{source}: line 1: found {head[:60]!r}; wanted three numbers, N D L") from None
+            raise ValueError(f"{source}: line 1: expected three integers N D L, got {head[:60]!r}.") from None
         blocks = _parsed(source, file, n_features, n_labels, threads)
         _write(Path(folder), n_features, n_labels, blocks, n_rows)
 
 
 def load_mapped(folder: PathLike) -> tuple[sparse.csr_matrix, sparse.csr_matrix]:
-    """Map a set; X and Y are as :func:`~sparseleaf.data.load_xc` gives them, but their numbers stay on disk.
+    """Load a memory-mapped dataset.
 
     Parameters
     ----------
     folder : path-like
-        What :func:`map_xc` or :func:`save_mapped` wrote.
+        Directory written by :func:`map_xc` or :func:`save_mapped`.
 
     Returns
     -------
     X : csr_matrix of float32, shape (n_rows, n_features)
-    Y : csr_matrix, shape (n_rows, n_labels)
+        Features, memory-mapped.
+    Y : csr_matrix of float32, shape (n_rows, n_labels)
+        Targets, memory-mapped.
 
     Raises
     ------
     ValueError
-        If the folder does not hold such a set.
+        If the directory does not contain a valid dataset.
 
     Examples
     --------
@@ -132,11 +138,13 @@ def load_mapped(folder: PathLike) -> tuple[sparse.csr_matrix, sparse.csr_matrix]
         shapes = json.loads((folder / SHAPES).read_text())
         n_rows, n_features, n_labels = (int(shapes[name]) for name in ("rows", "features", "labels"))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{os.fspath(folder)!r} holds no mapped set ({error}); wanted {SHAPES}.") from None
+        raise ValueError(
+            f"{os.fspath(folder)!r} is not a memory-mapped dataset: {SHAPES} cannot be read ({error})."
+        ) from None
     arrays = {name: _map(folder / f"{name}.bin", kind) for name, kind in ARRAYS.items()}
     for name, width in (("x", n_features), ("y", n_labels)):
         indptr, indices = arrays[f"{name}_indptr"], arrays[f"{name}_indices"]
-        sound = (
+        valid = (
             len(indptr) == n_rows + 1
             and indptr[0] == 0
             and indptr[-1] == len(indices)
@@ -144,10 +152,10 @@ def load_mapped(folder: PathLike) -> tuple[sparse.csr_matrix, sparse.csr_matrix]
             and indices.min(initial=0) >= 0
             and indices.max(initial=-1) < width
         )
-        if not sound:
-            raise ValueError(f"{os.fspath(folder)!r}: {name}_indptr and {name}_indices do not fit together.")
+        if not valid:
+            raise ValueError(f"{os.fspath(folder)!r}: {name}_indptr and {name}_indices are inconsistent.")
     if len(arrays["x_data"]) != len(arrays["x_indices"]):
-        raise ValueError(f"{os.fspath(folder)!r}: x_data and x_indices differ in size.")
+        raise ValueError(f"{os.fspath(folder)!r}: x_data and x_indices differ in length.")
     X = sparse.csr_matrix(
         (arrays["x_data"], arrays["x_indices"], arrays["x_indptr"]), shape=(n_rows, n_features), copy=False
     )
@@ -161,7 +169,7 @@ def load_mapped(folder: PathLike) -> tuple[sparse.csr_matrix, sparse.csr_matrix]
 def _map(path: Path, kind: str) -> Any:
     dtype = np.dtype(kind)
     if not path.is_file() or path.stat().st_size % dtype.itemsize:
-        raise ValueError(f"{os.fspath(path)!r}: missing or cut short; wanted numbers of type {dtype}.")
+        raise ValueError(f"{os.fspath(path)!r}: the file is missing or truncated (dtype {dtype}).")
     if path.stat().st_size == 0:  # there is nothing to map
         return np.empty(0, dtype)
     return np.memmap(path, dtype, mode="r")
@@ -178,7 +186,7 @@ def _parsed(
         try:
             lines = list(itertools.islice(rows, BLOCK_LINES))
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise ValueError(f"{path}: found a damaged gzip stream ({error}), wanted a valid one") from None
+            raise ValueError(f"{path}: corrupt gzip stream ({error}).") from None
         if not lines:
             return
         text = f"{len(lines)} {n_features} {n_labels}\n".encode() + b"".join(lines)
@@ -194,9 +202,9 @@ def _parsed(
 
 
 def _write(
-    folder: Path, n_features: int, n_labels: int, blocks: Iterator[Block], wanted: int | None = None
+    folder: Path, n_features: int, n_labels: int, blocks: Iterator[Block], expected_rows: int | None = None
 ) -> None:
-    """Write all arrays, then the shapes: a folder without these is no set."""
+    """Write all arrays, then the shapes: a directory without shapes is not a dataset."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / SHAPES).unlink(missing_ok=True)
     n_rows, ends = 0, [0, 0]
@@ -216,8 +224,8 @@ def _write(
                 ends[side] += matrix.nnz
             put("x_data", X.data)
             n_rows += X.shape[0]
-        if wanted is not None and n_rows != wanted:
-            raise ValueError(f"found {n_rows} rows, wanted {wanted} as the header says")
+        if expected_rows is not None and n_rows != expected_rows:
+            raise ValueError(f"expected {expected_rows} rows, as in the header, got {n_rows}.")
         for file in files.values():
             file.close()
     with drafting(folder / SHAPES) as draft:

@@ -1,4 +1,4 @@
-"""What rows of features are like, where the rows themselves may be elsewhere."""
+"""Properties of a feature matrix whose rows may be on other workers."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RowsInfo:
-    """What features are like.
+    """Properties of a feature matrix.
 
     Attributes
     ----------
     n_rows, n_features : int
     sparse, nan : bool
-        Whether they are a sparse matrix, and whether a value is missing.
+        Whether it is sparse, and whether it contains NaN.
     names : list of str or None
-        Columns of the DataFrame they were.
+        Column names if it was a DataFrame.
     """
 
     n_rows: int
@@ -34,22 +34,27 @@ class RowsInfo:
 
     @classmethod
     def of(cls, X: Features, names: list[str] | None = None) -> RowsInfo:
-        """Of checked rows."""
+        """Properties of validated rows."""
         return cls(X.shape[0], X.shape[1], sp.issparse(X), has_nan(X), names)
 
 
 def join_info(parts: list[RowsInfo]) -> RowsInfo:
-    """What all parts are like together; they must agree on their features."""
+    """Combine the properties of all partitions, whose features must agree."""
     first = parts[0]
     for number, part in enumerate(parts):
         if part.n_features != first.n_features:
             raise ValueError(
-                f"X: found {part.n_features} features in part {number}; wanted {first.n_features}, as in part 0."
+                f"All partitions of X must have {first.n_features} features, as partition 0. Got {part.n_features} in"
+                f" partition {number}."
             )
         if part.names != first.names:
-            raise ValueError(f"X: found other column names in part {number} than in part 0.")
+            raise ValueError(
+                f"All partitions of X must have the same column names; partition {number} differs from partition 0."
+            )
         if part.sparse != first.sparse:
-            raise ValueError(f"X: found sparse and dense rows (parts 0 and {number}); wanted one kind.")
+            raise ValueError(
+                f"All partitions of X must be sparse, or all dense; partition {number} differs from partition 0."
+            )
     return RowsInfo(
         sum(part.n_rows for part in parts),
         first.n_features,
@@ -60,9 +65,9 @@ def join_info(parts: list[RowsInfo]) -> RowsInfo:
 
 
 def refuse_nan(X: Features | RowsInfo, name: str = "X") -> None:
-    """Raise ValueError where a projection, a router or a centroid would meet NaN."""
+    """Raise ValueError if X contains NaN, which projections, routers and centroids do not support."""
     if X.nan if isinstance(X, RowsInfo) else has_nan(X):
         raise ValueError(
-            f"{name}: found NaN, which a projection, router or centroid cannot take; fill missing values in first,"
-            " or train SparseGBDTClassifier with projection=None, whose trees learn which way missing values go."
+            f"{name} contains NaN, which projections, linear routers and label centroids do not support. Impute missing"
+            " values, or use SparseGBDTClassifier with projection=None and rerank=None, whose trees support them."
         )

@@ -1,14 +1,12 @@
-"""Made-up multi-label data with the traits of real sets, for tests, demos and benchmarks.
+"""Synthetic multi-label data with properties of real datasets, for tests, demos and benchmarks.
 
-Every row mixes up to three *topics*. A topic has labels and features of its own, in an order of popularity,
-and borrows from three fixed other topics; a label has a few features of its own besides. So label counts
-follow a power law, topics overlap, and labels can be learned from features, though not perfectly.
+Every row is a mixture of up to three *topics*. A topic has its own labels and features with Zipf-distributed
+frequencies and shares some with three related topics; a label also has a few features of its own. Label frequencies
+follow a power law, topics overlap, and labels can be predicted from the features, but not perfectly.
 
-In: a shape and a seed. Out: X (CSR or dense) and Y (CSR).
-
-Every draw is a raw 64-bit number of a generator keyed by (seed, block of rows), and all arithmetic on it is
-exact or a single rounded operation (no logarithms, no powers, no sums whose order numpy may choose): the same
-arguments give the same bits on every machine, and the first rows do not depend on how many follow.
+Random draws are raw 64-bit numbers of a generator keyed by (seed, block of rows), and all arithmetic on them is exact
+or a single rounded operation (no logarithms, no powers, no sums in an unspecified order): the same arguments give
+identical bits on every machine, and the first rows do not depend on the number of rows.
 """
 
 from __future__ import annotations
@@ -25,16 +23,16 @@ from scipy import sparse
 
 __all__ = ["make_xc"]
 
-# Part of what a seed means: other values give other data.
+# Changing these constants changes the data of every seed.
 _BLOCK_ROWS = 1024
 _TOPICS_PER_ROW = 3
-_COUSINS = 3
-_OWN_FEATURES = 4
-# Shares of the draws that follow a cousin of the topic, a label's own features, and the row's topics.
-_COUSIN_SHARE = 0.15
-_OWN_SHARE = 0.3
-# Draws collide (a row has a label once), so rows are filled in rounds: the first by popularity, then more and
-# more evenly, or a popular topic's last labels would take for ever.
+_RELATED = 3
+_LABEL_FEATURES = 4
+# Probabilities of drawing from a related topic, and from the features of a label.
+_RELATED_SHARE = 0.15
+_LABEL_SHARE = 0.3
+# Duplicate draws are rejected, so rows are filled in rounds: the first by frequency, later ones more and more
+# uniformly, since the rare labels of a topic would take too many draws.
 _EVEN_AFTER = 6
 _ANYWHERE_AFTER = 10
 _MAX_ROUNDS = 60
@@ -60,35 +58,40 @@ def make_xc(
     n_topics: int | None = None,
     noise: float = 0.1,
 ) -> tuple[sparse.csr_matrix | NDArray[np.float32], sparse.csr_matrix]:
-    """Make a multi-label data set: power-law labels that depend on the features through topics.
+    """Generate a synthetic multi-label dataset with a power-law label distribution.
 
-    Rows are independent draws from one distribution, so a slice is a train or test set. The first rows of a
-    larger set with the same other arguments are the rows of the smaller.
+    Features and labels of a row depend on its latent topics. Rows are independent and identically distributed, so
+    slices can be used as training and test sets. The first rows do not depend on ``n_rows``.
 
     Parameters
     ----------
-    n_rows, n_features, n_labels : int
-        Shape of the set.
-    labels_per_row, nnz_per_row : float
-        Mean numbers of labels and of features of a row; single rows have about a quarter to two and a half
-        times as many. From 1 on, no row is empty. ``nnz_per_row`` has no meaning for dense features.
-    seed : int
-        Non-negative. The same arguments give the same set on every machine.
-    dense_features : bool
-        Make X dense: each topic is a random point, a row lies at the mean of its topics weighted by their
-        shares, plus noise.
+    n_rows : int, default=10_000
+        Number of rows.
+    n_features : int, default=1_000
+        Number of features.
+    n_labels : int, default=1_000
+        Number of labels.
+    labels_per_row : float, default=5.0
+        Mean number of labels per row. Rows have between about a quarter and two and a half times as many; no row is
+        empty if the mean is at least 1.
+    nnz_per_row : float, default=50.0
+        Mean number of nonzero features per row. Ignored for dense features.
+    seed : int, default=0
+        Random seed >= 0. The same arguments generate the same dataset on every machine.
+    dense_features : bool, default=False
+        Whether X is dense: each topic is a random point, and a row is the weighted mean of its topics plus noise.
     n_topics : int, optional
-        By default the square root of ``n_labels``, or fewer if a topic would have too few labels for a row.
-    noise : float in [0, 1]
-        Share of labels and of features that do not depend on the row's topics. For dense features, a third
-        of the standard deviation of what is added to the points, whose coordinates have variance 1.
+        Number of topics. By default the square root of ``n_labels``, or fewer if topics would have too few labels.
+    noise : float, default=0.1
+        Fraction of labels and features that do not depend on the topics, in [0, 1]. For dense features, a third of the
+        standard deviation of the noise.
 
     Returns
     -------
-    X : scipy.sparse.csr_matrix or ndarray of float32, shape (n_rows, n_features)
-        Sparse rows are positive and of Euclidean length 1, rarer features weighing more, as tf-idf does.
-    Y : scipy.sparse.csr_matrix of float32, shape (n_rows, n_labels)
-        Ones.
+    X : csr_matrix or ndarray of float32, shape (n_rows, n_features)
+        Features. Sparse rows are positive with unit Euclidean norm, with tf-idf-like weights.
+    Y : csr_matrix of float32, shape (n_rows, n_labels)
+        Labels as ones.
 
     Examples
     --------
@@ -115,20 +118,20 @@ def make_xc(
     X_parts: list[_Rows] = []
     Y_parts: list[_Rows] = []
     for block, begin in enumerate(range(0, n_rows, _BLOCK_ROWS)):
-        # Blocks are drawn whole and then cut, so that n_rows cannot change what a row is.
-        wanted = min(_BLOCK_ROWS, n_rows - begin)
+        # Whole blocks are drawn and then truncated, so that rows do not depend on n_rows.
+        kept = min(_BLOCK_ROWS, n_rows - begin)
         stream = _Stream(seed, 1 + block)
         mixture = world.draw_mixture(stream)
         sizes = _row_sizes(begin, _LABEL_STEPS, labels_per_row, n_labels, seed)
         labels = world.draw_labels(stream, mixture, sizes)
-        Y_parts.append(labels.renamed(world.label_names).head(wanted))
+        Y_parts.append(labels.renamed(world.label_names).head(kept))
         if points is not None:
-            dense[begin : begin + wanted] = world.draw_dense(stream, mixture, points)[:wanted]
+            dense[begin : begin + kept] = world.draw_dense(stream, mixture, points)[:kept]
         else:
             sizes = _row_sizes(begin, _FEATURE_STEPS, nnz_per_row, n_features, seed)
             features = world.draw_features(stream, mixture, labels, sizes)
             features = replace(features, values=world.weigh(stream, features))
-            X_parts.append(features.renamed(world.feature_names).head(wanted))
+            X_parts.append(features.renamed(world.feature_names).head(kept))
     Y = _join(Y_parts, n_rows, n_labels)
     return (dense if dense_features else _join(X_parts, n_rows, n_features)), Y
 
@@ -138,19 +141,23 @@ def make_xc(
 
 def _check_integer(name: str, value: Any, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, Integral) or not least <= int(value) < 2**31:
-        raise ValueError(f"{name}: found {value!r}, wanted an integer in [{least}, 2147483648)")
+        raise ValueError(
+            f"The {name!r} parameter must be an int in the range [{least}, 2147483648). Got {value!r} instead."
+        )
 
 
 def _check_real(name: str, value: Any, least: float, most: float) -> None:
     if isinstance(value, bool) or not isinstance(value, Real) or not least <= float(value) <= most:
-        raise ValueError(f"{name}: found {value!r}, wanted a number in [{least}, {most}]")
+        raise ValueError(
+            f"The {name!r} parameter must be a number in the range [{least}, {most}]. Got {value!r} instead."
+        )
 
 
 # ------------------------------------------------------------------------------------------------ drawing
 
 
 class _Stream:
-    """Numbers drawn from (seed, key); raw bits only, which numpy promises never to change."""
+    """Random numbers keyed by (seed, key); only raw bits, whose stream numpy guarantees."""
 
     def __init__(self, seed: int, key: int) -> None:
         self._bits = np.random.PCG64(np.random.SeedSequence([int(seed), key]))
@@ -209,10 +216,10 @@ def _mix(key: Ints | NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _row_sizes(begin: int, steps: tuple[int, int], mean: float, most: int, seed: int) -> Ints:
-    """How many entries each row of a block has: skewed, of the mean asked for, in [0, most].
+    """Number of entries of each row of a block: skewed, with the given mean, in [0, most].
 
-    Multiples of an irrational number have fractional parts that spread more evenly than random numbers do:
-    the mean of even a small set, or of any slice, is right.
+    A low-discrepancy sequence (fractional parts of multiples of an irrational number) keeps the mean accurate for small
+    datasets and slices.
     """
     numbers = np.arange(begin, begin + _BLOCK_ROWS, dtype=np.uint64)
     shift = _mix(np.full(1, seed))
@@ -243,7 +250,7 @@ class _Rows:
         return _Rows(self.indptr[: n_rows + 1], self.ids[:end], self.values[:end])
 
     def renamed(self, names: NDArray[np.int32]) -> _Rows:
-        """Put ``names[id]`` for each id, and the rows in order again."""
+        """Replace each id by ``names[id]`` and sort the rows again."""
         ids = names[self.ids]
         order = np.argsort((self.rows << 32) + ids, kind="stable")
         return _Rows(self.indptr, ids[order], self.values[order])
@@ -252,8 +259,8 @@ class _Rows:
 def _fill_rows(sizes: Ints, n_ids: int, draw: Callable[[Ints, int], Ints]) -> _Rows:
     """Draw ``sizes[r]`` distinct ids for each row r.
 
-    ``draw(rows, round)`` gives an id in [0, n_ids) for each entry of ``rows``, or n_ids for none. Each round
-    draws what is still missing, so that no row can get too many.
+    ``draw(rows, round)`` returns an id in [0, n_ids) for each entry of ``rows``, or n_ids for none. Each round draws
+    the missing entries.
     """
     n_rows = sizes.size
     keys = np.empty(0, dtype=np.int64)  # row · n_ids + id, ascending
@@ -292,29 +299,29 @@ def _join(parts: list[_Rows], n_rows: int, n_columns: int) -> sparse.csr_matrix:
 
 @dataclass(frozen=True)
 class _Mixture:
-    """Topics of each row of a block, int64 (rows, 3), and their shares, float64 (rows, 3), of sum 1."""
+    """Topics of each row of a block, int64 (rows, 3), and their weights, float64 (rows, 3), of sum 1."""
 
     topics: Ints
-    shares: Floats
+    weights: Floats
 
     def pick(self, stream: _Stream, rows: Ints) -> Ints:
-        """A topic of each row, by share."""
+        """Draw a topic of each row by weight."""
         u = stream.uniform(rows.size)
-        first = self.shares[rows, 0]
-        which = (u >= first).astype(np.int64) + (u >= first + self.shares[rows, 1])
+        first = self.weights[rows, 0]
+        which = (u >= first).astype(np.int64) + (u >= first + self.weights[rows, 1])
         topics: Ints = self.topics[rows, which]
         return topics
 
 
 @dataclass(frozen=True)
 class _World:
-    """What all rows share.
+    """Distribution that all rows are drawn from.
 
-    Labels and features go by popularity ranks here and get their names (random ids) at the end. Ranks are
-    dealt to the topics in turn, so nothing need be stored per topic:
+    Labels and features are frequency ranks here; random ids are assigned at the end. Ranks are assigned to topics round
+    robin, so nothing is stored per topic:
 
         topic           0    1    2   …
-        most popular    0    1    2   … T-1
+        most frequent   0    1    2   … T-1
         next            T   T+1  T+2  …
     """
 
@@ -323,7 +330,7 @@ class _World:
     n_topics: int
     noise: float
     seed: int
-    cousins: Ints  # (n_topics, 3)
+    related: Ints  # (n_topics, 3)
     topic_ranks: _Zipf
     label_ranks: _Zipf  # within a topic
     feature_ranks: _Zipf  # within a topic
@@ -351,7 +358,7 @@ class _World:
             n_topics=int(n_topics),
             noise=float(noise),
             seed=int(seed),
-            cousins=stream.below(n_topics, n_topics * _COUSINS).reshape(n_topics, _COUSINS),
+            related=stream.below(n_topics, n_topics * _RELATED).reshape(n_topics, _RELATED),
             topic_ranks=_Zipf.make(n_topics, 5.0),
             label_ranks=_Zipf.make(per_topic, 1.0),
             feature_ranks=_Zipf.make(max(1, min(n_features, 10 + 2 * n_features // n_topics)), 3.0),
@@ -363,14 +370,14 @@ class _World:
     def draw_mixture(self, stream: _Stream) -> _Mixture:
         n = _BLOCK_ROWS
         main = self.topic_ranks.draw(stream, n)
-        near = self.cousins[main, stream.below(_COUSINS, n)]
+        near = self.related[main, stream.below(_RELATED, n)]
         far = self.topic_ranks.draw(stream, n)
-        # The second topic may be absent, the third mostly is: rows are mixed to very different degrees.
+        # The second topic is often absent and the third mostly: the degree of mixing varies.
         u, v = stream.uniform(n), stream.uniform(n)
         second, third = u * (u > 0.3), 0.5 * v * (v > 0.6)
         total = 1.0 + second + third
-        shares = np.stack([1.0 / total, second / total, third / total], axis=1)
-        return _Mixture(np.stack([main, near, far], axis=1), shares)
+        weights = np.stack([1.0 / total, second / total, third / total], axis=1)
+        return _Mixture(np.stack([main, near, far], axis=1), weights)
 
     def draw_labels(self, stream: _Stream, mixture: _Mixture, sizes: Ints) -> _Rows:
         per_topic = self.label_ranks.cumulative.size
@@ -379,10 +386,10 @@ class _World:
             n = rows.size
             if round_ >= _ANYWHERE_AFTER:
                 return stream.below(self.n_labels, n)
-            topic = self._wander(stream, mixture.pick(stream, rows))
+            topic = self._replace_topics(stream, mixture.pick(stream, rows))
             even = round_ >= _EVEN_AFTER
             rank = stream.below(per_topic, n) if even else self.label_ranks.draw(stream, n)
-            # Ranks are dealt in turn, so the last topics may have one label less: none is drawn then.
+            # The last topics may have one label less: n_labels stands for no label.
             dealt: Ints = np.minimum(rank * self.n_topics + topic, self.n_labels)
             return dealt
 
@@ -395,15 +402,15 @@ class _World:
             n = rows.size
             if round_ >= _ANYWHERE_AFTER:
                 return stream.below(self.n_features, n)
-            topic = self._wander(stream, mixture.pick(stream, rows))
+            topic = self._replace_topics(stream, mixture.pick(stream, rows))
             rank = self.feature_ranks.draw(stream, n)
             drawn = self._hashed(topic, rank, 0)
             # Features of one of the row's labels, in place of the topic's.
-            own = (stream.uniform(n) < _OWN_SHARE) & (n_labels[rows] > 0)
+            from_label = (stream.uniform(n) < _LABEL_SHARE) & (n_labels[rows] > 0)
             at = labels.indptr[rows] + stream.below(n_labels[rows], n)
-            chosen = labels.ids[at[own]].astype(np.int64)
-            drawn[own] = self._hashed(chosen, stream.below(_OWN_FEATURES, n)[own], 1)
-            # As many again as the noise says come from everywhere, common features first.
+            chosen = labels.ids[at[from_label]].astype(np.int64)
+            drawn[from_label] = self._hashed(chosen, stream.below(_LABEL_FEATURES, n)[from_label], 1)
+            # Noise: features of all topics, by frequency.
             common = stream.uniform(n) < self.noise + (0.2 if round_ < _EVEN_AFTER else 0.5)
             drawn[common] = self.background.draw(stream, n)[common]
             return drawn
@@ -411,8 +418,8 @@ class _World:
         return _fill_rows(sizes, self.n_features, draw)
 
     def weigh(self, stream: _Stream, features: _Rows) -> NDArray[np.float32]:
-        """Values of a block's features: tf-idf in small integers, divided by the row's length."""
-        # Bits of the rank stand for the logarithm of the inverse frequency: exact, unlike a logarithm.
+        """Values of the features of a block: integer tf-idf, divided by the norm of the row."""
+        # The bit length of the rank replaces the logarithm of the inverse frequency: it is exact.
         idf = np.frexp((features.ids + 1).astype(np.float64))[1].astype(np.int64)
         tf = 1 + stream.below(4, features.ids.size) // 2
         weight = tf * idf
@@ -429,22 +436,22 @@ class _World:
     ) -> NDArray[np.float32]:
         X = stream.bells(_BLOCK_ROWS * self.n_features).reshape(_BLOCK_ROWS, -1).astype(np.float32)
         X *= np.float32(3 * self.noise)
-        shares = mixture.shares.astype(np.float32)
-        # One product after the other: a matrix product would add in an order of its library's choice.
+        weights = mixture.weights.astype(np.float32)
+        # A matrix product would have an unspecified summation order.
         for k in range(_TOPICS_PER_ROW):
-            X += shares[:, k, None] * points[mixture.topics[:, k]]
+            X += weights[:, k, None] * points[mixture.topics[:, k]]
         return X
 
-    def _wander(self, stream: _Stream, topic: Ints) -> Ints:
-        """Some draws follow a cousin of the topic, some (noise) any topic."""
+    def _replace_topics(self, stream: _Stream, topic: Ints) -> Ints:
+        """Replace some topics by a related topic, and some (noise) by any topic."""
         u = stream.uniform(topic.size)
-        cousin = self.cousins[topic, stream.below(_COUSINS, topic.size)]
+        other = self.related[topic, stream.below(_RELATED, topic.size)]
         anywhere = stream.below(self.n_topics, topic.size)
-        borrowed = np.where(u < self.noise + _COUSIN_SHARE, cousin, topic)
+        borrowed = np.where(u < self.noise + _RELATED_SHARE, other, topic)
         return np.where(u < self.noise, anywhere, borrowed)
 
     def _hashed(self, owner: Ints, number: Ints, salt: int) -> Ints:
-        """Feature ``number`` of a topic (salt 0) or of a label (salt 1): fixed, and shared by chance."""
+        """Feature ``number`` of a topic (salt 0) or of a label (salt 1), by hashing."""
         key = (((owner << 31) + number) << 1) + salt
         hashed: NDArray[np.uint64] = _mix(_mix(np.full(1, self.seed)) ^ _mix(key))
         return (hashed % np.uint64(self.n_features)).astype(np.int64)

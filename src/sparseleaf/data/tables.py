@@ -1,4 +1,4 @@
-"""Tables: files to features and targets as arrays, with the names of the targets beside them."""
+"""Reading tables with typed columns: features, targets and target names."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from sparseleaf.data.reading import AUTO, READERS, PathLike, guess_format, read
 
 @dataclass(frozen=True)
 class Table:
-    """Rows as an estimator takes them.
+    """Features and targets read by :func:`load_table`.
 
     Attributes
     ----------
     X : pandas.DataFrame, or scipy.sparse.csr_matrix of float32
-        CSV and Parquet give a DataFrame: numbers and booleans as float32, NaN where a value is missing; text as
-        categories, whose levels are sorted str.
+        Features. A DataFrame for CSV and Parquet: numbers and booleans as float32, NaN if missing; text as categorical
+        columns with sorted categories.
     y : ndarray, list, csr_matrix or None
-        One target: an array of int64, float64 (NaN: not measured), bool or str, the last as objects. Several:
-        float64, shape (n_rows, n_targets), NaN where not measured. svmlight: an array, or a list of lists of
-        label ids; XC text: a CSR matrix. None without targets.
+        Targets. One target: an array of int64, float64 (NaN if unknown), bool or str (as objects). Several: float64,
+        shape (n_rows, n_targets), NaN if unknown. svmlight: an array, or a list of lists of label ids. XC text: a CSR
+        matrix. None without targets.
     target_names : tuple of str
-        Columns that ``y`` came from; empty for the sparse formats.
-    qid : ndarray, shape (n_rows,), or None
-        Query of every row: int64 from ``qid:`` in svmlight; of a column numbers as they are, or str as objects.
+        Target columns; empty for the sparse formats.
+    qid : ndarray of shape (n_rows,), or None
+        Query of each row: int64 for svmlight; numbers or str (as objects) for a column.
 
     Examples
     --------
@@ -58,38 +58,38 @@ def load_table(
     require_target: bool = True,
     max_categories: int | None = MAX_CATEGORIES,
 ) -> Table:
-    """Read a table of numbers and text.
+    """Read tables in CSV, Parquet, svmlight or XC format.
 
     Parameters
     ----------
-    path_or_paths : path, or iterable of paths
-        Files to read as one set, in the order given; their columns must be the same, in the same order. CSV and
-        svmlight may be gzipped, which is known by content; ``s3://…`` and the like are read through fsspec.
+    path_or_paths : path-like, or iterable of path-like
+        Files to concatenate; their columns must be the same, in the same order. CSV and svmlight may be gzipped. URLs
+        such as ``s3://…`` are read with fsspec.
     target : str or sequence of str, optional
-        Columns to predict, for CSV and Parquet; all others are features. The sparse formats hold their labels.
-    format : {"auto", "csv", "parquet", "svmlight", "xc"}
-        "auto" looks at the names: ``.csv``, ``.tsv``, ``.parquet``, ``.svm``, ``.svmlight``, ``.libsvm``, and
-        ``.txt`` for XC text; with or without ``.gz``. The values of CSV may be separated by commas, semicolons
-        or tabs.
+        Target columns, for CSV and Parquet; all other columns are features. The sparse formats contain the targets.
+    format : {"auto", "csv", "parquet", "svmlight", "xc"}, default="auto"
+        File format. "auto" uses the suffix: ``.csv``, ``.tsv``, ``.parquet``, ``.svm``, ``.svmlight``, ``.libsvm``, and
+        ``.txt`` for XC text, with or without ``.gz``. CSV may be separated by commas, semicolons or tabs.
     qid : str, optional
-        Column with the query of every row, for CSV and Parquet; it is no feature.
+        Column with the query of each row, for CSV and Parquet.
     categorical : str or sequence of str, optional
-        Columns that are text whatever they look like, such as postal codes.
-    require_target : bool
-        False reads rows to predict: targets and queries that are not there are no error, and are then None.
-    max_categories : int or None
-        Distinct values that a text column may have; None for any number.
+        Columns to read as text even if they contain numbers, such as postal codes.
+    require_target : bool, default=True
+        Whether the target and query columns are required. If False, missing ones are None in the result.
+    max_categories : int or None, default=255
+        Maximum number of distinct values of a text column; None for no limit.
 
     Returns
     -------
-    Table
+    table : Table
+        Features, targets and queries.
 
     Raises
     ------
     ValueError
-        If a file or an argument is not valid; the message names it, and the column.
+        If a file or an argument is not valid.
     ImportError
-        If CSV or Parquet is to be read and pandas or pyarrow is not installed.
+        If pandas or pyarrow is required and not installed.
 
     Examples
     --------
@@ -106,11 +106,12 @@ def load_table(
     paths = [as_path(path) for path in path_or_paths]
     if format == AUTO and paths and guess_format(paths[0]) is None:
         raise ValueError(
-            f"{paths[0]}: its name does not tell what is in it; wanted a format, one of {', '.join(READERS)}"
+            f"The 'format' parameter must be one of {{{', '.join(map(repr, READERS))}}} for {paths[0]}, whose suffix is"
+            " unknown."
         )
     targets, texts = (
-        () if given is None else (given,) if isinstance(given, str) else tuple(given)
-        for given in (target, categorical)
+        () if names is None else (names,) if isinstance(names, str) else tuple(names)
+        for names in (target, categorical)
     )
     rows = read(
         paths,

@@ -1,7 +1,7 @@
-"""Targets as a user has them to the matrix that the engine wants.
+"""Encoding of classification targets.
 
-In: a sparse matrix, a dense 0/1 array or DataFrame, lists of label names, or one class per row.
-Out: `Targets`, a CSR matrix of ones with one column per label, and the names of the columns.
+Input: a sparse matrix, a dense 0/1 array or DataFrame, lists of label names, or one class per row. Output: `Targets`, a
+CSR matrix of ones with one column per label, and the names of the labels.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ Kind = Literal[
     "regression",
     "regression-column",
 ]
-"""What targets looked like; the last is one number a row."""
+"""Form of the targets; the last is one number per row."""
 
-ONE_CLASS_A_ROW = ("binary", "multiclass")
+ONE_CLASS_PER_ROW = ("binary", "multiclass")
 
 _ACCEPTED = (
     "a sparse or dense matrix of 0 and 1, a DataFrame of 0 and 1, a list with a list of label names "
@@ -43,19 +43,19 @@ _ACCEPTED = (
 
 @dataclass(frozen=True)
 class Targets:
-    """Labels of every row, in the one form that the engine knows.
+    """Encoded targets.
 
     Attributes
     ----------
-    matrix : scipy.sparse.csr_matrix of float32, shape (n_rows, n_labels)
-        Ones only: no stored zeros, ids ascending and unique in each row. Read-only by agreement: the index
-        arrays may be those of the matrix that the user gave.
+    matrix : csr_matrix of float32, shape (n_rows, n_labels)
+        Ones only: no stored zeros, sorted and unique indices. Do not modify it: the index arrays may be those of the
+        user's matrix.
     names : ndarray of shape (n_labels,) or None
-        Name of each column: str as objects, integers, or for one class per row the sorted classes in their
-        own dtype. None where a label is known by its column number only.
+        Name of each label: str as objects, integers, or the sorted classes for one class per row. None if labels have
+        no names.
     kind : str
-        How the targets were given: "multilabel-sparse", "multilabel-indicator" (dense), "label-lists",
-        "multiclass" or "binary" (one class per row, at most two classes).
+        Form of the input: "multilabel-sparse", "multilabel-indicator" (dense), "label-lists", "multiclass" or "binary"
+        (one class per row).
 
     Examples
     --------
@@ -69,7 +69,7 @@ class Targets:
     kind: Kind
 
     def form(self) -> Targets:
-        """Kind and names without the rows."""
+        """Kind and names, without the rows."""
         return Targets(self.matrix[:0], self.names, self.kind)
 
     @property
@@ -79,40 +79,41 @@ class Targets:
 
     @property
     def n_labels(self) -> int:
-        """Number of labels, those that no row has included."""
+        """Number of labels, including those without rows."""
         return int(self.matrix.shape[1])
 
 
 def encode_targets(Y: Any, n_rows: int | None = None) -> Targets:
-    """Turn targets of any accepted form into `Targets`.
+    """Encode classification targets as a sparse matrix.
 
     Parameters
     ----------
     Y : sparse matrix, array-like or DataFrame
         One of:
 
-        - a scipy sparse matrix or array of shape (n_rows, n_labels), in any format, of 0 and 1 or booleans;
-          stored zeros are dropped and repeated entries merged;
-        - a dense array of shape (n_rows, n_labels), n_labels > 1, of 0 and 1 or booleans; the column names
-          of a DataFrame become label names;
-        - a list with a list, tuple, set or array of label names for each row, names being all str or all
-          integers (integers are names too: 7 and 9 make two columns, not ten);
-        - an array-like of shape (n_rows,) or (n_rows, 1) with one class per row, str, integer or boolean.
+        - a sparse matrix of shape (n_rows, n_labels), in any format, of 0 and 1 or booleans; stored zeros are dropped
+          and repeated entries merged;
+        - a dense array of shape (n_rows, n_labels), n_labels > 1, of 0 and 1 or booleans; the column names of a
+          DataFrame become label names;
+        - a list with a list, tuple, set or array of label names for each row, all str or all integers (integers are
+          names too: 7 and 9 make two columns, not ten);
+        - an array-like of shape (n_rows,) or (n_rows, 1) with one class per row: str, integer or boolean.
 
-        A list of lists is read as names, unless it is a 0/1 table: lists of equal length of 0 and 1 (or booleans) in
-        which a row has one of them twice. Where no row has, it could be either, and is refused.
-        A row may be without labels, except in the last form.
+        A list of lists is interpreted as label names unless it is a 0/1 table: lists of equal length of 0 and 1 (or
+        booleans), at least one of which has a repeated value. Ambiguous lists raise ValueError. Rows may have no
+        labels, except in the last form.
     n_rows : int, optional
-        The number of rows wanted, that of ``X``.
+        Expected number of rows.
 
     Returns
     -------
-    Targets
+    targets : Targets
+        Encoded targets.
 
     Raises
     ------
     ValueError
-        If ``Y`` is none of these; the message says what was found and what is wanted.
+        If ``Y`` has none of these forms.
 
     Examples
     --------
@@ -122,20 +123,28 @@ def encode_targets(Y: Any, n_rows: int | None = None) -> Targets:
     (2, 3)
     """
     check_values(Y, "Y")
-    if sparse.issparse(Y):
+    if isinstance(Y, Targets):
+        targets = Y
+    elif sparse.issparse(Y):
         targets = Targets(_from_sparse(Y), None, "multilabel-sparse")
     elif _is_label_lists(Y):
         targets = _from_lists(Y)
     else:
         targets = _from_dense(Y)
     if n_rows is not None and targets.n_rows != n_rows:
-        raise ValueError(f"Y: found {targets.n_rows} rows, wanted {n_rows}, one for each row of X")
+        raise ValueError(f"Y must have {n_rows} rows, as X. Got {targets.n_rows} instead.")
     require_countable("Y", targets.n_labels, "labels")
     return targets
 
 
+def encode_label_lists(Y: Sequence[Sequence[Any]]) -> Targets:
+    """Encode lists of label names that are known to be lists of names, where 0 and 1 are names, too."""
+    distinct = {name for row in Y for name in row}
+    return _from_names(Y, distinct, is_int=all(isinstance(name, int) for name in distinct))
+
+
 def form_of(kind: str, n_labels: int) -> dict[str, Any]:
-    """What targets that are read in parts must have in common: classes and names of labels are joined."""
+    """Properties that targets of all partitions must share; classes and label names are merged."""
     if kind in ("binary", "multiclass"):
         return {"y": "one class per row"}
     if kind == "label-lists":
@@ -144,31 +153,36 @@ def form_of(kind: str, n_labels: int) -> dict[str, Any]:
 
 
 def join_forms(forms: Sequence[Targets]) -> Targets:
-    """Kind and names of targets that were read in parts, which must be of one kind."""
+    """Combine kind and names of the targets of several partitions, which must be of one kind."""
     first = forms[0]
     kinds = {form.kind for form in forms}
     if kinds > {"binary"} and kinds <= {"binary", "multiclass"}:
         kinds = {"multiclass"}
     if len(kinds) > 1:
-        raise ValueError(f"Y: found parts of different kinds ({', '.join(sorted(kinds))}); wanted one.")
+        raise ValueError(
+            f"All partitions of Y must have the same form. Got {', '.join(sorted(kinds))} instead."
+        )
     kind = kinds.pop()
     if kind in ("multilabel-sparse", "multilabel-indicator"):
         for number, form in enumerate(forms):
             if form.n_labels != first.n_labels:
                 raise ValueError(
-                    f"Y: found {form.n_labels} labels in part {number}; wanted {first.n_labels}, as in part 0."
+                    f"All partitions of Y must have {first.n_labels} labels, as partition 0. Got {form.n_labels} in"
+                    f" partition {number}."
                 )
             if (form.names is None) != (first.names is None) or (
                 form.names is not None and form.names.tolist() != first.names.tolist()  # type: ignore[union-attr]
             ):
-                raise ValueError(f"Y: found other label names in part {number} than in part 0.")
+                raise ValueError(
+                    f"All partitions of Y must have the same label names; partition {number} differs from partition 0."
+                )
         return first
-    # parts without a label have names of no type of their own
-    found = [form.names for form in forms if form.names is not None and len(form.names)]
-    if len({"i" if name.dtype.kind == "u" else name.dtype.kind for name in found}) > 1:
-        types = ", ".join(dict.fromkeys(str(name.dtype) for name in found))
-        raise ValueError(f"Y: found parts whose labels are of different types ({types}); wanted one type.")
-    names = np.unique(np.concatenate(found)) if found else first.names
+    # the names of partitions without labels have no meaningful dtype
+    lists = [form.names for form in forms if form.names is not None and len(form.names)]
+    if len({"i" if name.dtype.kind == "u" else name.dtype.kind for name in lists}) > 1:
+        types = ", ".join(dict.fromkeys(str(name.dtype) for name in lists))
+        raise ValueError(f"The labels of all partitions of Y must have the same type. Got {types} instead.")
+    names = np.unique(np.concatenate(lists)) if lists else first.names
     if kind == "binary" and names is not None and len(names) > 2:
         kind = "multiclass"
     matrix = sparse.csr_matrix((0, 0 if names is None else len(names)), dtype=np.float32)
@@ -176,7 +190,7 @@ def join_forms(forms: Sequence[Targets]) -> Targets:
 
 
 def relabelled(targets: Targets, form: Targets) -> Targets:
-    """The same targets with the labels of ``form``, which has all of theirs."""
+    """Re-encode targets with the labels of ``form``, a superset of theirs."""
     matrix, names = targets.matrix, targets.names
     if names is None or form.names is None or len(names) == len(form.names):
         return Targets(matrix, form.names, form.kind)
@@ -186,29 +200,28 @@ def relabelled(targets: Targets, form: Targets) -> Targets:
 
 
 def decode(ids: ArrayLike, names: NDArray[Any] | None) -> NDArray[Any]:
-    """Names of labels, given their column numbers.
+    """Names of labels, given their ids.
 
     Parameters
     ----------
     ids : array-like of int, any shape
-        Columns of ``Targets.matrix``; -1 where there is none (padding of a top-k that is too short).
+        Columns of ``Targets.matrix``; -1 for padding.
     names : ndarray of shape (n_labels,) or None
         ``Targets.names``.
 
     Returns
     -------
-    ndarray, shape of ``ids``
-        Objects: the names as Python str or int, and None for padding. Without names, ``ids`` unchanged.
+    labels : ndarray, shape of ``ids``
+        Names as objects, None for padding. ``ids`` unchanged if there are no names.
     """
     ids = np.asarray(ids)
     if names is None:
         return ids
     if ids.size and not (ids.min() >= -1 and ids.max() < len(names)):
         raise ValueError(
-            f"ids: found values in [{ids.min()}, {ids.max()}], wanted [-1, {len(names)}): "
-            f"there are {len(names)} names"
+            f"The 'ids' parameter must be in the range [-1, {len(names)}). Got values in [{ids.min()}, {ids.max()}]."
         )
-    # Numpy counts -1 from the end: a None behind the last name answers for padding.
+    # index -1 is the last entry: None for padding
     padded = np.full(len(names) + 1, None, dtype=object)
     padded[:-1] = names
     decoded: NDArray[Any] = padded[ids.astype(np.intp, copy=False)]
@@ -216,7 +229,7 @@ def decode(ids: ArrayLike, names: NDArray[Any] | None) -> NDArray[Any]:
 
 
 def encode_labels(labels: NDArray[Any], names: NDArray[Any] | None) -> NDArray[Any]:
-    """Column numbers of labels, given their names: the reverse of :func:`decode`."""
+    """Ids of labels, given their names: the inverse of :func:`decode`."""
     if names is None:
         return labels
     columns: dict[Any, int] = {name: column for column, name in enumerate(names.tolist())} | {None: -1}
@@ -224,29 +237,31 @@ def encode_labels(labels: NDArray[Any], names: NDArray[Any] | None) -> NDArray[A
 
 
 def _check_binary(values: NDArray[Any]) -> None:
-    """Refuse stored values other than 0 and 1; nan and infinities are refused with them."""
+    """Raise ValueError for stored values other than 0 and 1, including NaN and infinities."""
     if values.dtype.kind not in "biuf":
-        raise ValueError(f"Y: found values of dtype {values.dtype}, wanted 0 and 1 or booleans")
+        raise ValueError(f"Y must have values 0 and 1 or booleans. Got dtype {values.dtype} instead.")
     if values.dtype.kind == "b":
         return
     bad = (values != 0) & (values != 1)
     if bad.any():
         raise ValueError(
-            f"Y: found the value {values[bad].flat[0]}, wanted 0 and 1 or booleans (in a matrix, one column "
-            "per label)"
+            f"Y must have values 0 and 1 or booleans (a matrix has one column per label). Got {values[bad].flat[0]}"
+            " instead."
         )
 
 
 def _from_sparse(Y: Any) -> sparse.csr_matrix:
     if Y.ndim != 2:
-        raise ValueError(f"Y: found a sparse array of shape {Y.shape}, wanted (n_rows, n_labels)")
-    # Formats whose .data holds exactly the stored values; the others become one of them. Repeated entries
-    # must still be apart here: their sum is not 0 or 1, and in 8 bits it may even wrap around to 0.
+        raise ValueError(
+            f"Y must have shape (n_rows, n_labels). Got a sparse array of shape {Y.shape} instead."
+        )
+    # In these formats .data has exactly the stored values. Repeated entries must not be summed yet: their sum is not 0
+    # or 1, and in 8 bits it may overflow to 0.
     stored = check_sparse(Y if Y.format in ("csr", "csc", "coo") else Y.tocoo(), "Y")
     _check_binary(stored.data)
     matrix = sparse.csr_matrix(stored.astype(np.float32, copy=False))
     if not matrix.has_canonical_format or not matrix.data.all():
-        matrix = matrix.copy()  # what comes next works in place, and the arrays may be the user's
+        matrix = matrix.copy()  # the arrays may be the user's
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
     return _ones(matrix.indices, matrix.indptr, matrix.shape)
@@ -260,7 +275,7 @@ def _ones(indices: NDArray[Any], indptr: NDArray[Any], shape: tuple[int, int]) -
 
 
 def _is_label_lists(Y: Any) -> bool:
-    """Whether Y is a list, or a one-dimensional container of objects, with a container in each row."""
+    """Whether Y is a list or a one-dimensional object array of containers."""
     if hasattr(Y, "dtype") or hasattr(Y, "columns"):
         if getattr(Y, "ndim", 2) != 1 or Y.dtype != object:
             return False
@@ -269,21 +284,23 @@ def _is_label_lists(Y: Any) -> bool:
         rows = list(Y)
     else:
         return False
-    # One is enough: a row that is not a container among rows that are gets its own error later.
+    # rows that are not containers are reported later
     return any(isinstance(row, list | tuple | set | frozenset | np.ndarray) for row in rows)
 
 
 def _from_lists(Y: Sequence[Any]) -> Targets:
     rows: list[list[Any]] = []
     for number, row in enumerate(Y):
-        # A str is a container of its letters for Python, and a frequent mistake.
+        # a str is iterable too, and a frequent mistake
         if not isinstance(row, list | tuple | set | frozenset | np.ndarray):
             raise ValueError(
-                f"Y: found {row!r:.60} as row {number}, wanted a list, tuple, set or array of label names"
+                f"Row {number} of Y must be a list, tuple, set or array of label names. Got {row!r:.60} instead."
             )
         if isinstance(row, np.ndarray) and row.ndim != 1:
-            raise ValueError(f"Y: found an array of shape {row.shape} as row {number}, wanted one dimension")
-        # tolist turns numpy scalars into str and int, which is what names are compared as.
+            raise ValueError(
+                f"Row {number} of Y must be one-dimensional. Got an array of shape {row.shape} instead."
+            )
+        # tolist converts numpy scalars to str and int
         rows.append(row.tolist() if isinstance(row, np.ndarray) else list(row))
 
     distinct: set[Any] = set()
@@ -291,33 +308,38 @@ def _from_lists(Y: Sequence[Any]) -> Targets:
         try:
             distinct.update(row)
         except TypeError:
-            raise ValueError(f"Y: found {row!r:.60} as row {number}, wanted label names") from None
+            raise ValueError(f"Row {number} of Y must have label names. Got {row!r:.60} instead.") from None
     lengths = {len(row) for row in rows}
     of_bits = bool(distinct) and all(
         isinstance(name, int | np.integer) and name in (0, 1) for name in distinct
     )
     if of_bits and len(lengths) == 1 and any(len(set(row)) < len(row) for row in rows):
-        return _from_dense(np.array(rows))  # a row does not have a label twice
+        return _from_dense(np.array(rows))  # a repeated value in a row: not label names
     is_str = all(isinstance(name, str) for name in distinct)
     is_int = all(isinstance(name, int | np.integer) and not isinstance(name, bool) for name in distinct)
     if not (is_str or is_int):
         kinds = ", ".join(sorted({type(name).__name__ for name in distinct}))
-        raise ValueError(f"Y: found label names of type {kinds}, wanted all str or all integers")
+        raise ValueError(f"Label names of Y must be all str or all integers. Got {kinds} instead.")
 
     if is_int and of_bits and lengths == {2}:
         raise ValueError(
-            "Y is a list with 0 and 1 in every row, which may be a table or lists of label names. Use np.asarray(Y) "
-            "for a table, or names of type str."
+            "Y is ambiguous: every row is a list of 0 and 1, which may be a table or label names. Use np.asarray(Y)"
+            " for a"
+            " table, or label names of type str."
         )
     if is_int and distinct and not -(2**63) <= min(distinct) <= max(distinct) < 2**63:
-        raise ValueError(f"Y: found the label name {max(distinct, key=abs)}, wanted integers of 64 bits")
+        raise ValueError(f"Label names of Y must fit in int64. Got {max(distinct, key=abs)} instead.")
 
-    if is_str:
+    return _from_names(rows, distinct, is_int=is_int)
+
+
+def _from_names(rows: Sequence[Sequence[Any]], distinct: set[Any], *, is_int: bool) -> Targets:
+    """Encode lists of names, all integers or all str."""
+    if not is_int:
         check_unicode(list(distinct), "Y")
-
     binarizer = MultiLabelBinarizer(sparse_output=True)
     matrix = binarizer.fit_transform(rows)
-    # Strings as objects: a fixed-width array would give every name the room of the longest.
+    # Strings as objects: a fixed-width array would allocate the longest name for every entry.
     names = np.empty(len(distinct), dtype=np.int64 if is_int and distinct else object)
     names[:] = [int(name) if is_int else str(name) for name in binarizer.classes_]
     return Targets(_from_sparse(matrix), names, "label-lists")
@@ -330,7 +352,7 @@ def _from_dense(Y: Any) -> Targets:
     if len(Y.shape) == 1 or (len(Y.shape) == 2 and Y.shape[1] == 1):
         return _from_classes(Y)
     if len(Y.shape) != 2:
-        raise ValueError(f"Y: found an array of shape {Y.shape}, wanted {_ACCEPTED}")
+        raise ValueError(f"Y must be {_ACCEPTED}. Got an array of shape {Y.shape} instead.")
     names = None if columns is None else _column_names(columns)
     # accept_sparse: a DataFrame with sparse columns need not become dense.
     table = check_array(
@@ -338,7 +360,7 @@ def _from_dense(Y: Any) -> Targets:
     )
     if not sparse.issparse(table):
         if table.dtype == object:
-            raise ValueError(f"Y: found values of type {type(table.flat[0]).__name__}, wanted 0 and 1")
+            raise ValueError(f"Y must have values 0 and 1. Got {type(table.flat[0]).__name__} instead.")
         _check_binary(table)
         table = sparse.csr_matrix(table != 0)
     return Targets(_from_sparse(table), names, "multilabel-indicator")
@@ -348,11 +370,11 @@ def _as_array(Y: Any) -> NDArray[Any]:
     try:
         array = np.asarray(Y)
     except ValueError as error:
-        raise ValueError(f"Y: found {type(Y).__name__} ({error}), wanted {_ACCEPTED}") from error
+        raise ValueError(f"Y must be {_ACCEPTED}. Got {type(Y).__name__} instead ({error}).") from error
     if array.ndim == 0:
-        raise ValueError(f"Y: found {Y!r:.60}, wanted {_ACCEPTED}")
+        raise ValueError(f"Y must be {_ACCEPTED}. Got {Y!r:.60} instead.")
     if array.dtype.kind not in "biufUOT":
-        raise ValueError(f"Y: found values of dtype {array.dtype}, wanted {_ACCEPTED}")
+        raise ValueError(f"Y must be {_ACCEPTED}. Got dtype {array.dtype} instead.")
     return array
 
 
@@ -361,7 +383,7 @@ def _column_names(columns: Any) -> NDArray[Any] | None:
     names = check_names(listed, "Y")
     if all(isinstance(name, int | np.integer) and not isinstance(name, bool) for name in listed):
         numbers = np.array(listed, dtype=np.int64)
-        # A frame without names of its own counts its columns, as ids do.
+        # default column names 0, 1, … are ids, not names
         return None if np.array_equal(numbers, np.arange(len(numbers))) else numbers
     return names
 
@@ -369,65 +391,90 @@ def _column_names(columns: Any) -> NDArray[Any] | None:
 def _from_classes(Y: NDArray[Any]) -> Targets:
     y = column_or_1d(Y, warn=True)
     if y.size == 0:
-        raise ValueError(f"Y: found no rows, wanted {_ACCEPTED}")
+        raise ValueError(f"Y must be {_ACCEPTED}. Got no rows instead.")
     if y.dtype == object and not all(isinstance(value, str) for value in y):
-        # None, nan and mixtures: numpy cannot sort them, and a missing class is not a class.
+        # numpy cannot sort None, NaN and mixed types
         missing = [value for value in y if value is None or value != value]
         if missing:
-            raise ValueError(f"Y: found {missing[0]!r} as a class, wanted a class for every row")
+            raise ValueError(f"Y must have a class for every row. Got {missing[0]!r} instead.")
         kinds = {type(value) for value in y}
         if len({issubclass(kind, str) for kind in kinds}) > 1:
             listed = ", ".join(sorted(kind.__name__ for kind in kinds))
-            raise ValueError(f"Y: found classes of type {listed}, wanted all str or all integers")
+            raise ValueError(f"Classes of Y must be all str or all integers. Got {listed} instead.")
     if y.dtype.kind == "f":
-        check_array(y, ensure_2d=False, input_name="Y")  # nan and infinities, by scikit-learn's words
-    found = type_of_target(y, input_name="Y")
-    if found not in ("binary", "multiclass"):
-        # The wording is scikit-learn's, so that its users and its checks know it.
-        hint = " MultiGBDTRegressor predicts numbers." if found.startswith("continuous") else ""
-        raise ValueError(f"Y: Unknown label type: {found}; wanted {_ACCEPTED}.{hint}")
+        check_array(y, ensure_2d=False, input_name="Y")  # NaN and infinities
+    kind = type_of_target(y, input_name="Y")
+    if kind not in ("binary", "multiclass"):
+        # "Unknown label type" is scikit-learn's message, which its checks look for
+        hint = " Use MultiGBDTRegressor for regression." if kind.startswith("continuous") else ""
+        raise ValueError(f"Unknown label type: {kind}. Y must be {_ACCEPTED}.{hint}")
     names, ids = np.unique(y, return_inverse=True)
     if names.dtype.kind in "OUT":
         check_unicode(names.tolist(), "Y")
     matrix = _ones(ids.astype(np.int32), np.arange(y.size + 1, dtype=np.int64), (y.size, names.size))
-    return Targets(matrix, names, found)
+    return Targets(matrix, names, kind)
 
 
 def encode_known(Y: Any, n_rows: int, known: Targets) -> sparse.csr_matrix:
-    """Targets of other rows over the labels of training; labels never seen there get columns behind them.
+    """Encode targets with the labels of training; unseen labels get additional columns at the end.
 
-    Labels are matched by name where training had names, and by column where it had none; a matrix for lists of
-    names, or names of another type, would be matched wrongly and is refused.
+    Labels are matched by name if training had names, else by column. A matrix instead of lists of names, or names of
+    another type, raises ValueError.
+    """
+    return _extended(encode_targets(Y, n_rows), known).matrix
+
+
+def encode_update(Y: Any, n_rows: int, known: Targets) -> Targets:
+    """Encode the targets of new rows for an update: :func:`encode_known`, with the names of all labels.
+
+    A matrix without label names must have at least the columns of training; more are new labels.
     """
     targets = encode_targets(Y, n_rows)
-    matrix, names, other = targets.matrix, known.names, targets.names
+    if known.names is None and targets.names is None and targets.n_labels < known.n_labels:
+        raise ValueError(
+            f"Y must have a column for each of the {known.n_labels} labels of the model, and may have more for new"
+            f" labels. Got {targets.n_labels} columns instead."
+        )
+    return _extended(targets, known)
+
+
+def _extended(targets: Targets, known: Targets) -> Targets:
+    """Targets with the labels of training, followed by unseen ones."""
+    n_rows, matrix, names, other = targets.n_rows, targets.matrix, known.names, targets.names
     if names is None and other is not None:
-        return _by_column(matrix, other, known.n_labels)
+        return Targets(_by_column(matrix, other, known.n_labels), None, known.kind)
     if names is None or other is None:
         if names is not None and (known.kind == "label-lists" or matrix.shape[1] != known.n_labels):
-            raise ValueError("Y: found a matrix without names; wanted label names, as in training.")
+            raise ValueError("Y must have label names, as in training. Got a matrix without names instead.")
         width = max(matrix.shape[1], known.n_labels)
-        return sparse.csr_matrix((matrix.data, matrix.indices, matrix.indptr), shape=(n_rows, width))
+        wider = sparse.csr_matrix((matrix.data, matrix.indices, matrix.indptr), shape=(n_rows, width))
+        return Targets(wider, names, known.kind)
     if len(other) and len(names) and isinstance(other.tolist()[0], str) != isinstance(names.tolist()[0], str):
         raise ValueError(
-            f"Y: found labels such as {other.tolist()[0]!r}; wanted ones such as {names.tolist()[0]!r}, as in training."
+            f"Y must have labels such as {names.tolist()[0]!r}, as in training. Got {other.tolist()[0]!r} instead."
         )
     position = {name: i for i, name in enumerate(names.tolist())}
     for name in other.tolist():
         position.setdefault(name, len(position))
     columns = np.array([position[name] for name in other.tolist()], np.int64)
-    found = sparse.csr_matrix(
+    encoded = sparse.csr_matrix(
         (matrix.data, columns[matrix.indices], matrix.indptr), shape=(n_rows, len(position))
     )
-    found.sort_indices()
-    return found
+    encoded.sort_indices()
+    added = list(position)[len(names) :]
+    joined = names
+    if added:  # the wider type: strings of fixed width must not be truncated
+        joined = np.empty(len(position), other.dtype if not len(names) else np.result_type(names, other))
+        joined[:] = list(position)
+    return Targets(encoded, joined, known.kind)
 
 
 def _by_column(matrix: sparse.csr_matrix, names: NDArray[Any], n_labels: int) -> sparse.csr_matrix:
-    """Targets whose names are column numbers: training knew labels by these alone."""
+    """Targets whose label names are ids, for models without label names."""
     if len(names) and not (names.dtype.kind in "iu" and names.min() >= 0 and names.max() < n_labels):
         raise ValueError(
-            f"Y: found names that are no columns; training knew its labels as 0 to {n_labels - 1}, wanted these."
+            f"Y must have labels from 0 to {n_labels - 1}: the model was trained without label names. Got"
+            f" {names.tolist()[0]!r} instead."
         )
     columns = names.astype(np.int64)[matrix.indices]
     return sparse.csr_matrix((matrix.data, columns, matrix.indptr), shape=(matrix.shape[0], n_labels))

@@ -1,7 +1,7 @@
 """Reading and writing XC text, the format of the Extreme Classification Repository.
 
 A header ``N D L`` (rows, features, labels), then one row per line: ``label,label,… feature:value …``. Ids
-count from 0, either part of a row may be empty. In: one or more files, plain or gzipped. Out: CSR matrices.
+count from 0, either part of a row may be empty. Files may be gzipped.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["load_xc", "save_xc"]
 
 PathLike = str | os.PathLike[str]
 
-# Entries formatted at a time: text is some ten times larger than the arrays, so it is never held whole.
+# Entries formatted at a time: the text is about ten times larger than the arrays.
 _ENTRIES_PER_BLOCK = 4_000_000
 
 
@@ -34,32 +34,29 @@ def load_xc(
     n_labels: int | None = None,
     n_jobs: int | None = None,
 ) -> tuple[sparse.csr_matrix, sparse.csr_matrix]:
-    """Read a data set in XC text.
+    """Load a dataset in the text format of the Extreme Classification Repository.
 
     Parameters
     ----------
-    path_or_paths : path, or iterable of paths
-        Files to read as one set, in the order given. Gzipped files are known by their content, not by their
-        names; ``s3://…`` and the like are read through fsspec.
+    path_or_paths : path-like, or iterable of path-like
+        Files to concatenate, plain or gzipped. URLs such as ``s3://…`` are read with fsspec.
     n_features, n_labels : int, optional
-        Widths of X and Y, at least those of the headers. By default all files must have the same widths;
-        with a width given, they may differ up to it.
-    n_jobs : int, optional
-        Threads; None, 0 or -1 for all cores. The result does not depend on it.
+        Number of columns of X and Y, at least those of the headers. By default all files must have the same number.
+    n_jobs : int or None, default=None
+        Number of threads; None, 0 or -1 for all cores. Does not affect the result.
 
     Returns
     -------
-    X : scipy.sparse.csr_matrix of float32, shape (n_rows, n_features)
-        Feature ids ascend in each row; values of an id that a row repeats are added up; zeros are not
-        stored. ``nan`` in the text is a missing value and stays.
-    Y : scipy.sparse.csr_matrix of float32, shape (n_rows, n_labels)
-        Ones; label ids ascend in each row, repeated ones are merged.
+    X : csr_matrix of float32, shape (n_rows, n_features)
+        Features. Indices are sorted, values of repeated indices are summed, zeros are not stored. ``nan`` is a missing
+        value.
+    Y : csr_matrix of float32, shape (n_rows, n_labels)
+        Labels as ones. Indices are sorted and unique.
 
     Raises
     ------
     ValueError
-        If a file is not valid; the message names the file, the line (the header is line 1), what was found
-        and what is wanted.
+        If a file is not valid; the message has the file and the line (the header is line 1).
 
     Examples
     --------
@@ -73,13 +70,13 @@ def load_xc(
         path_or_paths = [path_or_paths]
     paths = [as_path(path) for path in path_or_paths]
     if not paths:
-        raise ValueError("path_or_paths: found no file, wanted at least one")
+        raise ValueError("At least one file is required. Got none.")
     n_threads = effective_n_jobs(n_jobs)
 
     parts = [_load_one(path, n_threads) for path in paths]
     widths = []
-    for name, given, side in (("n_features", n_features, 0), ("n_labels", n_labels, 1)):
-        widths.append(_common_width(name, given, paths, parts, side))
+    for name, width, side in (("n_features", n_features, 0), ("n_labels", n_labels, 1)):
+        widths.append(_common_width(name, width, paths, parts, side))
     for X, Y in parts:
         X.resize(X.shape[0], widths[0])
         Y.resize(Y.shape[0], widths[1])
@@ -90,21 +87,18 @@ def load_xc(
 
 
 def save_xc(path: PathLike, X: Any, Y: Any) -> None:
-    """Write a data set as XC text; `load_xc` gives the same matrices back, bit for bit.
+    """Save a dataset in the text format of the Extreme Classification Repository.
 
-    The file appears whole or not at all: it is written beside ``path`` under another name and then renamed.
-    The same data gives the same bytes, gzipped or not.
+    `load_xc` returns identical matrices. The write is atomic, and the output is deterministic, gzipped or not.
 
     Parameters
     ----------
-    path : path
+    path : path-like
         File to write, gzipped if its name ends in ``.gz``.
-    X : sparse matrix or array-like, shape (n_rows, n_features)
-        Features, written as float32 and without zeros. nan, a missing value, is allowed; infinite values
-        are not.
+    X : {array-like, sparse matrix} of shape (n_rows, n_features)
+        Features, written as float32 without zeros. NaN is allowed, infinite values are not.
     Y : sparse matrix or array-like
-        Targets, as a classifier of this library takes them. The format has no place for label names: ids
-        are written.
+        Targets, in any form that the classifiers accept. Label ids are written, since the format has no label names.
 
     Examples
     --------
@@ -149,35 +143,39 @@ def _load_one(path: AnyPath, n_threads: int) -> tuple[sparse.csr_matrix, sparse.
 
 
 def _canonical(matrix: sparse.csr_matrix) -> sparse.csr_matrix:
-    """Tell scipy what the parser made sure of, so that it does not look again."""
+    """Mark as canonical, which the parser guarantees, to save scipy the check."""
     matrix.has_canonical_format = True
     return matrix
 
 
 def _common_width(
     name: str,
-    given: int | None,
+    width: int | None,
     paths: list[AnyPath],
     parts: list[tuple[sparse.csr_matrix, sparse.csr_matrix]],
     side: int,
 ) -> int:
-    if given is not None and not 0 <= given < 2**31:
-        raise ValueError(f"{name}: found {given}, wanted an integer in [0, 2147483648)")
+    if width is not None and not 0 <= width < 2**31:
+        raise ValueError(
+            f"The {name!r} parameter must be an int in the range [0, 2147483648). Got {width} instead."
+        )
     first = parts[0]
     for path, part in zip(paths, parts, strict=True):
-        width = part[side].shape[1]
-        if given is None and width != first[side].shape[1]:
+        columns = part[side].shape[1]
+        if width is None and columns != first[side].shape[1]:
             raise ValueError(
-                f"{path}: found {part[0].shape[1]} features and {part[1].shape[1]} labels, wanted "
-                f"{first[0].shape[1]} and {first[1].shape[1]} as in {paths[0]}, or {name} to say how many"
+                f"{path}: expected {first[0].shape[1]} features and {first[1].shape[1]} labels, as in {paths[0]}, got"
+                f" {part[0].shape[1]} and {part[1].shape[1]}; set {name!r} to combine files of different sizes."
             )
-        if given is not None and width > given:
-            raise ValueError(f"{name}: found {given}, wanted at least {width}, which {path} has")
-    return int(first[side].shape[1]) if given is None else int(given)
+        if width is not None and columns > width:
+            raise ValueError(
+                f"The {name!r} parameter must be at least {columns}, as in {path}. Got {width} instead."
+            )
+    return int(first[side].shape[1]) if width is None else int(width)
 
 
 def _features(X: Any) -> sparse.csr_matrix:
-    # The cast may overflow to infinity; the check behind it says so better than numpy's warning.
+    # The cast may overflow to infinity, which the check reports better than numpy's warning.
     with np.errstate(over="ignore"):
         X = check_array(
             X,
@@ -191,13 +189,13 @@ def _features(X: Any) -> sparse.csr_matrix:
     require_countable("X", X.shape[1], "features")
     matrix = sparse.csr_matrix(X)
     try:
-        matrix.check_format(full_check=True)  # what walks these indices later does not check them
+        matrix.check_format(full_check=True)  # later code does not check indices
     except ValueError as error:
-        raise ValueError(f"X: found a broken sparse matrix ({error}), wanted valid indices") from error
+        raise ValueError(f"X is not a valid sparse matrix: {error}.") from error
     if not matrix.has_canonical_format or not matrix.data.all():
-        matrix = matrix.copy()  # what comes next works in place, and the arrays may be the user's
+        matrix = matrix.copy()  # the arrays may be the user's
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
         if np.isinf(matrix.data).any():
-            raise ValueError("X: found repeated entries that add up to infinity, wanted float32 values")
+            raise ValueError("X must be finite in float32, but repeated entries add up to infinity.")
     return matrix

@@ -1,1 +1,1 @@
-"""Training on several workers: communicators, and what starts the same training function on each of them."""
+"""Distributed training: communicators, and launchers that run the training function on every worker."""

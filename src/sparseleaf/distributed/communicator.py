@@ -1,8 +1,8 @@
-"""Communicator: how the workers of one training exchange arrays.
+"""Communicator: the collectives by which the workers of a training synchronise (SPMD).
 
-Every worker runs the same training function on its own partition and calls the same collectives in the same order.
-With one worker each collective returns its input, so that training code has no special case for it. Sums are over
-integers: their order cannot change a result.
+Every worker runs the same training function on its partition and calls the same collectives in the same order. With one
+worker every collective returns its input, so training code needs no special case. Sums are over integers, so their
+order cannot change a result.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ UFUNCS = {"sum": np.add, "max": np.maximum}
 
 
 class WorkerLostError(Exception):
-    """A worker does not answer any more, and its partition is gone with it."""
+    """A worker was lost, and its partition with it."""
 
 
 @dataclass
 class Traffic:
-    """What went through a communicator.
+    """Traffic statistics of a communicator.
 
     Attributes
     ----------
     sent, received : int
-        Payload bytes of this worker.
+        Payload bytes sent and received by this worker.
     waiting : float
-        Seconds in collectives, those of waiting for other workers among them.
+        Seconds spent in collectives, including waiting for other workers.
     """
 
     sent: int = 0
@@ -48,7 +48,7 @@ class Traffic:
 
     @contextmanager
     def timed(self) -> Iterator[None]:
-        """Count the seconds of a collective."""
+        """Measure the time of a collective."""
         began = time.perf_counter()
         try:
             yield
@@ -62,7 +62,7 @@ class Communicator(Protocol):
     Attributes
     ----------
     rank : int
-        Which of the workers this is.
+        Index of this worker.
     size : int
         Number of workers.
     traffic : Traffic
@@ -76,19 +76,22 @@ class Communicator(Protocol):
         """Element-wise reduction of equally shaped arrays, on every worker."""
 
     def reduce_scatter(self, values: Array, counts: Sequence[int]) -> Array:
-        """Element-wise sum of flat arrays, of which worker r gets the r-th block of ``counts[r]`` elements."""
+        """Element-wise sum of flat arrays; worker r receives the r-th block, of ``counts[r]`` elements.
+
+        ``values`` may be overwritten, and the result may be a view of it.
+        """
 
     def allgather(self, value: Value) -> list[Value]:
-        """Every worker's value, by rank."""
+        """The values of all workers, by rank."""
 
     def alltoall(self, values: Sequence[Value]) -> list[Value]:
-        """Value r goes to worker r; returns what every worker sent to this one, by rank."""
+        """Send ``values[r]`` to worker r; returns the values sent to this worker, by rank."""
 
     def broadcast(self, value: Value, root: int = 0) -> Value:
         """The root's value."""
 
     def close(self) -> None:
-        """Leave: other workers that wait for this one learn that it is gone."""
+        """Close the connections; workers that wait for this one get a :class:`WorkerLostError`."""
 
 
 class LocalCommunicator:
@@ -125,7 +128,7 @@ class LocalCommunicator:
 
 
 def blocks(values: Array, counts: Sequence[int]) -> list[Array]:
-    """A flat array in blocks of so many elements."""
+    """Split a flat array into blocks of the given sizes."""
     if sum(counts) != values.size:
         raise ValueError(
             f"counts must sum to the number of values, {values.size}. Got {sum(counts)} instead."
@@ -134,7 +137,7 @@ def blocks(values: Array, counts: Sequence[int]) -> list[Array]:
 
 
 def payload(value: Any) -> int:
-    """Bytes of the arrays in a value, and 8 for anything else."""
+    """Bytes of the arrays in a value; 8 for anything else."""
     if isinstance(value, np.ndarray | np.generic):
         return int(value.nbytes)
     if sp.issparse(value):

@@ -1,11 +1,11 @@
-"""Training in the workers of a Dask cluster.
+"""Training on the workers of a Dask cluster.
 
-Each of the workers keeps a :class:`Member` of the training: its partition, its communicator and the program, which is
-paused between two steps. A step is a short task on each worker, in which the members work together over sockets of
-their own; the client has a say between steps. A member is a Dask *actor* that the client holds: Dask neither moves nor
-copies it, and drops it when the client lets go of it or disappears, whereupon its sockets are closed.
+Every worker keeps a :class:`Member` of the training: its partition, its communicator and the training function, a
+generator paused between steps. A step is a short task on every worker, in which members communicate over sockets; the
+client runs between steps. A member is a Dask *actor* held by the client: Dask neither moves nor copies it, and drops it
+when the client releases it or disappears, which closes its sockets.
 
-Where a worker is lost, the step ends on all of them, and the client begins again on the workers that are left.
+When a worker is lost, the step fails on all of them, and the client restarts on the remaining workers.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import uuid
 import weakref
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -34,50 +35,61 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-LOOK_AROUND = 1.0
-"""Seconds after which a client that waits asks whether all workers are still there."""
+CHECK_INTERVAL = 1.0
+"""Seconds between checks that all workers are alive, while the client waits."""
 
 PATIENCE = 60
-"""Seconds to wait for a worker where all are gone, or for the others to say why one failed."""
+"""Seconds to wait for a new worker when all are gone, or for the error of a failed worker."""
 
 LARGE = 1 << 20
-"""Bytes of a message that are sent apart from a task."""
+"""Message size from which messages are scattered instead of embedded in tasks."""
 
 QUIET = {
-    # looks at what a worker does a hundred times a second
+    # samples a worker's stack 100 times per second
     "distributed.worker.profile.enabled": False,
-    # every process looks at its own loop fifty times a second, at memory ten times, at the system twice
+    # every process checks its event loop 50, its memory 10 and the system 2 times per second
     "distributed.admin.tick.interval": "1s",
     "distributed.worker.memory.monitor-interval": "1s",
     "distributed.admin.system-monitor.interval": "5s",
-    # arrays that come and go are kept by the process, where Dask's setting gives them back to the system each time
+    # keep freed memory in the process; Dask's setting returns it to the system each time
     "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 1 << 28,
     "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 1 << 25,
 }
-"""Settings of Dask under which its workers have more of their cores to themselves."""
+"""Dask settings that reduce the background load of workers."""
 
 
 class DaskLauncher:
-    """Trains in the workers of a Dask client's cluster; a local cluster, one worker a core, if none is given.
+    """Engine that trains on the workers of a Dask cluster.
 
     Parameters
     ----------
     client : distributed.Client or str, optional
-        A client, or the address of a scheduler.
+        A client, or the address of a scheduler. By default a local cluster with one worker per core.
     n_workers : int, optional
-        Workers to train on at most; all if not given.
+        Maximum number of workers, all by default.
 
     Attributes
     ----------
     profile : list of dict
-        For every tree of the last training, what its workers received and how long they worked and waited.
+        Bytes received and seconds of computing and waiting per tree and worker, of the last training.
+
+    Examples
+    --------
+    >>> from sparseleaf import SparseGBDTClassifier
+    >>> from sparseleaf.data import make_xc
+    >>> from sparseleaf.distributed.dask import DaskLauncher
+    >>> X, Y = make_xc(100, 20, 10, labels_per_row=2, nnz_per_row=5)
+    >>> engine = DaskLauncher("tcp://scheduler:8786", n_workers=4)
+    >>> clf = SparseGBDTClassifier(n_trees=5).fit(X, Y, engine=engine)  # doctest: +SKIP
+    >>> len(engine.profile)  # doctest: +SKIP
+    5
     """
 
     def __init__(self, client: Any = None, n_workers: int | None = None) -> None:
         try:
             import distributed  # noqa: F401
         except ImportError:
-            raise ImportError("engine='dask' wants Dask: pip install sparseleaf[dask].") from None
+            raise ImportError("engine='dask' requires Dask: pip install sparseleaf[dask].") from None
         self._given = client
         self._n_workers = n_workers
         self.profile: list[dict[str, Any]] = []
@@ -86,14 +98,14 @@ class DaskLauncher:
     def open(self, estimator: Any, rows: dict[str, Any], prepare: Prepare) -> Iterator[DaskWorkers]:
         """See :class:`~sparseleaf.distributed.launch.Launcher`.
 
-        ``rows`` are Dask collections, part files, or arrays of this process, which are then sent to the workers.
+        ``rows`` are Dask collections, part files, or arrays of this process, which are scattered to the workers.
         """
         from sklearn.base import clone
 
         program, _ = prepare()
         with self.client() as client:
             if not client.nthreads():
-                raise ValueError("engine: found a Dask cluster without workers; wanted at least one.")
+                raise ValueError("The Dask cluster must have at least one worker. Got none instead.")
             workers = DaskWorkers(
                 client, clone(estimator), make_source(client, rows), program, self._n_workers
             )
@@ -105,7 +117,7 @@ class DaskLauncher:
 
     @contextmanager
     def client(self) -> Iterator[Any]:
-        """The client that was given, or one of a scheduler or a local cluster for as long as it is needed."""
+        """The given client, or a temporary one for the given scheduler or a local cluster."""
         from distributed import Client
 
         if self._given is not None and not isinstance(self._given, str):
@@ -120,7 +132,7 @@ class DaskLauncher:
 
 
 def local_cluster(n_workers: int | None = None) -> Any:
-    """A cluster on this machine, of so many workers, or one a core, of one thread each."""
+    """A cluster on this machine, with one thread per worker and by default one worker per core."""
     import dask.config
     from distributed import LocalCluster
 
@@ -130,18 +142,18 @@ def local_cluster(n_workers: int | None = None) -> Any:
         return LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=None)
 
 
-# --- in the workers
+# --- on the workers
 
 
 class Member:
-    """What one worker of a training keeps from step to step.
+    """State of one worker between steps.
 
     Parameters
     ----------
     key : str
-        Name by which steps find it.
+        Name under which tasks find it.
     host : str
-        The worker's own address.
+        Address of the worker.
     """
 
     def __init__(self, key: str, host: str) -> None:
@@ -152,15 +164,15 @@ class Member:
         self._running: Generator[Any, Any, None] | None = None
         self._step = threading.Lock()
         _MEMBERS[key] = self
-        weakref.finalize(self, _hang_up, self._listener, self._connections)
+        weakref.finalize(self, _close_all, self._listener, self._connections)
 
     def build(self, sent: tuple[Any, Program], pieces: list[Any], join: Any) -> Address:
-        """Make the partition, by an estimator that was sent with the program; where others will find this member."""
+        """Create the partition with the estimator that was sent with the program; returns this member's address."""
         estimator, self._program = sent
         self._part = estimator._partition(**join(pieces))
         return self._listener.address
 
-    def meet(self, rank: int, addresses: Sequence[Address], secret: bytes) -> None:
+    def connect(self, rank: int, addresses: Sequence[Address], secret: bytes) -> None:
         """Connect to the other members."""
         assert self._program is not None
         comm = self._listener.connect(rank, addresses, secret)
@@ -168,33 +180,33 @@ class Member:
         self._running, self._part = self._program(comm, self._part), None
 
     def advance(self, message: Any) -> tuple[Any, StepRecord]:
-        """One step, together with the other members: what the first one yields, and this one's record."""
+        """Run one step, a collective of all members; returns the yielded value, on rank 0, and this member's record."""
         running, (comm,) = self._running, self._connections
         assert running is not None
         with self._step:
-            answer, record = recorded(comm, lambda: running.send(message))
-        return (None if comm.rank else answer), record
+            result, record = recorded(comm, lambda: running.send(message))
+        return (None if comm.rank else result), record
 
     def close(self) -> None:
-        """Let the others wait for this one no more, nor this one for them."""
-        _hang_up(self._listener, self._connections)
+        """Close all connections, which ends pending collectives on all members."""
+        _close_all(self._listener, self._connections)
 
 
 _MEMBERS: weakref.WeakValueDictionary[str, Member] = weakref.WeakValueDictionary()
-"""Those of this process; it is Dask that keeps them."""
+"""Members in this process; Dask owns them."""
 
 
-def _hang_up(listener: Listener, connections: Sequence[SocketCommunicator]) -> None:
+def _close_all(listener: Listener, connections: Sequence[SocketCommunicator]) -> None:
     listener.close()
     for connection in connections:
         connection.close()
 
 
 def _run(key: str, step: Callable[..., Any], *args: Any) -> Any:
-    """A task: one step of the member of that name."""
+    """A Dask task: run one step of a member."""
     from distributed import secede
 
-    secede()  # others may wait for a thread of this worker: those of another training, or another member
+    secede()  # free the thread for other members or trainings on this worker
     try:
         return _step(key, step, *args)
     except BaseException as error:
@@ -206,44 +218,44 @@ def _run(key: str, step: Callable[..., Any], *args: Any) -> Any:
 def _step(key: str, step: Callable[..., Any], *args: Any) -> Any:
     member = _MEMBERS.get(key)
     if member is None:
-        raise WorkerLostError("a worker was started anew")
+        raise WorkerLostError("a worker was restarted")
     try:
         return step(member, *args)
     except BaseException:
-        member.close()  # the step ends for the others, too
+        member.close()  # ends the step on the other members, too
         raise
 
 
 def _clear_frames(error: BaseException | None) -> None:
-    """Drop the variables of an error's traceback, which Dask keeps: the member and its rows are among them."""
+    """Clear the frames of an error's traceback: Dask keeps it, and with it the member and its rows."""
     while error is not None:
         traceback.clear_frames(error.__traceback__)
         error = error.__context__
 
 
 def _close_members(token: str) -> None:
-    """End the steps of a training on this worker."""
+    """Close a training's members on this worker."""
     for key, member in list(_MEMBERS.items()):
         if key.startswith(token):
             member.close()
 
 
-# --- at the client
+# --- on the client
 
 
 class DaskWorkers:
-    """See :class:`~sparseleaf.distributed.launch.Workers`: a member of the training on each of the workers.
+    """See :class:`~sparseleaf.distributed.launch.Workers`: one member per Dask worker.
 
     Parameters
     ----------
     client : distributed.Client
     estimator : estimator
-        Makes a partition of rows in a worker.
+        Creates the partitions on the workers.
     source : Source
-        Where the rows come from.
+        Source of the rows.
     program : Program
     n_workers : int or None
-        Workers to use at most.
+        Maximum number of workers.
 
     Attributes
     ----------
@@ -267,7 +279,7 @@ class DaskWorkers:
 
     @property
     def profile(self) -> list[dict[str, Any]]:
-        """For every tree, what the workers received and how long they worked and waited."""
+        """For every tree, the bytes received and the seconds of computing and waiting per worker."""
         return [
             join_records([[one] for one in records])[0] | {"tree": tree}
             for tree, records in enumerate(self._records)
@@ -280,9 +292,9 @@ class DaskWorkers:
 
     def step(self) -> Any:
         """See :class:`~sparseleaf.distributed.launch.Workers`."""
-        answer, records = self._advance(None)
+        result, records = self._advance(None)
         self._records.append(records)
-        return answer
+        return result
 
     def once(self, work: Callable[[], Result]) -> Result:
         """See :class:`~sparseleaf.distributed.launch.Workers`."""
@@ -293,12 +305,12 @@ class DaskWorkers:
         return local
 
     def restart(self) -> None:
-        """See :class:`~sparseleaf.distributed.launch.Workers`; partitions are made from the source again."""
+        """See :class:`~sparseleaf.distributed.launch.Workers`; partitions are created again from the source."""
         self.close()
         self._client.wait_for_workers(1, timeout=PATIENCE)
 
     def close(self) -> None:
-        """Let the workers drop their members."""
+        """Close and release all members."""
         if self._members:
             self._client.run(_close_members, self._token, on_error="ignore")
             _release(self._members)
@@ -309,18 +321,18 @@ class DaskWorkers:
             self._start()
         large = payload(message) > LARGE
         if large:
-            message = self._spread(message)
+            message = self._broadcast(message)
         try:
-            found = self._collect(
+            results = self._collect(
                 [self._submit(rank, Member.advance, message) for rank in range(len(self._members))]
             )
         finally:
             if large:
                 _release([message])
-        return found[0][0], [record for _, record in found]
+        return results[0][0], [record for _, record in results]
 
     def _start(self) -> None:
-        """Members on the workers that are there, connected to each other."""
+        """Create members on the available workers and connect them."""
         client = self._client
         addresses = list(client.nthreads())[: self._n_workers]
         if not addresses:
@@ -328,15 +340,17 @@ class DaskWorkers:
         n = self._source.n_parts(len(addresses))
         self._addresses, self._token = addresses[:n], f"sparseleaf-{uuid.uuid4().hex}"
         require_same_version(client, self._addresses)
+        # concurrently; otherwise workers that get their partition later would also import later
+        client.run(import_module, "sparseleaf.estimators", workers=self._addresses, on_error="ignore")
         keys = [self._key(rank) for rank in range(n)]
         self._members = [
             client.submit(Member, key, _host(at), actor=True, workers=[at], key=f"{key}-member", pure=False)
             for key, at in zip(keys, self._addresses, strict=True)
         ]
         self._wait(self._members)
-        sent = self._spread((self._estimator, self._program))
+        sent = self._broadcast((self._estimator, self._program))
         try:
-            pieces = self._sent(
+            pieces = self._send_to_workers(
                 lambda: [self._source.pieces(rank, n, at) for rank, at in enumerate(self._addresses)]
             )
             places = self._collect(
@@ -344,9 +358,9 @@ class DaskWorkers:
             )
         finally:
             _release([sent])
-            self._source.let_go()
+            self._source.release()
         secret = secrets.token_bytes(32)
-        self._collect([self._submit(rank, Member.meet, rank, places, secret) for rank in range(n)])
+        self._collect([self._submit(rank, Member.connect, rank, places, secret) for rank in range(n)])
 
     def _key(self, rank: int) -> str:
         return f"{self._token}-{rank}"
@@ -356,21 +370,21 @@ class DaskWorkers:
         where = [self._addresses[rank]]
         return self._client.submit(_run, self._key(rank), step, *args, workers=where, key=name, pure=False)
 
-    def _spread(self, value: Any) -> Any:
-        """Send something to all workers, apart from tasks."""
-        return self._sent(
+    def _broadcast(self, value: Any) -> Any:
+        """Scatter a value to all workers."""
+        return self._send_to_workers(
             lambda: self._client.scatter([value], workers=self._addresses, broadcast=True, hash=False)[0]
         )
 
-    def _sent(self, send: Callable[[], Result]) -> Result:
-        """What is sent to workers apart from tasks; an error where one of them is gone."""
+    def _send_to_workers(self, send: Callable[[], Result]) -> Result:
+        """Run a scatter; :class:`WorkerLostError` if a worker is gone."""
         try:
             return send()
         except (KeyError, OSError) as error:  # a timeout is one
             raise WorkerLostError(f"a worker is gone: {error!r}") from None
 
     def _collect(self, futures: list[Any]) -> list[Any]:
-        """Results of tasks; an error where one failed or a worker is gone."""
+        """Results of tasks; raises the error of a failed task, or :class:`WorkerLostError`."""
         try:
             self._wait(futures)
             return [self._result(future) for future in futures]
@@ -382,27 +396,27 @@ class DaskWorkers:
 
         while True:
             try:
-                wait(futures, timeout=LOOK_AROUND)
+                wait(futures, timeout=CHECK_INTERVAL)
             except TimeoutError:
-                self._look_around()
+                self._check_workers()
                 if not any(future.status == "error" for future in futures):
                     continue
-            except _lost_errors() as error:  # what a task was to take has gone with a worker
+            except _lost_errors() as error:  # an argument of the task was lost with a worker
                 raise WorkerLostError(str(error)) from None
             break
         failed = [future for future in futures if future.status == "error"]
         if not failed and all(future.status == "finished" for future in futures):
             return
         if not failed:
-            raise WorkerLostError("a task is gone with its worker")
+            raise WorkerLostError("a task was lost with its worker")
         self._raise(futures)
 
     def _raise(self, futures: list[Any]) -> None:
-        """Raise why a step failed: the error of one member, rather than that the others lost it."""
+        """Raise the cause of a failed step: a member's error takes precedence over lost connections."""
         from distributed import wait
 
         with suppress(TimeoutError):
-            wait(futures, timeout=PATIENCE)  # the step ends on all of them, as their connections do
+            wait(futures, timeout=PATIENCE)  # closed connections end the step on all members
         errors = [future.exception() for future in futures if future.status == "error"]
         lost = _lost_errors()
         for error in errors:
@@ -411,43 +425,43 @@ class DaskWorkers:
         raise WorkerLostError(str(errors[0])) from None
 
     def _result(self, future: Any) -> Any:
-        patience = 10 * LOOK_AROUND
+        patience = 10 * CHECK_INTERVAL
         while True:
             try:
                 return future.result(timeout=patience)
             except TimeoutError:
-                self._look_around()
+                self._check_workers()
                 patience *= 2
             except _lost_errors() as error:
                 raise WorkerLostError(str(error)) from None
 
-    def _look_around(self) -> None:
+    def _check_workers(self) -> None:
         there = self._client.nthreads()
         if any(address not in there for address in self._addresses):
             raise WorkerLostError("a worker is gone")
 
 
 def _release(futures: Sequence[Any]) -> None:
-    """Let go of them now, and not when Python finds that nobody holds them."""
+    """Release futures immediately instead of on garbage collection."""
     for future in futures:
         future.release()
 
 
 def _host(address: str) -> str:
-    """Where a Dask worker can be reached; one in this process by this process only."""
+    """Host of a Dask worker; localhost for an in-process worker."""
     parts = urlsplit(address)
     return "127.0.0.1" if parts.scheme == "inproc" else parts.hostname or "127.0.0.1"
 
 
 def _lost_errors() -> tuple[type[BaseException], ...]:
-    """What is raised where a worker is gone."""
+    """Errors that Dask raises for lost workers."""
     from concurrent.futures import CancelledError
 
     import distributed.client
     from distributed.scheduler import KilledWorker
 
-    found: list[type[BaseException]] = [WorkerLostError, CancelledError, KilledWorker]
+    errors: list[type[BaseException]] = [WorkerLostError, CancelledError, KilledWorker]
     for name in ("FutureCancelledError", "FuturesCancelledError"):
         if hasattr(distributed.client, name):
-            found.append(getattr(distributed.client, name))
-    return tuple(found)
+            errors.append(getattr(distributed.client, name))
+    return tuple(errors)

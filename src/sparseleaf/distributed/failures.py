@@ -1,4 +1,4 @@
-"""Work that may fail on one worker only: its error is raised on all of them, so that none waits for the others."""
+"""Steps that may fail on one worker only: the error is raised on all workers, so that none waits forever."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ class _Failure:
 
 
 def gather_results(comm: Communicator, work: Callable[[], Result]) -> list[Result]:
-    """What ``work`` returns on every worker, by rank."""
+    """Run ``work`` on every worker; returns all results, by rank."""
     return _raise_any(comm, comm.allgather(_attempt(comm, work)))
 
 
 def run_together(comm: Communicator, work: Callable[[], Result]) -> Result:
-    """What ``work`` returns on this worker, once all have done theirs."""
-    found = _attempt(comm, work)
-    _raise_any(comm, comm.allgather(found if isinstance(found, _Failure) else None))
-    result: Result = found
+    """Run ``work`` on every worker; returns this worker's result once all have succeeded."""
+    outcome = _attempt(comm, work)
+    _raise_any(comm, comm.allgather(outcome if isinstance(outcome, _Failure) else None))
+    result: Result = outcome
     return result
 
 
 def run_once(comm: Communicator, work: Callable[[], Result]) -> Result:
-    """What ``work`` returns on the first worker, which alone does it."""
-    found: Any = comm.broadcast(_attempt(comm, work) if comm.rank == 0 else None)
-    result: Result = _raise_any(comm, [found])[0]
+    """Run ``work`` on the first worker and broadcast the result."""
+    outcome: Any = comm.broadcast(_attempt(comm, work) if comm.rank == 0 else None)
+    result: Result = _raise_any(comm, [outcome])[0]
     return result
 
 
@@ -48,8 +48,8 @@ def _attempt(comm: Communicator, work: Callable[[], Result]) -> Any:
 
 
 def _raise_any(comm: Communicator, results: Sequence[Any]) -> list[Any]:
-    for found in results:
-        if isinstance(found, _Failure):
-            found.error.add_note(f"(in rank {found.rank} of {comm.size})")
-            raise found.error
+    for result in results:
+        if isinstance(result, _Failure):
+            result.error.add_note(f"(in rank {result.rank} of {comm.size})")
+            raise result.error
     return list(results)

@@ -1,4 +1,4 @@
-"""Scripts that start worker processes must be importable: every worker imports them again."""
+"""Check for the ``if __name__ == "__main__":`` guard in scripts that spawn worker processes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from types import FrameType
 
 
 def require_main_guard() -> None:
-    """Refuse to start processes from the top level of a script, outside of ``if __name__ == "__main__":``.
+    """Raise RuntimeError if called from the top level of a script outside of ``if __name__ == "__main__":``.
 
-    Processes that are spawned import the script first. Without a guard they would come to the same line, start
-    processes themselves, and fail without saying why.
+    Spawned processes import the script first. Without a guard they would reach the same line, spawn processes
+    themselves, and fail with an obscure error.
     """
     frame = _top_level_frame()
     if frame is not None and not _is_guarded(frame):
@@ -25,7 +25,7 @@ def require_main_guard() -> None:
 
 
 def _top_level_frame() -> FrameType | None:
-    """That of the script, if it is what spawned processes import and is calling this, at any depth."""
+    """The top-level frame of the main script on the call stack, if spawned processes would import the script."""
     main = sys.modules.get("__main__")
     file = getattr(main, "__file__", None)
     spec = getattr(main, "__spec__", None)
@@ -44,10 +44,10 @@ def _same_file(first: str, second: str) -> bool:
 
 
 def _is_guarded(frame: FrameType) -> bool:
-    """Whether an ``if`` that asks for ``__name__`` begins at or above the line that is being run."""
+    """Whether an ``if`` on ``__name__`` starts at or above the current line."""
     try:
         tree = ast.parse(Path(frame.f_code.co_filename).read_bytes())
-    except (OSError, SyntaxError):  # it cannot be told
+    except (OSError, SyntaxError):  # undecidable
         return True
     return any(
         isinstance(name, ast.Name) and name.id == "__name__"

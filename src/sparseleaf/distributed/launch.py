@@ -1,8 +1,8 @@
-"""Launchers: partitions of the rows come to workers, each of which runs the same training function on its own.
+"""Launchers: distribute partitions to workers and run the training function on each.
 
-The training function is a generator. It pauses where the process that called ``fit`` has a say (checkpoints, validation
-sets, callbacks: see :mod:`sparseleaf.training.trainer`), yields what that process has to know, and goes on with what it
-is sent. All workers yield the same and are sent the same.
+The training function is a generator. It yields results to the process that called ``fit``, which handles checkpoints,
+validation sets and callbacks (see :mod:`sparseleaf.training.trainer`), and resumes with the message it is sent. All
+workers yield the same values and are sent the same messages.
 """
 
 from __future__ import annotations
@@ -18,47 +18,51 @@ Result = TypeVar("Result")
 LAYOUTS = ("rows", "features")
 
 Program = Callable[[Communicator, Any], Generator[Any, Any, None]]
-"""The training function: called on every worker with the communicator and the worker's partition. Can be pickled."""
+"""The training function: called on every worker with the communicator and its partition. Must be picklable."""
 
 Prepare = Callable[[], tuple[Program, dict[str, Any]]]
-"""Checks the arguments of ``fit``; returns the program and, by name, what all processes of a training must have in
-common."""
+"""Validates the arguments of ``fit``; returns the program and, by name, the arguments that must be equal on all
+processes of a training."""
 
 
 class Workers(Protocol):
-    """The workers of a training, each of which runs the program on its partition.
+    """Handle on the workers of a training.
 
     Attributes
     ----------
     leads : bool
-        Whether this process is the one that reads and writes files and prints.
+        Whether this process reads and writes files and prints.
     """
 
     leads: bool
 
     def send(self, message: Any) -> Any:
-        """Let every worker go on with the message; what they yield next. The first message is None."""
+        """Resume all workers with a message; returns what they yield next. The first message is None."""
 
     def step(self) -> Any:
-        """As ``send(None)``, for the next tree: what it takes is recorded where there is a profile."""
+        """``send(None)`` for the next tree, recorded in the profile."""
 
     def restart(self) -> None:
-        """After a :class:`~sparseleaf.distributed.communicator.WorkerLostError`: begin again on the workers left."""
+        """Restart on the remaining workers after a :class:`~sparseleaf.distributed.communicator.WorkerLostError`."""
 
     def once(self, work: Callable[[], Result]) -> Result:
-        """Done by one of the processes that called ``fit``; all of them get the result."""
+        """Run ``work`` on one of the processes that called ``fit``; all of them get the result."""
 
     def agree(self, local: bool) -> bool:
-        """Whether it is so in any of the processes that called ``fit``."""
+        """Whether ``local`` is true on any of the processes that called ``fit``."""
 
 
 class Launcher(Protocol):
-    """Brings rows to workers and runs a program there."""
+    """Starts the workers of a training.
+
+    A launcher with a true attribute ``partitioned`` is used in several processes, each of which calls ``fit`` with its
+    own rows.
+    """
 
     def open(self, estimator: Any, rows: dict[str, Any], prepare: Prepare) -> AbstractContextManager[Workers]:
-        """A context in which the workers are at work; a partition is made by ``estimator._partition(**rows)``.
+        """A context with running workers, whose partitions are made by ``estimator._partition(**rows)``.
 
-        ``prepare`` is called before any work, and where several processes call ``fit`` they compare what it returns.
+        ``prepare`` is called first; if several processes call ``fit``, its results must agree.
         """
 
 
@@ -93,7 +97,7 @@ class LocalWorkers:
         return self.send(None)
 
     def restart(self) -> None:
-        """See :class:`Workers`; a process does not lose itself."""
+        """See :class:`Workers`; never called with a single process."""
         raise NotImplementedError
 
     def once(self, work: Callable[[], Result]) -> Result:
@@ -110,7 +114,7 @@ class LocalWorkers:
 
 
 def make_launcher(engine: Any) -> Launcher:
-    """The launcher of that name, or around that communicator or client."""
+    """The launcher for the ``engine`` argument: a name, communicator, client or launcher."""
     if engine == "local":
         return LocalLauncher()
     if engine == "mpi" or hasattr(engine, "Get_rank"):
@@ -131,7 +135,7 @@ def make_launcher(engine: Any) -> Launcher:
 
 
 def check_layout(layout: str) -> None:
-    """Refuse other layouts than there are."""
+    """Validate the ``layout`` argument."""
     if layout not in LAYOUTS:
         raise ValueError(
             f"The 'layout' parameter must be one of {{'rows', 'features'}}. Got {layout!r:.60} instead."

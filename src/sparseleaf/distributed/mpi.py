@@ -1,98 +1,71 @@
-"""Training in the ranks of an MPI job, each of which calls ``fit`` with rows of its own.
+"""Training on the ranks of an MPI job, each of which calls ``fit`` with its part of the rows.
 
-Numbers travel as buffers, which MPI reduces on the way, anything else as pickles. An error that only one rank meets
-ends the job: the others would wait for ever.
+Arrays are sent as buffers and reduced by MPI, all other values are pickled. An error on a single rank aborts the job,
+since the other ranks would wait forever.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from sparseleaf.distributed.agreement import describe_training, refuse_differences
 from sparseleaf.distributed.communicator import Reduction, Traffic, blocks, payload
-from sparseleaf.distributed.failures import gather_results, run_once
-from sparseleaf.distributed.launch import LocalWorkers
-from sparseleaf.distributed.profile import StepRecord, join_records, recorded
+from sparseleaf.distributed.ranks import RanksLauncher, RankWorkers
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
     from sparseleaf.distributed.launch import Prepare
 
-Result = TypeVar("Result")
 Value = TypeVar("Value")
 
 PATIENCE = 2.0
-"""Seconds after which a rank that failed takes it that others have not."""
+"""Seconds after which a failed rank assumes that the others have not failed."""
 
 
-class MPILauncher:
-    """Trains in the ranks of an mpi4py communicator, all of them if none is given.
+class MPILauncher(RanksLauncher):
+    """Engine that trains on the ranks of an MPI communicator.
+
+    Parameters
+    ----------
+    communicator : mpi4py.MPI.Comm, optional
+        Communicator of the ranks, ``MPI.COMM_WORLD`` by default.
 
     Attributes
     ----------
     comm : MPICommunicator
+        Collectives over the communicator.
     profile : list of dict
-        For every tree of the last training, what its ranks received and how long they worked and waited.
+        Bytes received and seconds of computing and waiting per tree and rank, of the last training.
+
+    Examples
+    --------
+    Run in every rank, for example with ``mpiexec -n 8 python train.py``:
+
+    >>> from sparseleaf import SparseGBDTClassifier
+    >>> from sparseleaf.data import make_xc
+    >>> from sparseleaf.distributed.mpi import MPILauncher
+    >>> X, Y = make_xc(100, 20, 10, labels_per_row=2, nnz_per_row=5)  # the rows of this rank
+    >>> engine = MPILauncher()  # doctest: +SKIP
+    >>> clf = SparseGBDTClassifier(n_trees=5).fit(X, Y, engine=engine)  # doctest: +SKIP
+    >>> len(engine.profile)  # doctest: +SKIP
+    5
     """
 
+    comm: MPICommunicator
+
     def __init__(self, communicator: Any = None) -> None:
-        self.comm = MPICommunicator(communicator)
-        self.profile: list[dict[str, Any]] = []
+        super().__init__(MPICommunicator(communicator))
 
     @contextmanager
-    def open(self, estimator: Any, rows: dict[str, Any], prepare: Prepare) -> Iterator[MPIWorkers]:
+    def open(self, estimator: Any, rows: dict[str, Any], prepare: Prepare) -> Iterator[RankWorkers]:
         """See :class:`~sparseleaf.distributed.launch.Launcher`; ``rows`` are those of this rank."""
-        with self.comm.all_or_none():
-            workers = MPIWorkers(self.comm, self._start(estimator, rows, prepare))
-            try:
-                yield workers
-            finally:
-                workers.close()
-            self.profile = join_records(self.comm.allgather(workers.records))
-
-    def _start(self, estimator: Any, rows: dict[str, Any], prepare: Prepare) -> Generator[Any, Any, None]:
-        """The program on the rows of this rank, once all ranks agree on all else."""
-
-        def describe() -> dict[str, Any]:
-            program, arguments = prepare()
-            part = estimator._partition(**rows)
-            started.append(program(self.comm, part))
-            given = {name: value is not None for name, value in rows.items()}
-            return describe_training(estimator, arguments | {"arguments": given}, part.form())
-
-        started: list[Generator[Any, Any, None]] = []
-        refuse_differences(gather_results(self.comm, describe))
-        return started[0]
-
-
-class MPIWorkers(LocalWorkers):
-    """See :class:`~sparseleaf.distributed.launch.Workers`: one in every rank; a lost rank ends the job."""
-
-    def __init__(self, comm: MPICommunicator, program: Generator[Any, Any, None]) -> None:
-        super().__init__(program)
-        self._comm = comm
-        self.leads = comm.rank == 0
-        self.records: list[StepRecord] = []
-
-    def step(self) -> Any:
-        """See :class:`~sparseleaf.distributed.launch.Workers`."""
-        answer, record = recorded(self._comm, super().step)
-        self.records.append(record)
-        return answer
-
-    def once(self, work: Callable[[], Result]) -> Result:
-        """See :class:`~sparseleaf.distributed.launch.Workers`."""
-        return run_once(self._comm, work)
-
-    def agree(self, local: bool) -> bool:
-        """See :class:`~sparseleaf.distributed.launch.Workers`."""
-        return any(self._comm.allgather(local))
+        with self.comm.all_or_none(), super().open(estimator, rows, prepare) as workers:
+            yield workers
 
 
 class MPICommunicator:
@@ -101,7 +74,7 @@ class MPICommunicator:
     Parameters
     ----------
     communicator : mpi4py.MPI.Comm, optional
-        All ranks of the job if not given.
+        ``COMM_WORLD`` by default.
     """
 
     def __init__(self, communicator: Any = None) -> None:
@@ -110,8 +83,8 @@ class MPICommunicator:
             from mpi4py.util import pkl5
         except ImportError:
             raise ImportError(
-                "engine='mpi' wants mpi4py and an MPI library: pip install sparseleaf[mpi], or mpi4py for"
-                " the system's."
+                "engine='mpi' requires mpi4py and an MPI library: pip install sparseleaf[mpi], or mpi4py for the"
+                " system's MPI."
             ) from None
         self._comm = MPI.COMM_WORLD if communicator is None else communicator
         self._objects = pkl5.Intracomm(self._comm)  # pickles of any size, arrays without a copy
@@ -144,29 +117,29 @@ class MPICommunicator:
     def allgather(self, value: Value) -> list[Value]:
         """See :class:`~sparseleaf.distributed.communicator.Communicator`."""
         with self.traffic.timed():
-            found: list[Value] = self._objects.allgather(value)
-        sizes = [payload(one) for one in found]
+            values: list[Value] = self._objects.allgather(value)
+        sizes = [payload(one) for one in values]
         self._count(sizes[self.rank] * (self.size - 1), sum(sizes) - sizes[self.rank])
-        return found
+        return values
 
     def alltoall(self, values: Sequence[Value]) -> list[Value]:
         """See :class:`~sparseleaf.distributed.communicator.Communicator`."""
         with self.traffic.timed():
-            found: list[Value] = self._objects.alltoall(list(values))
-        own = payload(values[self.rank])
-        self._count(payload(list(values)) - own, payload(found) - own)
-        return found
+            received: list[Value] = self._objects.alltoall(list(values))
+        local = payload(values[self.rank])
+        self._count(payload(list(values)) - local, payload(received) - local)
+        return received
 
     def broadcast(self, value: Value, root: int = 0) -> Value:
         """See :class:`~sparseleaf.distributed.communicator.Communicator`."""
         with self.traffic.timed():
-            found: Value = self._objects.bcast(value, root=root)
-        size = payload(found)
+            received: Value = self._objects.bcast(value, root=root)
+        size = payload(received)
         self._count(size * (self.rank == root), size * (self.rank != root))
-        return found
+        return received
 
     def close(self) -> None:
-        """See :class:`~sparseleaf.distributed.communicator.Communicator`; the communicator is its owner's."""
+        """See :class:`~sparseleaf.distributed.communicator.Communicator`; the caller owns the mpi4py communicator."""
 
     def _count(self, sent: int, received: int) -> None:
         self.traffic.sent += sent
@@ -174,14 +147,14 @@ class MPICommunicator:
 
     @contextmanager
     def all_or_none(self) -> Iterator[None]:
-        """End the whole job, with a message, if this rank fails and others do not."""
+        """Abort the job with a message if this rank fails and others do not."""
         failures = self._comm.Dup()
         try:
             yield
         except BaseException as error:
             if not _all_failed(failures):
                 print(
-                    f"sparseleaf: rank {self.rank} of {self.size} failed, which ends the job:"
+                    f"sparseleaf: rank {self.rank} of {self.size} failed, aborting the job:"
                     f" {type(error).__name__}: {error}",
                     file=sys.stderr,
                     flush=True,
@@ -193,7 +166,7 @@ class MPICommunicator:
 
 
 def _all_failed(failures: Any) -> bool:
-    """Whether all ranks come here within a short time: then each can go on with the error as it likes."""
+    """Whether all ranks fail within ``PATIENCE``, so that each can handle its error itself."""
     everyone = failures.Ibarrier()
     began = time.perf_counter()
     while not everyone.Test():

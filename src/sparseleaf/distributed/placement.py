@@ -1,4 +1,4 @@
-"""Placement: which workers rows and features are divided among."""
+"""Placement: how rows and features are distributed among workers."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where the rows and features of a training are.
+    """Distribution of rows and features.
 
     Attributes
     ----------
     workers : Communicator
         All workers.
     rows : Communicator
-        Those whose rows together are all rows: sums over rows are reductions over them. All workers in the row layout,
-        this one alone in the feature layout, where each has all rows.
+        The workers among which rows are divided, over which sums over rows are reduced: all workers in the row
+        layout, only this one in the feature layout, where every worker has all rows.
     """
 
     workers: Communicator
@@ -29,10 +29,10 @@ class Placement:
 
     @classmethod
     def by_rows(cls, workers: Communicator) -> Placement:
-        """Every worker has all features of some rows."""
+        """Row layout: every worker has all features of some rows."""
         return cls(workers, workers)
 
     @classmethod
     def by_features(cls, workers: Communicator) -> Placement:
-        """Every worker has some features of all rows."""
+        """Feature layout: every worker has some features of all rows."""
         return cls(workers, LocalCommunicator())

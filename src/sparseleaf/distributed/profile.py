@@ -1,4 +1,4 @@
-"""What workers received and how long they worked and waited, tree by tree."""
+"""Traffic and time of every worker, tree by tree."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class StepRecord:
-    """One worker's share of one step.
+    """Traffic and time of one worker in one step.
 
     Attributes
     ----------
     received : int
-        Bytes that came from other workers.
+        Bytes received from other workers.
     working : float
         Seconds of computing.
     waiting : float
-        Seconds in collectives, those of waiting for other workers among them.
+        Seconds spent in collectives, including waiting for other workers.
     """
 
     received: int
@@ -33,7 +33,7 @@ class StepRecord:
 
 
 def recorded(comm: Communicator, step: Callable[[], Result]) -> tuple[Result, StepRecord]:
-    """What a step returns, and its record."""
+    """Run a step; returns its result and its record."""
     received, waiting, began = comm.traffic.received, comm.traffic.waiting, time.perf_counter()
     result = step()
     waited = comm.traffic.waiting - waiting
@@ -41,7 +41,7 @@ def recorded(comm: Communicator, step: Callable[[], Result]) -> tuple[Result, St
 
 
 def join_records(workers: Sequence[Sequence[StepRecord]]) -> list[dict[str, Any]]:
-    """By step: the records of all workers."""
+    """Records of all workers, by step."""
     return [
         {"tree": number, "workers": [asdict(record) for record in records]}
         for number, records in enumerate(zip(*workers, strict=False))

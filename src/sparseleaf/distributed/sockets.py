@@ -5,9 +5,8 @@ connection, both ends prove that they know the secret of this training (HMAC-SHA
 messages of fixed size and within a time limit. What follows is pickled, with arrays as raw bytes beside the pickle.
 Connections are authenticated, not encrypted.
 
-A collective sends and receives at the same time in the calling thread: there are no threads of its own, and no worker
-waits for one that is gone, since the connections of a worker end with it and each worker that sees one end closes its
-own.
+A collective sends and receives concurrently in the calling thread, without background threads. No worker waits for a
+lost one: its connections close, and every worker that sees a connection close closes its own.
 """
 
 from __future__ import annotations
@@ -19,8 +18,9 @@ import selectors
 import socket
 import struct
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
@@ -35,22 +35,22 @@ Value = TypeVar("Value")
 Address = tuple[str, int]
 
 START_TIMEOUT = 300.0
-"""Seconds within which all workers must have met: a cluster may be busy."""
+"""Seconds within which all workers must have connected: a cluster may be busy."""
 
 HANDSHAKE_TIMEOUT = 10.0
-"""Seconds after which a connection that has not proved to know the secret is closed."""
+"""Seconds after which an unauthenticated connection is closed."""
 
-MOST_UNPROVED = 64
-"""Connections that may be in that state at once; the oldest makes room for the next."""
+MAX_UNAUTHENTICATED = 64
+"""Maximum number of unauthenticated connections; the oldest is closed for a new one."""
 
 KEEPALIVE = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
-"""When the system tries whether the other machine is still there: after 15 s of silence, three times in 15 s."""
+"""TCP keepalive: after 15 s of silence, three probes within 15 s."""
 
 SMALL = 1 << 14
-"""Bytes of an array up to which every worker sums all of it; a larger one is summed in shares."""
+"""Bytes up to which every worker reduces the whole array; larger arrays are reduced in blocks."""
 
 POLL = 0.5
-"""Seconds after which a worker that waits looks whether its communicator was closed."""
+"""Seconds between checks whether the communicator was closed, while waiting."""
 
 MAGIC = b"sparseleaf/1"
 NONCE = 32
@@ -61,18 +61,18 @@ LENGTH = struct.Struct("!Q")
 
 
 def _proof(secret: bytes, role: bytes, ranks: tuple[int, int], nonces: tuple[bytes, bytes]) -> bytes:
-    """What only one who knows the secret can say of this connection; the role keeps it from being sent back."""
-    said = MAGIC + role + struct.pack("!II", *ranks) + nonces[0] + nonces[1]
-    return hmac.digest(secret, said, "sha256")
+    """Proof of knowledge of the secret for this connection; the role prevents reflection."""
+    message = MAGIC + role + struct.pack("!II", *ranks) + nonces[0] + nonces[1]
+    return hmac.digest(secret, message, "sha256")
 
 
 class Listener:
-    """A port of this worker at which the others meet it.
+    """The port at which this worker accepts connections of the others.
 
     Parameters
     ----------
     host : str
-        The worker's own address: others connect to it.
+        Address of this worker.
 
     Attributes
     ----------
@@ -94,32 +94,32 @@ class Listener:
     def connect(
         self, rank: int, addresses: Sequence[Address], secret: bytes, timeout: float = START_TIMEOUT
     ) -> SocketCommunicator:
-        """Meet the workers at the other addresses; the port is closed afterwards."""
+        """Connect to all other workers, then close the port."""
         deadline = time.monotonic() + timeout
         peers: dict[int, socket.socket] = {}
         try:
             for other in range(rank):
-                peers[other] = self._meet(addresses[other], (rank, other), secret, deadline)
+                peers[other] = self._connect(addresses[other], (rank, other), secret, deadline)
             peers |= self._accept(rank, len(addresses), secret, deadline)
         except BaseException as error:
             for peer in peers.values():
                 peer.close()
             if isinstance(error, OSError) or self._closed:
-                raise WorkerLostError(f"worker {rank} could not meet the others: {error}") from None
+                raise WorkerLostError(f"worker {rank} could not connect to the others: {error}") from None
             raise
         finally:
             self.close()
         return SocketCommunicator(rank, len(addresses), peers)
 
     def close(self) -> None:
-        """Free the port; may be called by any thread."""
+        """Close the port; thread-safe."""
         self._closed = True
         self._socket.close()
 
     def _accept(self, rank: int, size: int, secret: bytes, deadline: float) -> dict[int, socket.socket]:
-        """Connections of the workers of higher rank; all others are closed."""
+        """Accept the workers of higher rank; all other connections are closed."""
         peers: dict[int, socket.socket] = {}
-        unproved: dict[socket.socket, _Unproved] = {}
+        unauthenticated: dict[socket.socket, _Unauthenticated] = {}
         self._socket.setblocking(False)
         with selectors.DefaultSelector() as selector:
             selector.register(self._socket, selectors.EVENT_READ)
@@ -127,46 +127,46 @@ class Listener:
                 while len(peers) < size - 1 - rank:
                     if time.monotonic() > deadline:
                         raise TimeoutError(f"{size - 1 - rank - len(peers)} workers did not connect")
-                    self._look_whether_closed()
+                    self._raise_if_closed()
                     for key, _ in selector.select(min(POLL, max(0.0, deadline - time.monotonic()))):
                         if key.fileobj is self._socket:
-                            self._admit(selector, unproved)
+                            self._admit(selector, unauthenticated)
                             continue
                         connection: Any = key.fileobj
-                        found = unproved[connection].read(secret, rank, size)
-                        if found is None:
+                        other = unauthenticated[connection].read(secret, rank, size)
+                        if other is None:
                             continue
                         selector.unregister(connection)
-                        del unproved[connection]
-                        if found < 0 or found in peers:
+                        del unauthenticated[connection]
+                        if other < 0 or other in peers:
                             connection.close()
                         else:
-                            peers[found] = connection
-                    for connection, state in list(unproved.items()):
+                            peers[other] = connection
+                    for connection, state in list(unauthenticated.items()):
                         if time.monotonic() > state.deadline:
-                            _drop(selector, unproved, connection)
+                            _drop(selector, unauthenticated, connection)
             except BaseException:
                 for peer in peers.values():
                     peer.close()
                 raise
             finally:
-                for connection in unproved:
+                for connection in unauthenticated:
                     connection.close()
         return peers
 
-    def _look_whether_closed(self) -> None:
+    def _raise_if_closed(self) -> None:
         if self._closed:
             raise ConnectionError("the training was stopped")
 
-    def _meet(
+    def _connect(
         self, address: Address, ranks: tuple[int, int], secret: bytes, deadline: float
     ) -> socket.socket:
-        """A connection to a worker of lower rank that knows the secret."""
+        """Connect to a worker of lower rank, with mutual authentication."""
         connection = socket.create_connection(address, timeout=max(0.1, deadline - time.monotonic()))
         try:
             magic, theirs = HELLO.unpack(self._receive(connection, HELLO.size, deadline))
             if magic != MAGIC:
-                raise OSError(f"{address[0]}:{address[1]} is no worker of this training")
+                raise OSError(f"{address[0]}:{address[1]} is not a worker of this training")
             nonces = secrets.token_bytes(NONCE), theirs
             connection.sendall(PROOF.pack(ranks[0], nonces[0], _proof(secret, b"connect", ranks, nonces)))
             proof = self._receive(connection, 32, deadline)
@@ -178,64 +178,64 @@ class Listener:
         return connection
 
     def _receive(self, connection: socket.socket, size: int, deadline: float) -> bytes:
-        """So many bytes, of a connection whose other end is not trusted yet."""
-        said = b""
-        while len(said) < size:
-            self._look_whether_closed()
+        """Receive ``size`` bytes from an unauthenticated connection."""
+        received = b""
+        while len(received) < size:
+            self._raise_if_closed()
             left = deadline - time.monotonic()
             if left <= 0:
-                raise TimeoutError("a worker does not answer")
+                raise TimeoutError("a worker does not respond")
             connection.settimeout(min(left, POLL))
             try:
-                more = connection.recv(size - len(said))
+                more = connection.recv(size - len(received))
             except TimeoutError:
                 continue
             if not more:
-                raise ConnectionError("a worker hung up")
-            said += more
-        return said
+                raise ConnectionError("a worker closed the connection")
+            received += more
+        return received
 
-    def _admit(self, selector: Any, unproved: dict[socket.socket, _Unproved]) -> None:
+    def _admit(self, selector: Any, unauthenticated: dict[socket.socket, _Unauthenticated]) -> None:
         try:
             connection, _ = self._socket.accept()
-        except OSError:  # it is gone again
+        except OSError:  # the connection is gone again
             return
         connection.setblocking(False)
-        state = _Unproved(connection)
+        state = _Unauthenticated(connection)
         try:
             connection.send(HELLO.pack(MAGIC, state.nonce))
         except OSError:
             connection.close()
             return
-        if len(unproved) >= MOST_UNPROVED:
-            _drop(selector, unproved, next(iter(unproved)))
-        unproved[connection] = state
+        if len(unauthenticated) >= MAX_UNAUTHENTICATED:
+            _drop(selector, unauthenticated, next(iter(unauthenticated)))
+        unauthenticated[connection] = state
         selector.register(connection, selectors.EVENT_READ)
 
 
-class _Unproved:
-    """A connection whose other end has yet to prove that it knows the secret."""
+class _Unauthenticated:
+    """An accepted connection that is not authenticated yet."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.nonce = secrets.token_bytes(NONCE)
         self.deadline = time.monotonic() + HANDSHAKE_TIMEOUT
         self._connection = connection
-        self._said = b""
+        self._received = b""
 
     def read(self, secret: bytes, rank: int, size: int) -> int | None:
-        """The rank of the other end; None while it has not said enough, -1 where the connection is to be closed."""
+        """Read the proof; returns the peer's rank, None while incomplete, or -1 if the connection must be closed."""
         try:
-            said = self._connection.recv(PROOF.size - len(self._said))
+            received = self._connection.recv(PROOF.size - len(self._received))
         except BlockingIOError:
             return None
         except OSError:
             return -1
-        self._said += said
-        if not said:
+        self._received += received
+        if not received:
             return -1
-        if len(self._said) < PROOF.size:
+        if len(self._received) < PROOF.size:
             return None
-        other, nonce, proof = PROOF.unpack(self._said)
+        other, nonce, proof = PROOF.unpack(self._received)
         ranks, nonces = (other, rank), (nonce, self.nonce)
         if not hmac.compare_digest(proof, _proof(secret, b"connect", ranks, nonces)):
             return -1
@@ -248,27 +248,38 @@ class _Unproved:
         return int(other)
 
 
-def _drop(selector: Any, unproved: dict[socket.socket, _Unproved], connection: socket.socket) -> None:
+def _drop(
+    selector: Any, unauthenticated: dict[socket.socket, _Unauthenticated], connection: socket.socket
+) -> None:
     selector.unregister(connection)
-    del unproved[connection]
+    del unauthenticated[connection]
     connection.close()
 
 
+Room = Callable[[int, int], memoryview]
+"""A buffer of that size for an array from a worker, by rank."""
+
+
+def _new_room(rank: int, size: int) -> memoryview:
+    return memoryview(bytearray(size))
+
+
 class SocketCommunicator:
-    """See :class:`~sparseleaf.distributed.communicator.Communicator`: workers that have met at their listeners."""
+    """See :class:`~sparseleaf.distributed.communicator.Communicator`: workers connected through their listeners."""
 
     def __init__(self, rank: int, size: int, peers: dict[int, socket.socket]) -> None:
         self.rank = rank
         self.size = size
         self.traffic = Traffic()
         self._peers = peers
+        self._scratch: dict[int, bytearray] = {}
         self._closed = False
         for peer in peers.values():
             peer.setblocking(False)
             peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             for name, value in KEEPALIVE.items():
-                if hasattr(socket, name):  # not on every system
+                if hasattr(socket, name):  # platform-dependent
                     peer.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
     def __enter__(self) -> Self:
@@ -287,52 +298,68 @@ class SocketCommunicator:
 
     def reduce_scatter(self, values: Array, counts: Sequence[int]) -> Array:
         """See :class:`~sparseleaf.distributed.communicator.Communicator`."""
-        return _reduced(self.alltoall(blocks(values, counts)), "sum")
+        parts = blocks(values, counts)
+        messages = {rank: _Message.of(parts[rank]) for rank in self._peers}
+        total = parts[self.rank]
+        for part in self._exchange(messages, set(self._peers), self._scratch_of).values():
+            total += part
+        return total
 
     def allgather(self, value: Value) -> list[Value]:
         """See :class:`~sparseleaf.distributed.communicator.Communicator`."""
         message = _Message.of(value)
-        found = self._exchange(dict.fromkeys(self._peers, message), set(self._peers))
-        return [value if rank == self.rank else found[rank] for rank in range(self.size)]
+        received = self._exchange(dict.fromkeys(self._peers, message), set(self._peers))
+        return [value if rank == self.rank else received[rank] for rank in range(self.size)]
 
     def alltoall(self, values: Sequence[Value]) -> list[Value]:
         """See :class:`~sparseleaf.distributed.communicator.Communicator`."""
         messages = {rank: _Message.of(values[rank]) for rank in self._peers}
-        found = self._exchange(messages, set(self._peers))
-        return [values[rank] if rank == self.rank else found[rank] for rank in range(self.size)]
+        received = self._exchange(messages, set(self._peers))
+        return [values[rank] if rank == self.rank else received[rank] for rank in range(self.size)]
 
     def broadcast(self, value: Value, root: int = 0) -> Value:
         """See :class:`~sparseleaf.distributed.communicator.Communicator`."""
         if self.rank == root:
             self._exchange(dict.fromkeys(self._peers, _Message.of(value)), set())
             return value
-        found: Value = self._exchange({}, {root})[root]
-        return found
+        received: Value = self._exchange({}, {root})[root]
+        return received
 
     def close(self) -> None:
-        """See :class:`~sparseleaf.distributed.communicator.Communicator`; may be called by any thread."""
+        """See :class:`~sparseleaf.distributed.communicator.Communicator`; thread-safe."""
         self._closed = True
         for peer in self._peers.values():
             with suppress(OSError):
-                peer.shutdown(socket.SHUT_RDWR)  # a thread that waits for it wakes up
+                peer.shutdown(socket.SHUT_RDWR)  # wakes a waiting thread
             peer.close()
 
-    def _exchange(self, messages: dict[int, _Message], senders: set[int]) -> dict[int, Any]:
-        """Send the messages, and receive one from each of the senders."""
+    def _scratch_of(self, rank: int, size: int) -> memoryview:
+        """Reusable buffer for an array from that worker, valid until its next message.
+
+        Where freed memory is returned to the system at once, as in Dask's workers, page faults cost more than the sum.
+        """
+        if rank not in self._scratch or len(self._scratch[rank]) < size:
+            self._scratch[rank] = bytearray(size)
+        return memoryview(self._scratch[rank])[:size]
+
+    def _exchange(
+        self, messages: dict[int, _Message], senders: set[int], room: Room = _new_room
+    ) -> dict[int, Any]:
+        """Send the messages and receive one from every sender, with its arrays in ``room(rank, size)``."""
         with self.traffic.timed():
             try:
-                readers = self._transfer(messages, senders)
+                readers = self._transfer(messages, senders, room)
                 return {rank: reader.value() for rank, reader in readers.items()}
             except BaseException as error:
                 stopped = self._closed
-                self.close()  # messages are half sent: no worker can go on from here
+                self.close()  # messages are incomplete: no worker can continue
                 if stopped or isinstance(error, OSError):
                     raise WorkerLostError(f"a worker is gone: {error}") from None
                 raise
 
-    def _transfer(self, messages: dict[int, _Message], senders: set[int]) -> dict[int, _Reader]:
+    def _transfer(self, messages: dict[int, _Message], senders: set[int], room: Room) -> dict[int, _Reader]:
         sending = {rank: message.views() for rank, message in messages.items()}
-        receiving = {rank: _Reader() for rank in senders}
+        receiving = {rank: _Reader(partial(room, rank)) for rank in senders}
         self.traffic.sent += sum(message.size for message in messages.values())
         with selectors.DefaultSelector() as selector:
             for rank in {*sending, *receiving}:
@@ -348,11 +375,11 @@ class SocketCommunicator:
                         del sending[rank]
                     if events & selectors.EVENT_READ and rank in unread and receiving[rank].read(peer):
                         unread.remove(rank)
-                    wanted = _events(rank in sending, rank in unread)
-                    if wanted == 0:
+                    interest = _events(rank in sending, rank in unread)
+                    if interest == 0:
                         selector.unregister(peer)
-                    elif wanted != key.events:
-                        selector.modify(peer, wanted, rank)
+                    elif interest != key.events:
+                        selector.modify(peer, interest, rank)
         self.traffic.received += sum(reader.size for reader in receiving.values())
         return receiving
 
@@ -362,7 +389,7 @@ def _events(sends: bool, receives: bool) -> int:
 
 
 def _reduced(arrays: Sequence[Array], op: Reduction) -> Array:
-    """The reduction, as an array of its own."""
+    """Reduce into a new array."""
     total = arrays[0].copy()
     for other in arrays[1:]:
         UFUNCS[op](total, other, out=total)
@@ -390,14 +417,14 @@ class _Message:
         return list(self._parts)
 
 
-MOST_VIEWS = 64
-"""Buffers that one system call takes."""
+MAX_VIEWS = 64
+"""Maximum number of buffers per system call."""
 
 
 def _send(peer: socket.socket, views: list[memoryview]) -> bool:
-    """Send what fits; whether that was the last of it."""
+    """Send what the socket accepts; returns whether the message is complete."""
     try:
-        sent = peer.sendmsg(views[:MOST_VIEWS])
+        sent = peer.sendmsg(views[:MAX_VIEWS])
     except BlockingIOError:
         return False
     while views and sent >= views[0].nbytes:
@@ -408,25 +435,26 @@ def _send(peer: socket.socket, views: list[memoryview]) -> bool:
 
 
 class _Reader:
-    """Reads one message, piece by piece, as it comes."""
+    """Incremental reader of one message."""
 
-    def __init__(self) -> None:
+    def __init__(self, room: Callable[[int], memoryview]) -> None:
         self.size = 0
-        self._parts: list[bytearray] = []
+        self._room = room
+        self._parts: list[memoryview] = []
         self._steps = self._read()
-        self._wanted = next(self._steps)
+        self._unfilled = next(self._steps)
 
     def read(self, peer: socket.socket) -> bool:
-        """Read what has come; whether the message is complete."""
+        """Read what is available; returns whether the message is complete."""
         try:
             while True:
-                count = peer.recv_into(self._wanted)
+                count = peer.recv_into(self._unfilled)
                 if not count:
-                    raise ConnectionError("a worker hung up")
+                    raise ConnectionError("a worker closed the connection")
                 self.size += count
-                self._wanted = self._wanted[count:]
-                if not self._wanted.nbytes:
-                    self._wanted = next(self._steps)
+                self._unfilled = self._unfilled[count:]
+                if not self._unfilled.nbytes:
+                    self._unfilled = next(self._steps)
         except BlockingIOError:
             return False
         except StopIteration:
@@ -437,14 +465,16 @@ class _Reader:
         return pickle.loads(pickled, buffers=buffers)
 
     def _read(self) -> Iterator[memoryview]:
-        """Room for what comes next; the room before it has been filled then."""
+        """Yield a buffer to fill, part by part of the message."""
         head = bytearray(HEADER.size)
         yield memoryview(head)
         n_buffers, n_pickled = HEADER.unpack(head)
         lengths = bytearray(n_buffers * LENGTH.size)
         if n_buffers:
             yield memoryview(lengths)
-        for size in (n_pickled, *(length for (length,) in LENGTH.iter_unpack(lengths))):
-            self._parts.append(bytearray(size))
+        self._parts.append(memoryview(bytearray(n_pickled)))
+        yield self._parts[0]
+        for (size,) in LENGTH.iter_unpack(lengths):
+            self._parts.append(self._room(size))
             if size:
-                yield memoryview(self._parts[-1])
+                yield self._parts[-1]

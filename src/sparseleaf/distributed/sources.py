@@ -1,6 +1,6 @@
-"""Where the rows of a training with Dask come from: part files, Dask collections, or arrays of the client.
+"""Sources of the rows of a Dask training: part files, Dask collections, or arrays of the client.
 
-A source can be asked again, for partitions of other sizes: those of a lost worker are made from it anew.
+Partitions can be created repeatedly, for different numbers of workers, after a worker was lost.
 """
 
 from __future__ import annotations
@@ -16,34 +16,34 @@ import scipy.sparse as sp
 from sparseleaf._arrays import even_ranges
 
 Rows = dict[str, Any]
-"""What an estimator's ``fit`` takes, by name, of some rows."""
+"""Arguments of ``fit``, by name, for some rows."""
 
 
 class Source(Protocol):
-    """Rows of every partition."""
+    """The rows of all partitions."""
 
     def n_parts(self, n_workers: int) -> int:
-        """Partitions for so many workers: as many, or fewer where there are not as many pieces."""
+        """Number of partitions: one per worker, or fewer if there are fewer pieces."""
 
     def pieces(self, place: int, n_parts: int, address: str) -> list[Any]:
-        """What the rows of one of the partitions are made of, in order; futures are the workers' to fetch."""
+        """The pieces of a partition, in order; workers fetch futures."""
 
     def join(self, pieces: list[Any]) -> Rows:
-        """The rows of a partition, in its worker."""
+        """Concatenate the pieces, on the worker."""
 
-    def let_go(self) -> None:
-        """Drop copies of pieces that were sent to workers, once the partitions are made."""
+    def release(self) -> None:
+        """Release scattered pieces once the partitions are created."""
 
 
 def make_source(client: Any, rows: Rows) -> Source:
-    """The source for what a user gives as rows."""
+    """The source for the rows passed to ``fit``."""
     X = rows["X"]
     if isinstance(X, PartFiles):
         return _Files(X)
     if _are_paths(X):
         if any(value is not None for name, value in rows.items() if name != "X"):
             raise ValueError(
-                "X: found part files, whose rows have their labels; wanted y=None and no weights."
+                "y and sample_weight must be None if X are part files, which contain the labels."
             )
         return _Files(PartFiles([os.fspath(path) for path in X], read_part))
     if hasattr(X, "to_delayed"):
@@ -60,13 +60,13 @@ def _are_paths(X: Any) -> bool:
 
 @dataclass(frozen=True)
 class PartFiles:
-    """Files that are read where they are needed.
+    """Files that workers read.
 
     Attributes
     ----------
     paths : sequence of paths
     read : callable
-        ``read(path)`` answers the rows of a file.
+        ``read(path)`` returns the rows of a file.
     """
 
     paths: Sequence[Any]
@@ -74,11 +74,11 @@ class PartFiles:
 
 
 def read_part(path: Any) -> Rows:
-    """Rows of a file, by its suffix."""
+    """Read a file, by its suffix."""
     from sparseleaf.data import read
 
-    found = read(path, n_jobs=1)
-    rows = {"X": found.X, "y": found.y, "qid": found.qid}
+    part = read(path, n_jobs=1)
+    rows = {"X": part.X, "y": part.y, "qid": part.qid}
     return {name: value for name, value in rows.items() if value is not None}
 
 
@@ -97,7 +97,7 @@ class _Files:
     def join(self) -> Callable[[list[Any]], Rows]:
         return _ReadAll(self._files.read)
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         pass
 
 
@@ -109,10 +109,11 @@ class _ReadAll:
         parts = [self.read(path) for path in paths]
         for path, part in zip(paths, parts, strict=True):
             for name, value in part.items():
-                own, wanted = (getattr(one, "shape", (0,))[1:] for one in (value, parts[0][name]))
-                if own != wanted:
+                shape, first = (getattr(one, "shape", (0,))[1:] for one in (value, parts[0][name]))
+                if shape != first:
                     raise ValueError(
-                        f"{path}: found {name} of {own} columns; wanted {wanted} as in {paths[0]}."
+                        f"{name} must have {first} columns in all files, as in {paths[0]}."
+                        f" Got {shape} in {path} instead."
                     )
         return join_rows(parts)
 
@@ -121,7 +122,7 @@ class _ReadAll:
 
 
 class _Collections:
-    """Dask arrays or DataFrames with the same blocks of rows."""
+    """Dask arrays or DataFrames with equal partitions of rows."""
 
     def __init__(self, client: Any, rows: Rows) -> None:
         blocks = {}
@@ -131,18 +132,20 @@ class _Collections:
                 continue
             if not hasattr(value, "to_delayed"):
                 raise ValueError(
-                    f"{name}: found {type(value).__name__} beside Dask's X; wanted a Dask collection too."
+                    f"{name} must be a Dask collection, as X. Got {type(value).__name__} instead."
                 )
-            if hasattr(value, "rechunk"):  # an array: whole rows, in the blocks of X where it has any
+            if hasattr(value, "rechunk"):  # an array: whole rows, in the chunks of X if it has any
                 whole = dict.fromkeys(range(1, value.ndim), -1)
                 if hasattr(X, "rechunk"):
                     whole[0] = X.chunks[0]
                 value = value.rechunk(whole)
             blocks[name] = np.asarray(value.to_delayed(), object).ravel().tolist()
-        counts = {name: len(found) for name, found in blocks.items()}
+        counts = {name: len(parts) for name, parts in blocks.items()}
         if len(set(counts.values())) > 1:
-            raise ValueError(f"X, y: found {counts} partitions; wanted the same of all.")
-        self._futures = {name: client.compute(found) for name, found in blocks.items()}
+            raise ValueError(
+                f"All Dask collections must have equal numbers of partitions. Got {counts} instead."
+            )
+        self._futures = {name: client.compute(parts) for name, parts in blocks.items()}
         self._n_blocks = counts["X"]
 
     def n_parts(self, n_workers: int) -> int:
@@ -150,14 +153,14 @@ class _Collections:
 
     def pieces(self, place: int, n_parts: int, address: str) -> list[Any]:
         first, end = even_ranges(np.ones(self._n_blocks), n_parts)[place]
-        return [{name: found[block] for name, found in self._futures.items()} for block in range(first, end)]
+        return [{name: parts[block] for name, parts in self._futures.items()} for block in range(first, end)]
 
     @property
     def join(self) -> Callable[[list[Any]], Rows]:
         return join_rows
 
-    def let_go(self) -> None:
-        pass  # partitions may be made of the same blocks again
+    def release(self) -> None:
+        pass  # partitions may be created from the same blocks again
 
 
 # --- arrays of the client
@@ -172,12 +175,12 @@ class _Arrays:
             group = np.asarray(rows["group"])
             rows = {**rows, "group": None, "qid": np.repeat(np.arange(len(group)), group)}
         self._rows = rows
-        self._sent: list[Any] = []
+        self._scattered: list[Any] = []
         self._n_rows = rows["X"].shape[0] if hasattr(rows["X"], "shape") else len(rows["X"])
         for name, value in rows.items():
             length = None if value is None else value.shape[0] if hasattr(value, "shape") else len(value)
             if length not in (None, self._n_rows):
-                raise ValueError(f"{name}: found {length} rows; wanted {self._n_rows}, as X has.")
+                raise ValueError(f"{name} must have {self._n_rows} rows, as X. Got {length} instead.")
 
     def _borders(self, n_workers: int) -> list[int]:
         n_parts = max(1, min(n_workers, self._n_rows))
@@ -190,27 +193,27 @@ class _Arrays:
         return len(self._borders(n_workers)) - 1
 
     def pieces(self, place: int, n_parts: int, address: str) -> list[Any]:
-        own = slice(*self._borders(n_parts)[place : place + 2])
+        block = slice(*self._borders(n_parts)[place : place + 2])
         rows = {
-            name: None if value is None else value.iloc[own] if hasattr(value, "iloc") else value[own]
+            name: None if value is None else value.iloc[block] if hasattr(value, "iloc") else value[block]
             for name, value in self._rows.items()
         }
         sent: list[Any] = self._client.scatter([rows], workers=[address], hash=False)
-        self._sent += sent
+        self._scattered += sent
         return sent
 
     @property
     def join(self) -> Callable[[list[Any]], Rows]:
         return join_rows
 
-    def let_go(self) -> None:
-        for future in self._sent:
+    def release(self) -> None:
+        for future in self._scattered:
             future.release()
-        self._sent = []
+        self._scattered = []
 
 
 def between_queries(qid: Any, borders: list[int]) -> list[int]:
-    """Borders moved on to where a query ends."""
+    """Move borders forward to the ends of queries."""
     moved = [0]
     for border in borders[1:-1]:
         at = max(border, moved[-1] + 1)
@@ -222,7 +225,7 @@ def between_queries(qid: Any, borders: list[int]) -> list[int]:
 
 
 def join_rows(parts: list[Rows]) -> Rows:
-    """Rows that follow each other."""
+    """Concatenate rows."""
     if len(parts) == 1:
         return parts[0]
     return {name: _joined([part[name] for part in parts]) for name in parts[0]}

@@ -1,4 +1,4 @@
-"""The former place of :mod:`sparseleaf.distributed.dask`."""
+"""Deprecated alias of :mod:`sparseleaf.distributed.dask`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sparseleaf.distributed.dask import DaskLauncher
 
 
 class DaskEngine(DaskLauncher):
-    """The former name of :class:`~sparseleaf.distributed.dask.DaskLauncher`."""
+    """Deprecated alias of :class:`~sparseleaf.distributed.dask.DaskLauncher`."""
 
     def __init__(self, client: Any = None, n_shards: int | None = None) -> None:
         warnings.warn(

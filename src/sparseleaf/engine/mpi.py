@@ -1,4 +1,4 @@
-"""The former place of :mod:`sparseleaf.distributed.mpi`."""
+"""Deprecated alias of :mod:`sparseleaf.distributed.mpi`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sparseleaf.distributed.mpi import MPILauncher
 
 
 class MPIEngine(MPILauncher):
-    """The former name of :class:`~sparseleaf.distributed.mpi.MPILauncher`."""
+    """Deprecated alias of :class:`~sparseleaf.distributed.mpi.MPILauncher`."""
 
     def __init__(self, communicator: Any = None) -> None:
         warnings.warn(

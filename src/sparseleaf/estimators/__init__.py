@@ -1,4 +1,4 @@
-"""The scikit-learn faces of the library."""
+"""scikit-learn estimators."""
 
 from sparseleaf.estimators.base import ModelEstimator
 from sparseleaf.estimators.blend import BlendClassifier
@@ -17,11 +17,11 @@ ESTIMATORS: dict[str, dict[str, type[ModelEstimator]]] = {
     "rank": {"regression": GBDTRanker},
     "blend": {"classification": BlendClassifier},
 }
-"""Estimators by method, as the command line and model files name it, and by what they are for."""
+"""Estimators by method (the name used by the CLI and in model files) and by task."""
 
 
 def task_of(target_kind: str) -> str:
-    """What a model with such targets is for."""
+    """Task of a model with targets of this kind."""
     return "regression" if target_kind.startswith("regression") else "classification"
 
 

@@ -1,4 +1,4 @@
-"""What every estimator of the library does with its model: check features, predict, save. Fitting is the subclass's."""
+"""Base classes of the estimators: input validation, prediction and saving. Subclasses implement ``fit``."""
 
 from __future__ import annotations
 
@@ -20,39 +20,42 @@ from sparseleaf._spelling import Measured, current_history
 from sparseleaf._warnings import warn
 from sparseleaf.data.checks import TEXT_HINT, check_sparse, check_values
 from sparseleaf.data.rows import RowsInfo, refuse_nan
-from sparseleaf.data.targets import ONE_CLASS_A_ROW, decode, encode_known
-from sparseleaf.estimators.declared import DeclaredEstimator
+from sparseleaf.data.targets import ONE_CLASS_PER_ROW, decode, encode_known
+from sparseleaf.estimators.explaining import check_titles, explain_rows, make_names
 from sparseleaf.estimators.parameters import check_parameters
+from sparseleaf.estimators.texts import TextInput
+from sparseleaf.features import TextVectorizer
 from sparseleaf.metrics import precision_at_k
 from sparseleaf.model import Model, save_model
-from sparseleaf.model.explain import MEMORY_MB, shap_values
+from sparseleaf.model.explain import MEMORY_MB, output_numbers, shap_values
 from sparseleaf.progress import phase, reporting
 from sparseleaf.training.validation import check_each, eval_sets
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
     from sparseleaf.data.targets import Targets
+    from sparseleaf.model.explanation import Explanation
 
-NOT_IN_MODEL = ("n_jobs", "verbose")
-"""Parameters that change how training runs, not what comes out; the model file does not hold them."""
+NOT_IN_MODEL = ("n_jobs", "verbose", "vectorizer")
+"""Parameters that do not affect the model, or are a stage of it; they are not stored with the others."""
 
 CUSTOM = "custom"
-"""What the model file says of a parameter that was a function."""
+"""Stored in the model file in place of a callable parameter."""
 
 PLAIN_CSR = [(np.dtype(kind), np.dtype(np.int32), np.dtype(np.float32)) for kind in (np.int32, np.int64)]
-"""Types of row pointers, columns and values that need no copy."""
+"""dtypes of indptr, indices and data that the kernels accept without a copy."""
 
 
-class ModelEstimator(DeclaredEstimator):
-    """Base of all: a fitted estimator holds a :class:`~sparseleaf.model.Model` as ``model_``."""
+class ModelEstimator(TextInput):
+    """Base of all estimators: a fitted one has a :class:`~sparseleaf.model.Model` in ``model_``."""
 
     method: ClassVar[str]
     scorer_kind: ClassVar[str] = "trees"
-    """What scores labels in ``model_``: the kind of that stage."""
+    """Kind of the scoring stage of ``model_``."""
     composite: ClassVar[bool] = False
-    """Whether it is made of other estimators, which are trained first."""
+    """Whether the estimator combines other estimators."""
     dense_scores: ClassVar[bool] = False
-    """Whether rows have a score for every output, on from a base score."""
+    """Whether scores are dense (one per output) and start from a base score."""
 
     n_jobs: int | None
     random_state: Any
@@ -60,55 +63,175 @@ class ModelEstimator(DeclaredEstimator):
 
     @property
     def feature_importances_(self) -> Array:
-        """Share of the total gain that each column brought, or, where nodes have routers, of the routers' weights.
+        """Importance of each feature: fraction of the total gain, or of the router weights for routed trees.
 
-        With a projection these are the projected columns, followed by those of X where ``keep_raw`` kept them.
+        With a projection, the projected features come first, followed by the raw features if ``keep_raw`` is in use.
         """
         model = self._model()
-        columns, shares = model.scorer.importances()
+        columns, values = model.scorer.importances()
         importances = np.zeros(model.n_columns)
-        importances[columns] = shares
+        importances[columns] = values
         return importances
 
     def nonzero_importances(self) -> tuple[Array, Array]:
-        """The columns whose importance is not 0, and their importances: there may be very many others."""
-        columns, shares = self._model().scorer.importances()
-        return columns, shares
+        """Nonzero entries of ``feature_importances_``, for models with many features.
+
+        Returns
+        -------
+        columns : ndarray of int
+            Numbers of the features.
+        importances : ndarray of float
+            Their importances.
+        """
+        columns, importances = self._model().scorer.importances()
+        return columns, importances
+
+    # --- explanation
+
+    def explain(
+        self,
+        X: Any,
+        labels: Sequence[Any] | Array | None = None,
+        k: int = 5,
+        *,
+        feature_names: Sequence[str] | Array | None = None,
+        titles: Sequence[str] | Array | None = None,
+        n_neighbours: int = 3,
+    ) -> Explanation:
+        """Explain the scores of labels by the features of each row, and by similar training rows.
+
+        Contributions of the features and a base add up to the score that :meth:`predict_topk` returns, through all
+        stages of the model: projection, trees, re-ranker and blend.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_rows, n_features)
+            Features.
+        labels : sequence, optional
+            Labels to explain, the same for every row. By default the k labels (or outputs) with the highest scores.
+        k : int, default=5
+            Number of labels per row, if ``labels`` is None.
+        feature_names : sequence of str, optional
+            Names of the features. By default those seen in ``fit``, if there were any.
+        titles : sequence of str, optional
+            Titles of the training rows, in their order in ``fit``, for the similar ones among them.
+        n_neighbours : int, default=3
+            Maximum number of similar training rows per label. Only re-rankers with neighbours have any: "linear" and
+            "boosted".
+
+        Returns
+        -------
+        explanation : Explanation
+            ``explanation[i][j]`` explains the j-th label of row i.
+        """
+        model = self._model()
+        names = make_names(model, feature_names, titles)
+        features = self._features(X)
+        with reporting(getattr(self, "verbose", 0)):
+            return explain_rows(model, features, labels, k, names, n_neighbours, self.n_jobs)
+
+    def label_importances(
+        self, labels: Sequence[Any] | Array | None = None, *, max_features: int = 100
+    ) -> sp.csr_matrix:
+        """Importances of the features for single labels: what drives a label in general.
+
+        They combine what the stages of the model have: gains of splits or router weights, label centroids, linear
+        models and naive Bayes, by the weights of the re-ranker or the blend.
+
+        Parameters
+        ----------
+        labels : sequence, optional
+            Labels or outputs. By default all of them, which takes long for many labels.
+        max_features : int, default=100
+            Number of features per label, those of largest importance.
+
+        Returns
+        -------
+        importances : csr_matrix of float64, shape (n_labels, n_features)
+            In the order of ``labels``. The absolute values of a row sum to 1, or less if features were left out.
+            Negative ones speak against the label.
+        """
+        model = self._model()
+        if (
+            isinstance(max_features, bool)
+            or not isinstance(max_features, int | np.integer)
+            or max_features < 1
+        ):
+            raise ValueError(
+                f"The 'max_features' parameter must be an int >= 1. Got {max_features!r} instead."
+            )
+        numbers = np.arange(model.n_labels) if labels is None else output_numbers(model, labels, "labels")
+        return model.label_importances(numbers, int(max_features), effective_n_jobs(self.n_jobs))
+
+    def add_titles(self, titles: Sequence[str] | Array | None) -> Self:
+        """Store titles of the training rows in the model, for the similar rows of :meth:`explain`.
+
+        Parameters
+        ----------
+        titles : sequence of str, or None
+            One per training row, in their order in ``fit``; None removes them.
+
+        Returns
+        -------
+        self : object
+            The estimator with the titles.
+        """
+        model = self._model()
+        if titles is not None:
+            if model.indexed_rows is None:
+                raise ValueError(
+                    "The model has no neighbours to which titles would belong. Train it with rerank='linear' or"
+                    " 'boosted'."
+                )
+            titles = [str(title) for title in check_titles(titles, model)]
+        self.model_ = model.with_titles(titles)
+        return self
 
     # --- files
 
     def save(self, path: str | os.PathLike[str], *, compact: bool = True) -> None:
-        """Write the model to a file that :func:`sparseleaf.load` reads; complete or not at all.
+        """Save the model to a file for :func:`sparseleaf.load`. The write is atomic.
 
-        The loaded model predicts the very same numbers. Without ``compact`` all of them are written as float32, where
-        the model holds some as integers with a scale: see ``docs/file-format.md``.
+        The loaded model returns identical predictions.
+
+        Parameters
+        ----------
+        path : path-like
+            File to write: a local path or an fsspec URL.
+        compact : bool, default=True
+            Whether to store leaf values and similar arrays as scaled integers where the model has them in this form.
+            False stores float32 throughout.
         """
         with reporting(getattr(self, "verbose", 0)), phase("saving"):
             save_model(self._model(), path, compact=compact)
 
     @classmethod
     def from_model(cls, model: Model) -> Self:
-        """A fitted estimator around a model."""
+        """Create a fitted estimator from a model."""
         if model.scorer.kind != cls.scorer_kind:
-            raise ValueError(f"{cls.__name__} wants trees of another kind than these.")
+            raise ValueError(
+                f"{cls.__name__} requires a model with a {cls.scorer_kind!r} stage. Got {model.scorer.kind!r} instead."
+            )
         if (model.base_score is not None) != cls.dense_scores:
-            raise ValueError(f"base_score: {cls.__name__} wants {'one' if cls.dense_scores else 'none'}.")
+            raise ValueError(
+                f"{cls.__name__} requires a model {'with' if cls.dense_scores else 'without'} a base_score."
+            )
         for name in NOT_IN_MODEL:
             if name in model.parameters:
                 raise ValueError(
-                    f"parameters: {name!r} is the reader's to choose; wanted a model without it."
+                    f"parameters: {name!r} is set when a model is loaded and must not be stored in it."
                 )
         unknown = sorted(name for name in model.parameters if cls._declared(name) is None)
         if unknown:
             raise ValueError(f"parameters: {unknown[0]!r} is unknown to {cls.__name__}; update sparseleaf.")
         estimator = cls.from_settings(model.parameters)
         values = vars(estimator._settings())
-        told = {
+        storable = {
             name: parameter
             for name, parameter in cls.parameter_table.items()
             if not (parameter.takes_function and values[name] == CUSTOM)
         }
-        check_parameters(cls.__name__, values, told)
+        check_parameters(cls.__name__, values, storable)
         history = current_history(model.history, percent=not cls.dense_scores)
         if history != model.history:
             model = replace(model, history=history)
@@ -116,6 +239,7 @@ class ModelEstimator(DeclaredEstimator):
         if model.feature_names is not None:
             estimator.feature_names_in_ = np.array(model.feature_names, object)
         estimator._adopt(model)
+        estimator.vectorizer = estimator.vectorizer_
         return estimator
 
     # --- inside
@@ -123,32 +247,39 @@ class ModelEstimator(DeclaredEstimator):
     def _adopt(self, model: Model) -> None:
         """Set the attributes of a fitted estimator."""
         self.model_ = model
+        stage = model.vectorizer
+        self.vectorizer_ = None if stage is None else TextVectorizer.from_stage(stage)
         self.history_ = Measured(model.history, 1.0 if self.dense_scores else 100.0)
         self.best_iteration_ = model.n_trees
 
     def _model(self) -> Model:
-        if "model_" not in vars(self):  # asking scikit-learn costs as much as a row
+        if "model_" not in vars(self):  # scikit-learn's check takes as long as predicting a row
             check_is_fitted(self, "model_")
         return self.model_
+
+    def _prior_scale(self, model: Model) -> float:
+        """Factor from the scores of rows without known features to probabilities."""
+        return 1.0
 
     def _topk_ids(self, X: Any, k: int, n_trees: int | None) -> tuple[Array, Array]:
         model = self._model()
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-            raise ValueError(f"k: found {k!r}; wanted an int of at least 1.")
+            raise ValueError(f"The 'k' parameter must be an int >= 1. Got {k!r} instead.")
         return model.topk(self._features(X), int(k), n_trees, effective_n_jobs(self.n_jobs))
 
     def _features(self, X: Any) -> Features:
-        """Checked features of rows to predict: float32, dense or CSR."""
+        """Validate features for prediction, or convert texts: float32, dense or CSR."""
+        X = self._as_features(X)
         narrow = _in_float32(X)
         if self._plain(narrow):
-            return narrow  # nothing to do: a single row is served without the full check's cost
+            return narrow  # avoids the full check, which would dominate single-row prediction
         checked = self._validate_features(X, reset=False)
         if not self.model_.takes_nan:
             refuse_nan(checked)
         return checked
 
     def _plain(self, X: Any) -> bool:
-        """Whether rows are what kernels take, as they are; if not, the full check says why, or mends them."""
+        """Whether the kernels accept X as it is; otherwise the full check converts it or raises."""
         n_features = self.model_.n_features
         shape: tuple[int, ...] = getattr(X, "shape", ())
         if len(shape) != 2 or shape[1] != n_features or hasattr(self, "feature_names_in_"):
@@ -166,14 +297,15 @@ class ModelEstimator(DeclaredEstimator):
         return bool(not np.isinf(X).any() if self.model_.takes_nan else np.isfinite(X).all())
 
     def _explain(
-        self, X: Any, wanted: Sequence[Any] | Array | None, memory_mb: int, argument: str
+        self, X: Any, outputs: Sequence[Any] | Array | None, memory_mb: int, argument: str
     ) -> tuple[Array, Array]:
-        """Shapley values and expected scores; ``argument`` is what the user calls ``wanted``."""
+        """Shapley values and expected scores; ``argument`` is the public name of ``outputs``."""
         model = self._model()
         n_jobs = effective_n_jobs(self.n_jobs)
-        return shap_values(model, self._features(X), wanted, n_jobs, memory_mb=memory_mb, argument=argument)
+        return shap_values(model, self._features(X), outputs, n_jobs, memory_mb=memory_mb, argument=argument)
 
     def _validate_features(self, X: Any, *, reset: bool) -> Features:
+        X = X if reset else self._as_features(X)
         check_values(X, "X")
         if sp.issparse(X):
             X = check_sparse(X, "X")
@@ -201,17 +333,17 @@ class ModelEstimator(DeclaredEstimator):
         return int(check_random_state(self.random_state).randint(2**31))
 
     def _know_features(self, rows: RowsInfo) -> None:
-        """Take the features of rows that may be elsewhere."""
+        """Set the feature attributes from rows that may be on other workers."""
         self.n_features_in_ = rows.n_features
         if rows.names is not None:
             self.feature_names_in_ = np.array(rows.names, object)
 
     def _feature_names(self) -> list[str] | None:
-        """Columns of the DataFrame of training, where it was one."""
+        """Column names if X was a DataFrame in ``fit``."""
         return list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
 
     def _saved_parameters(self, seed: int) -> dict[str, Any]:
-        """Parameters as the model file holds them; a function of the user's is only named."""
+        """Parameters as stored in the model file."""
         settings = vars(self._settings())
         values = {name: settings[name] for name in self.parameter_table if name not in NOT_IN_MODEL}
         values["random_state"] = seed
@@ -219,41 +351,44 @@ class ModelEstimator(DeclaredEstimator):
 
 
 def _in_float32(X: Any) -> Any:
-    """Plain rows of float64 as float32; all else as it is."""
+    """Cast float64 ndarrays and CSR matrices to float32; return other input unchanged."""
     if type(X) not in (np.ndarray, sp.csr_matrix) or X.dtype != np.float64:
         return X
-    with np.errstate(over="ignore"):  # what is too large is refused by the check that follows
+    with np.errstate(over="ignore"):  # the check that follows rejects infinite values
         if type(X) is np.ndarray:
             return np.ascontiguousarray(X, np.float32) if X.ndim == 2 else X
-        narrow = sp.csr_matrix(X.shape, dtype=np.float32)  # parts are checked where the matrix is
+        narrow = sp.csr_matrix(X.shape, dtype=np.float32)  # the arrays are validated later, with the matrix
         narrow.indptr, narrow.indices, narrow.data = X.indptr, X.indices, X.data.astype(np.float32)
         return narrow
 
 
 def saved(value: Any) -> Any:
-    """A parameter as the model file holds it; a function is only named."""
+    """A parameter value as stored in the model file; a callable is replaced by ``CUSTOM``."""
     if callable(value):
         return CUSTOM
     if isinstance(value, Mapping):
-        return {key: saved(one) for key, one in value.items()}
+        return {key: saved(entry) for key, entry in value.items()}
     return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
 
 
 class ModelClassifier(ClassifierMixin, ModelEstimator):  # type: ignore[misc]
-    """Base of the classifiers whose scores are sparse."""
+    """Base of the classifiers with sparse scores."""
 
     @property
     def score_threshold(self) -> float:
-        """The former name of ``threshold_``."""
+        """Deprecated: former name of ``threshold_``."""
         warn(
             "'score_threshold' was renamed to 'threshold_' and will be removed in the release after next.",
             FutureWarning,
         )
-        return self.threshold_
+        return float(self.threshold_)
+
+    def _adopt_threshold(self, default: float) -> None:
+        raise NotImplementedError
 
     @property
     def _default_threshold(self) -> float:
-        """``threshold_`` where there were no validation rows to choose it on: scores are rates."""
+        """``threshold_`` without a validation set: scores are label frequencies."""
         return 0.5
 
     def __sklearn_tags__(self) -> Any:
@@ -268,22 +403,24 @@ class ModelClassifier(ClassifierMixin, ModelEstimator):  # type: ignore[misc]
     # --- prediction
 
     def predict_topk(self, X: Any, k: int = 5, *, n_trees: int | None = None) -> tuple[Array, Array]:
-        """The k best labels of every row.
+        """Predict the k labels with the highest scores for each row.
 
         Parameters
         ----------
-        X : array-like or sparse matrix, shape (n_rows, n_features)
-        k : int
+        X : {array-like, sparse matrix} of shape (n_rows, n_features), or texts
+            Features.
+        k : int, default=5
+            Number of labels per row.
         n_trees : int, optional
-            Use only the first trees.
+            Use only the first ``n_trees`` trees.
 
         Returns
         -------
-        labels : array, shape (n_rows, k)
-            Best first. Names where the targets had names (objects, None for no label); else ids (int32, -1 for
-            no label).
-        scores : float32 array, shape (n_rows, k)
-            -inf where there is no label: a row's leaves may name fewer than k.
+        labels : ndarray of shape (n_rows, k)
+            Labels, best first. Names (objects) if the targets had names, else ids (int32). If a row has fewer than k
+            scored labels, the rest is None or -1.
+        scores : ndarray of float32, shape (n_rows, k)
+            Scores of the labels; -inf for missing ones.
         """
         ids, scores = self._topk_ids(X, k, n_trees)
         return decode(ids, self.model_.label_names), scores
@@ -291,86 +428,94 @@ class ModelClassifier(ClassifierMixin, ModelEstimator):  # type: ignore[misc]
     def decision_function(self, X: Any) -> Any:
         """Scores of all labels.
 
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_rows, n_features), or texts
+            Features.
+
         Returns
         -------
-        CSR matrix, shape (n_rows, n_labels), float32
-            What is not stored is 0. For targets with one class a row it is an array, as scikit-learn has it:
-            (n_rows, n_classes), or (n_rows,) for two classes.
+        scores : csr_matrix of float32, shape (n_rows, n_labels)
+            Labels that are not stored have score 0. If the targets had one class per row: an ndarray of shape
+            (n_rows, n_classes), or (n_rows,) for two classes, as in scikit-learn.
         """
         scores = self._model().scores(self._features(X), None, effective_n_jobs(self.n_jobs))
-        if self.model_.target_kind not in ONE_CLASS_A_ROW:
+        if self.model_.target_kind not in ONE_CLASS_PER_ROW:
             return scores
         dense = scores.toarray()
         return dense[:, 1] - dense[:, 0] if dense.shape[1] == 2 else dense
 
-    def predict(self, X: Any) -> Any:
-        """Labels of every row, in the form of the targets that the classifier was fitted to.
-
-        Returns
-        -------
-        CSR matrix, array, or list of lists
-            For a sparse or dense 0/1 matrix: the same, with the labels whose score (that of :meth:`decision_function`
-            and :meth:`predict_topk`) is at least ``threshold_``. For lists of names: lists, best first. For one
-            class a row: the class of highest score.
-        """
-        model = self._model()
-        if model.target_kind in ONE_CLASS_A_ROW:
-            return self._predict_class(X)
-        scores = model.scores(self._features(X), None, effective_n_jobs(self.n_jobs))
-        scores.data = np.where(scores.data >= self.threshold_, scores.data, np.float32(0))
-        scores.eliminate_zeros()
-        if model.target_kind == "label-lists":
-            names = model.label_names
-            assert names is not None
-            rows = (slice(a, b) for a, b in zip(scores.indptr[:-1], scores.indptr[1:], strict=True))
-            return [
-                names[scores.indices[row][np.argsort(-scores.data[row], kind="stable")]].tolist()
-                for row in rows
-            ]
-        indicator = sp.csr_matrix(
-            (np.ones(len(scores.indices), np.int64), scores.indices, scores.indptr), shape=scores.shape
-        )
-        return indicator.toarray() if model.target_kind == "multilabel-indicator" else indicator
-
     def staged_predict_topk(self, X: Any, k: int = 5, *, every: int = 1) -> Iterator[tuple[Array, Array]]:
-        """:meth:`predict_topk` after ``every``, 2 · ``every``, … trees."""
+        """Return :meth:`predict_topk` after ``every``, 2 · ``every``, … trees.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_rows, n_features), or texts
+            Features.
+        k : int, default=5
+            Number of labels per row.
+        every : int, default=1
+            Number of trees between two predictions.
+
+        Yields
+        ------
+        labels, scores : ndarrays of shape (n_rows, k)
+            As returned by :meth:`predict_topk`.
+        """
         n_trees = self._model().n_trees
         if every < 1:
-            raise ValueError(f"every: found {every!r}; wanted an int of at least 1.")
+            raise ValueError(f"The 'every' parameter must be an int >= 1. Got {every!r} instead.")
         for used in sorted({*range(every, n_trees + 1, every), n_trees}):
             yield self.predict_topk(X, k, n_trees=used)
 
     def shap_values(
         self, X: Any, *, labels: Sequence[Any] | Array | None = None, memory_mb: int = MEMORY_MB
     ) -> tuple[Array, Array]:
-        """What every column adds to every score of a row: exact Shapley values (path-dependent TreeSHAP).
+        """Explain scores by exact Shapley values (path-dependent TreeSHAP).
 
-        Columns are the features; with a projection, which mixes them, the projected columns, followed by the features
-        where ``keep_raw`` kept them, as in ``feature_importances_``.
+        With a projection, the values are those of the projected features, followed by the raw features if ``keep_raw``
+        is in use, as in ``feature_importances_``.
 
         Parameters
         ----------
-        X : array-like or sparse matrix, shape (n_rows, n_features)
+        X : {array-like, sparse matrix} of shape (n_rows, n_features), or texts
+            Features.
         labels : sequence, optional
-            Only these labels, of ``classes_``. Where there are many, all of them would not fit.
+            Labels to explain, from ``classes_``. By default all labels.
         memory_mb : int, default=4096
-            The answer may take so many MiB; more is refused.
+            Maximum size of the result in MiB.
 
         Returns
         -------
-        values : float64 array, shape (n_rows, n_columns, n_labels)
-        expected : float64 array, shape (n_labels,)
-            Scores of a row of which nothing is known: ``values.sum(axis=1) + expected`` are those of the row.
+        values : ndarray of float64, shape (n_rows, n_columns, n_labels)
+            Contribution of each feature to each score.
+        expected : ndarray of float64, shape (n_labels,)
+            Expected scores: ``values.sum(axis=1) + expected`` equals the scores of the rows.
         """
         return self._explain(X, labels, memory_mb, "labels")
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Precision at 1, or accuracy where the targets are one class a row."""
+        """Precision at 1; accuracy for targets with one class per row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_rows, n_features), or texts
+            Features.
+        y : sparse or dense 0/1 matrix, lists of label names, or one class per row
+            True labels.
+        sample_weight : array-like of shape (n_rows,), optional
+            Row weights; for one class per row only.
+
+        Returns
+        -------
+        score : float
+            Precision at 1 or accuracy.
+        """
         model = self._model()
-        if model.target_kind in ONE_CLASS_A_ROW:
+        if model.target_kind in ONE_CLASS_PER_ROW:
             return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
         if sample_weight is not None:
-            raise ValueError("sample_weight: not supported for multi-label targets; wanted None.")
+            raise ValueError("The 'sample_weight' parameter must be None for multi-label targets.")
         ids, _ = self._topk_ids(X, 1, None)
         return precision_at_k(encode_known(y, len(ids), model.known_labels), ids, 1)
 
@@ -378,10 +523,12 @@ class ModelClassifier(ClassifierMixin, ModelEstimator):  # type: ignore[misc]
 
     def _adopt(self, model: Model) -> None:
         super()._adopt(model)
-        asked = model.parameters.get("projection")
-        self.projection_kind_ = None if model.projection is None else "leml" if asked == "auto" else asked
+        parameter = model.parameters.get("projection")
+        self.projection_kind_ = (
+            None if model.projection is None else "leml" if parameter == "auto" else parameter
+        )
         self.rerank_weight_ = None if model.rerank is None else model.rerank.weight
-        self.threshold_ = self._default_threshold if model.threshold is None else model.threshold
+        self._adopt_threshold(self._default_threshold)
         names = model.label_names
         self.classes_ = np.arange(model.n_labels) if names is None else names
 
@@ -391,7 +538,7 @@ class ModelClassifier(ClassifierMixin, ModelEstimator):  # type: ignore[misc]
         n_jobs = effective_n_jobs(self.n_jobs)
         ids, scores = model.topk(features, 1, None, n_jobs)
         best = ids[:, 0].astype(np.int64)
-        # a class that no leaf names has score 0, which beats a negative one
+        # classes that no leaf stores have score 0, which is higher than a negative score
         for row in np.flatnonzero(~(scores[:, 0] > 0)):
             best[row] = int(model.scores(features[row : row + 1], None, 1).toarray()[0].argmax())
         return self.classes_[best]

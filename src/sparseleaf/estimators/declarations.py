@@ -1,7 +1,7 @@
 """Every parameter of every estimator, declared once.
 
-What several estimators have is declared at the top, and has another default or description where :func:`replace` says
-so. The tables are in the order in which parameters are documented: those that are tuned first come first.
+Parameters that several estimators share are declared at the top; :func:`replace` gives them another default or
+description. Tables are in the order of the documentation: parameters to tune first come first.
 """
 
 from __future__ import annotations
@@ -10,22 +10,27 @@ from dataclasses import replace
 
 from sparseleaf import binning
 from sparseleaf.estimators.parameters import Parameter, declare
+from sparseleaf.estimators.text_values import Vectorizer
 from sparseleaf.estimators.values import (
     NONE,
     Bool,
     ByFeature,
+    ByLabel,
+    Decoding,
     Float,
+    FractionOrCount,
     Function,
     Int,
     Names,
+    Numbers,
     Seed,
     Sequences,
-    ShareOrCount,
 )
 from sparseleaf.model.registry import kinds_of
 from sparseleaf.model.stage import Role
 from sparseleaf.objectives import (
     DenseObjective,
+    Number,
     Objective,
     RankingObjective,
     SparseObjective,
@@ -34,9 +39,9 @@ from sparseleaf.objectives import (
 )
 from sparseleaf.objectives.ranking import CHANGES
 from sparseleaf.projection import PROJECTIONS
-from sparseleaf.training.sketches import REDUCERS
+from sparseleaf.training.sketches import SKETCHES
 
-SHARE = Float(0, 1, low_open=True)
+FRACTION = Float(0, 1, low_open=True)
 AUTO = Names(("auto",))
 MOST_CHILDREN = 16
 FORMER_METRICS = {
@@ -53,23 +58,31 @@ LEAF_LABELS = Parameter(
     "leaf_labels",
     Int(1) | NONE,
     100,
-    "Maximum number of labels stored in a leaf, the most frequent ones. None stores all labels.",
+    "Maximum number of labels stored in a leaf, chosen by frequency. None stores all labels.",
     symbol="k",
 )
 N_JOBS = Parameter(
     "n_jobs",
     Int() | NONE,
     None,
-    "Number of threads; None, 0 or -1 for all cores, -2 for all but one. The model does not depend on it.",
+    "Number of threads; None, 0 or -1 for all cores, -2 for all but one. Does not affect the model.",
 )
-RANDOM_STATE = Parameter("random_state", Seed() | NONE, 0, "Seed of all random draws.")
+RANDOM_STATE = Parameter("random_state", Seed() | NONE, 0, "Seed of the random number generator.")
 VERBOSE = Parameter(
     "verbose",
     Int(0),
     0,
-    "0 is silent, 1 shows a progress bar on a terminal, 2 prints a line per phase and tree.",
+    "0: silent; 1: progress bar on a terminal; 2: one line per phase and tree.",
 )
-EXECUTION = (N_JOBS, RANDOM_STATE, VERBOSE)
+VECTORIZER = Parameter(
+    "vectorizer",
+    Vectorizer() | NONE,
+    None,
+    "Converts texts and records to features, as part of the model. None: a TextVectorizer with default parameters if X"
+    " is a list of texts. With fields, X may be a DataFrame or a list of dicts. If X is features, it must be the"
+    " fitted vectorizer that made them.",
+)
+EXECUTION = (VECTORIZER, N_JOBS, RANDOM_STATE, VERBOSE)
 
 # --- re-ranking
 
@@ -77,17 +90,17 @@ RERANK = Parameter(
     "rerank",
     Names((*kinds_of(Role.RERANKER), "auto")) | NONE,
     None,
-    'Re-ranking of the candidates of the trees: by the distance ("centroid"), angle ("cosine") or log-angle ("log") to'
-    ' the label centroids; by these, linear label models and nearest neighbours, as a weighted mean ("linear") or in'
-    ' boosted trees ("boosted"); or by naive Bayes over discriminative features ("bayes"). "auto" takes the best on a'
-    " validation set. NaN in X is then refused.",
+    "Re-ranker of the candidate labels that the trees return. Similarity to label centroids: Euclidean"
+    ' ("centroid"), cosine ("cosine") or log-cosine ("log"). Centroids, per-label linear models and nearest neighbours'
+    ' combined: by a weighted mean ("linear") or by boosted trees ("boosted"). Naive Bayes on discriminative features:'
+    ' "bayes". "auto" selects the best one on a validation set. X must not contain NaN.',
 )
 RERANK_WEIGHT = Parameter(
     "rerank_weight",
     AUTO | Float(0, 1),
     "auto",
-    'Weight of the trees in the re-ranked score; "auto" chooses it on the validation set, or else on a tenth of the'
-    " training rows, at most 4,000.",
+    'Weight of the tree score in the re-ranked score. "auto" selects it on the validation set, or, without one, on a'
+    " tenth of the training rows (at most 4,000) held out for it.",
     symbol="β",
     advanced=True,
 )
@@ -95,15 +108,64 @@ RERANK_SCALE = Parameter(
     "rerank_scale",
     Float(0) | NONE,
     None,
-    "How fast similarity falls with the distance to a label centroid; None is 10, divided by the mean squared norm of"
-    ' the rows for "centroid".',
+    'Decay of the similarity with the distance to a label centroid. None: 10; for rerank="centroid", 10 divided by'
+    " the"
+    " mean squared norm of the rows.",
     symbol="γ",
     advanced=True,
 )
 
+# --- probabilities
+
+CALIBRATE = Parameter(
+    "calibrate",
+    Names(("auto", *kinds_of(Role.CALIBRATOR))) | NONE,
+    "auto",
+    "Calibration of scores to probabilities for predict_proba, which does not change the ranking: isotonic regression"
+    ' ("isotonic") or logistic regression ("platt") per group of labels of similar frequency, on the validation set'
+    " or on the rows held out for re-ranking; without either, a tenth of the training rows (at most 4,000) is held out."
+    ' "auto" is "isotonic", or "platt" with few rows, and holds out no rows for it. Multi-label targets only.',
+)
+
+THRESHOLD = Parameter(
+    "threshold",
+    Names(("f1", "macro-f1", "precision"), {"precision": Number(0.8, 0, 1)}),
+    "f1",
+    "Target of the thresholds that fit chooses on its validation rows: highest micro- or macro-averaged F1, or a"
+    " precision of at least x (0.8 without a number). See set_threshold. Multi-label targets only.",
+    advanced=True,
+)
+THRESHOLD_PER_LABEL = Parameter(
+    "threshold_per_label", Bool(), False, "Whether every label has a threshold.", advanced=True
+)
+DECODE = Parameter(
+    "decode",
+    Decoding(),
+    "threshold",
+    "Labels that predict returns, for multi-label targets: those with a score of at least the fitted threshold"
+    ' ("threshold") or a probability of at least x ("threshold:x"), the k best ("top:k"), as many of the best as'
+    ' maximise the expected F1 of the row ("expected_f1"), or k labels that maximise the expected macro-averaged recall'
+    ' ("macro_recall@k") or propensity-scored precision ("psp@k").',
+    advanced=True,
+)
+
+# --- weights
+
+CLASS_WEIGHT = Parameter(
+    "class_weight",
+    Names(("balanced",)) | NONE | ByLabel() | Numbers(),
+    None,
+    'Weights of the labels: "balanced" for weights inversely proportional to their frequencies, a dict from labels to'
+    " weights (1 for labels that are not in it), or an array in the order of classes_. With one class per row, the"
+    " weight of a row is multiplied by that of its class. With several labels per row, rows with a label count as its"
+    " weight, rows without it as 1.",
+)
+
 # --- boosted trees
 
-LEARNING_RATE = Parameter("learning_rate", SHARE, 0.1, "Shrinkage applied to the leaf values of every tree.")
+LEARNING_RATE = Parameter(
+    "learning_rate", FRACTION, 0.1, "Shrinkage applied to the leaf values of every tree."
+)
 LEAF_MIN_GAIN = Parameter(
     "leaf_min_gain",
     Float(0),
@@ -112,16 +174,16 @@ LEAF_MIN_GAIN = Parameter(
     advanced=True,
 )
 MAX_DEPTH = Parameter(
-    "max_depth", Int(1) | NONE, None, "Maximum depth of a tree. None is no limit.", symbol="h_max"
+    "max_depth", Int(1) | NONE, None, "Maximum depth of a tree. None for no limit.", symbol="h_max"
 )
 MAX_LEAVES = Parameter(
-    "max_leaves", Int(2) | NONE, 31, "Maximum number of leaves of a tree. None is no limit.", symbol="M"
+    "max_leaves", Int(2) | NONE, 31, "Maximum number of leaves of a tree. None for no limit.", symbol="M"
 )
 GROWTH = Parameter(
     "growth",
     Names(("depth-wise", "best-first")),
     "best-first",
-    "Order in which nodes are split: level by level, or highest gain first.",
+    'Order in which nodes are split: "depth-wise" (level by level) or "best-first" (highest gain first).',
     advanced=True,
 )
 MIN_HESSIAN_LEAF = Parameter(
@@ -142,24 +204,24 @@ MIN_GAIN = Parameter(
     advanced=True,
 )
 MAX_BINS = Parameter(
-    "max_bins", Int(2, binning.MAX_BINS), 255, "Maximum number of bins of a feature.", symbol="b"
+    "max_bins", Int(2, binning.MAX_BINS), 255, "Maximum number of histogram bins per feature.", symbol="b"
 )
-SUBSAMPLE = Parameter("subsample", SHARE, 1.0, "Fraction of the rows sampled for every tree.")
+SUBSAMPLE = Parameter("subsample", FRACTION, 1.0, "Fraction of the rows sampled for every tree.")
 COLSAMPLE_BYTREE = Parameter(
-    "colsample_bytree", SHARE, 1.0, "Fraction of the features sampled for every tree."
+    "colsample_bytree", FRACTION, 1.0, "Fraction of the features sampled for every tree."
 )
 COLSAMPLE_BYNODE = Parameter(
     "colsample_bynode",
-    SHARE,
+    FRACTION,
     1.0,
     "Fraction of the tree's features sampled for every node.",
     advanced=True,
 )
 SKETCH = Parameter(
     "sketch",
-    Names(tuple(REDUCERS)),
+    Names(tuple(SKETCHES)),
     "count-sketch",
-    'How split="sketch" reduces the gradients of all outputs to sketch_dim columns.',
+    'Method that reduces the gradients of all outputs to sketch_dim columns, for split="sketch".',
     advanced=True,
     former_name="reducer",
 )
@@ -170,13 +232,14 @@ EARLY_STOPPING = Parameter(
     "early_stopping_rounds",
     Int(1) | NONE,
     None,
-    "Stop when eval_metric has not improved on the last eval_set for this number of trees, and keep the best ones.",
+    "Stop training when eval_metric on the last eval_set has not improved for this number of trees; the model keeps the"
+    " trees up to the best score.",
 )
 HISTOGRAM_MB = Parameter(
     "histogram_mb",
     Int(1),
     512,
-    "Memory limit for histograms, in MiB; past it they are rebuilt.",
+    "Memory limit for cached histograms, in MiB; beyond it, histograms are recomputed.",
     advanced=True,
 )
 
@@ -207,17 +270,19 @@ SPARSE = declare(
         "projection",
         Names(("auto", *PROJECTIONS)) | NONE,
         "auto",
-        'Linear projection of sparse features to projection_dim dense ones; "auto" is LEML where X is sparse, has more'
-        " than projection_dim features and no missing values.",
+        'Linear projection of sparse features to projection_dim dense features. "auto" uses LEML if X is sparse, has'
+        " more than projection_dim features and no missing values, and no projection otherwise.",
     ),
     Parameter("projection_dim", Int(1), 100, "Number of features after the projection.", symbol="d̄"),
     RERANK,
+    CALIBRATE,
+    CLASS_WEIGHT,
     EARLY_STOPPING,
     Parameter(
         "eval_metric",
         Names(tuple(FORMER_METRICS.values())),
         SparseObjective.default_metric,
-        "Metric on eval_set after every tree.",
+        "Metric computed on eval_set after every tree.",
         former_values=FORMER_METRICS,
     ),
     *EXECUTION,
@@ -229,16 +294,19 @@ SPARSE = declare(
         "split",
         Names(("sketch", "full", "exact")),
         "sketch",
-        "Search splits on sketched residuals, on all labels (rows × labels of memory), or by the paper's Algorithm 1 on"
-        " sorted values.",
+        'Split search: on sketched residuals ("sketch"), on the residuals of all labels ("full", needs memory for'
+        " rows ×"
+        ' labels) or on sorted feature values ("exact", Algorithm 1 of the paper).',
         advanced=True,
         former_values={"reduced": "sketch"},
     ),
     Parameter(
         "exact_step",
-        ShareOrCount(0, low_open=True),
+        FractionOrCount(0, low_open=True),
         0.05,
-        'With split="exact": rows between two candidate splits, or their fraction of the rows of the node.',
+        'For split="exact": number of rows between two candidate splits, or that number as a fraction of the rows of'
+        " the"
+        " node.",
         symbol="S̄",
         advanced=True,
     ),
@@ -248,12 +316,16 @@ SPARSE = declare(
         "keep_raw",
         Bool() | AUTO,
         "auto",
-        'Whether trees split on the raw features beside the projected ones; "auto": up to 2,048 of them.',
+        'Whether trees may split on the raw features in addition to the projected ones. "auto": if there are at most'
+        " 2,048 raw features.",
         advanced=True,
     ),
     HISTOGRAM_MB,
     RERANK_WEIGHT,
     RERANK_SCALE,
+    THRESHOLD,
+    THRESHOLD_PER_LABEL,
+    DECODE,
 )
 
 # --- boosted trees with dense losses
@@ -262,28 +334,38 @@ CATEGORICAL = Parameter(
     "categorical_features",
     AUTO | Sequences() | NONE,
     "auto",
-    'Categorical columns: names, numbers or a boolean mask; "auto": the categorical and text columns of a DataFrame, to'
-    " which names and numbers add. At most 255 categories each; unknown ones are treated as missing.",
+    'Categorical features: column names, column numbers or a boolean mask. "auto": the categorical and text columns'
+    " of a"
+    " DataFrame, which are also added to a list of names or numbers. At most 255 categories per feature; categories not"
+    " seen in training are treated as missing.",
 )
 MONOTONE = Parameter(
     "monotone_constraints",
     Sequences() | ByFeature() | NONE,
     None,
-    "Monotonic constraint of each feature (and output): 1 increasing, -1 decreasing, 0 none; or a dict by feature name"
-    " or number.",
+    "Monotonic constraints, one per feature or one per feature and output: 1 increasing, -1 decreasing, 0 none. A dict"
+    " maps feature names or numbers to constraints.",
 )
 WARM_START = Parameter(
-    "warm_start", Bool(), False, "Continue from the trees of the last fit, up to n_trees of them."
+    "warm_start", Bool(), False, "Keep the trees of the previous fit and add trees until there are n_trees."
 )
 AUTO_REGRESSION = "mse"
-"""What ``loss="auto"`` is for numbers."""
+"""The loss of a regressor with ``loss="auto"``."""
 
 
 def _multi(
-    losses: dict[str, type[Objective]], auto: str, metrics: tuple[str, ...], former: dict[str, str]
+    losses: dict[str, type[Objective]],
+    auto: str,
+    metrics: tuple[str, ...],
+    former: dict[str, str],
+    *more: Parameter,
 ) -> dict[str, Parameter]:
     return declare(
-        replace(N_TREES, description="Number of trees; of rounds with tree_per_output.", symbol="t"),
+        replace(
+            N_TREES,
+            description="Number of trees; with tree_per_output, number of boosting rounds.",
+            symbol="t",
+        ),
         LEARNING_RATE,
         Parameter(
             "loss",
@@ -293,8 +375,9 @@ def _multi(
             )
             | Function(),
             "auto",
-            f'Loss to minimise. "auto" is {auto}; {describe(losses)}; or a function of targets and scores that returns'
-            " gradient and hessian.",
+            f'Loss to minimise. "auto": {auto}; {describe(losses)}; or a callable loss(targets, scores) that returns'
+            " the"
+            " gradient and the hessian.",
             symbol="l",
         ),
         replace(
@@ -313,13 +396,14 @@ def _multi(
         COLSAMPLE_BYTREE,
         CATEGORICAL,
         MONOTONE,
+        *more,
         EARLY_STOPPING,
         Parameter(
             "eval_metric",
             Names(metrics) | Function(),
             DenseObjective.default_metric,
-            "Metric on eval_set after every tree: a name, or a function of targets and predictions that returns (name,"
-            " value, higher_is_better).",
+            "Metric computed on eval_set after every tree: a name, or a callable metric(targets, predictions) that"
+            " returns (name, value, higher_is_better).",
             former_values=former,
         ),
         WARM_START,
@@ -333,15 +417,18 @@ def _multi(
             "split",
             Names(("auto", "full", "topk", "topk-shared", "sketch")),
             "auto",
-            "Search splits on all outputs (Algorithm 2), on the leaf_labels best of each side (3) or of both (4), or on"
-            ' sketched gradients. "auto" is sketch for more than 32 outputs, else topk-shared with leaf_labels, else'
-            " full.",
+            'Outputs used in the split search: all ("full", Algorithm 2 of the paper), the leaf_labels best of each'
+            " child"
+            ' ("topk", Algorithm 3), the leaf_labels best shared by both children ("topk-shared", Algorithm 4), or'
+            ' sketched gradients ("sketch"). "auto": "sketch" for more than 32 outputs, else "topk-shared" if'
+            " leaf_labels"
+            ' is set, else "full".',
             advanced=True,
             former_values={"reduced": "sketch"},
         ),
         replace(
             SKETCH,
-            values=Names(tuple(name for name in REDUCERS if name != "none")),
+            values=Names(tuple(name for name in SKETCHES if name != "none")),
             default="random-projection",
         ),
         SKETCH_DIM,
@@ -349,14 +436,16 @@ def _multi(
             "hessian",
             Names(("diagonal", "exact")),
             "diagonal",
-            "Hessian of each output alone (eq. 15), or the full matrix (eq. 13; softmax of up to 32 classes).",
+            'Hessian of the loss: "diagonal" (eq. 15 of the paper), or "exact", the full matrix (eq. 13; softmax with'
+            " at"
+            " most 32 classes).",
             advanced=True,
         ),
         Parameter(
             "tree_per_output",
             Bool(),
             False,
-            "Whether to grow a tree for each output in every round (GBDT-SO).",
+            "Whether to grow one tree per output in every boosting round (GBDT-SO).",
             advanced=True,
         ),
         HISTOGRAM_MB,
@@ -376,6 +465,17 @@ CLASSIFIER = _multi(
     '"softmax" for one class per row, "logistic" for several labels',
     CLASSIFICATION_METRICS,
     {former: name for former, name in FORMER_METRICS.items() if name in CLASSIFICATION_METRICS},
+    CLASS_WEIGHT,
+) | declare(
+    replace(
+        CALIBRATE,
+        default=None,
+        description="Calibration of the probabilities of labels on the last eval_set, which does not change the"
+        ' ranking: "isotonic" or "platt", see SparseGBDTClassifier. None: the link function of the loss. Multi-label'
+        " targets only.",
+        advanced=True,
+    ),
+    DECODE,
 )
 
 RANKING_METRICS = (*(f"ndcg@{k}" for k in (1, 3, 5, 10)), "map", "mrr", "pairwise")
@@ -389,7 +489,9 @@ RANKER = declare(
         "lambdamart",
         "; ".join(loss.description for loss in objectives_of("ranking").values()) + ".",
     ),
-    Parameter("metric", Names(CHANGES), "ndcg", "LambdaMART: the metric whose change weights a pair."),
+    Parameter(
+        "metric", Names(CHANGES), "ndcg", "LambdaMART: metric whose change weights each document pair."
+    ),
     replace(MAX_DEPTH, symbol=""),
     replace(MAX_LEAVES, symbol=""),
     MIN_SAMPLES_LEAF,
@@ -404,7 +506,7 @@ RANKER = declare(
         "eval_metric",
         Names(RANKING_METRICS),
         RankingObjective.default_metric,
-        "Metric on eval_set after every tree.",
+        "Metric computed on eval_set after every tree.",
     ),
     WARM_START,
     *EXECUTION,
@@ -412,21 +514,21 @@ RANKER = declare(
         "places",
         Int(1),
         30,
-        "LambdaMART: truncation level; pairs count whose better-ranked document is among the first ones.",
+        "LambdaMART: truncation level; only pairs whose higher-ranked document is among the first ones contribute.",
         advanced=True,
     ),
     Parameter(
         "normalise",
         Bool(),
         True,
-        "LambdaMART: divide lambdas by the difference of the scores, and bound their sum per query.",
+        "LambdaMART: whether to normalise lambdas by the score difference of the pair and by their sum per query.",
         advanced=True,
     ),
     Parameter(
         "margin",
         Float(0, 1e6),
         1.0,
-        "GBRank: wanted difference of the scores of two documents; only a scale without l2.",
+        "GBRank: target difference between the scores of two documents; with l2=0 it only rescales the scores.",
         symbol="τ",
         advanced=True,
     ),
@@ -434,15 +536,15 @@ RANKER = declare(
         "averaged",
         Bool(),
         True,
-        "GBRank: every tree fits whole scores, and the model is their mean (the paper's update); False adds gradient"
-        " steps of the squared hinge, which learns more from many small trees.",
+        "GBRank: whether every tree fits the target scores and the model averages the trees (the paper's update). False"
+        " boosts on the gradient of the squared hinge loss, which is better for many small trees.",
         advanced=True,
     ),
     Parameter(
         "sigma",
         Float(0, 1e6, low_open=True) | NONE,
         None,
-        "LambdaMART: steepness of the sigmoid; SmoothDCG: width of the smoothing. None is 1 and 0.3.",
+        "LambdaMART: steepness of the sigmoid (None: 1). SmoothDCG: width of the smoothing (None: 0.3).",
         symbol="σ",
         advanced=True,
     ),
@@ -450,14 +552,15 @@ RANKER = declare(
         "start_rounds",
         Int(1),
         30,
-        "SmoothDCG: first rounds, which fit the gains: its gradient is 0 where all scores are equal.",
+        "SmoothDCG: number of initial rounds that fit the gains by least squares, since its gradient is 0 while all"
+        " scores are equal.",
         advanced=True,
     ),
     Parameter(
         "subsample_by",
         Names(("row", "query")),
         "row",
-        "Whether subsample draws rows, or whole queries.",
+        "Unit of subsample: single rows or whole queries.",
         advanced=True,
     ),
     GROWTH,
@@ -469,8 +572,8 @@ RANKER = declare(
 
 # --- routed trees
 
-ARITY = Parameter("arity", Int(2, MOST_CHILDREN), 2, "Number of children of a node.", symbol="M")
-RERANKED = replace(RERANK, description=RERANK.description.removesuffix(" NaN in X is then refused."))
+ARITY = Parameter("arity", Int(2, MOST_CHILDREN), 2, "Number of children per node.", symbol="M")
+RERANKED = replace(RERANK, description=RERANK.description.removesuffix(" X must not contain NaN."))
 
 LDSM = declare(
     replace(N_TREES, default=10, symbol=""),
@@ -483,9 +586,9 @@ LDSM = declare(
         "tol",
         Float(0),
         0.002,
-        "A node's passes end when one changes the objective J by less than this; 0 makes them all.",
+        "Training of a node stops when an epoch changes the objective J by less than this; 0 runs all epochs.",
     ),
-    Parameter("learning_rate", Float(0, low_open=True), 0.1, "Step size of the routers' updates."),
+    Parameter("learning_rate", Float(0, low_open=True), 0.1, "Step size of the router updates."),
     Parameter("lambda_1", Float(0), 2.0, "Weight of class integrity in the objective J.", symbol="λ1"),
     Parameter("lambda_2", Float(0), 1.0, "Weight of the multi-way penalty in the objective J.", symbol="λ2"),
     replace(MIN_SAMPLES_LEAF, default=1),
@@ -493,18 +596,30 @@ LDSM = declare(
         "prune",
         Float(0),
         0.01,
-        "Routers drop features that change a margin by less than this, and by less than a quarter of what their"
-        " strongest feature does.",
+        "Pruning threshold: a router drops features that change its margin by less than this and by less than a quarter"
+        " of its strongest feature.",
     ),
     replace(LEAF_LABELS, symbol=""),
     RERANKED,
+    CALIBRATE,
+    CLASS_WEIGHT,
     *EXECUTION,
     RERANK_WEIGHT,
     RERANK_SCALE,
+    THRESHOLD,
+    THRESHOLD_PER_LABEL,
+    DECODE,
 )
 
 FOREST = declare(
-    replace(N_TREES, default=50, symbol=""),
+    replace(
+        N_TREES,
+        values=Int(1) | Names(("auto",)),
+        default="auto",
+        description='Number of trees. "auto" grows 10 if labels have fewer than 20 rows on average and a re-ranker adds'
+        " candidates to those of the trees, 50 otherwise.",
+        symbol="",
+    ),
     replace(ARITY, default=4),
     replace(MIN_SAMPLES_LEAF, default=2),
     replace(MAX_DEPTH, values=Int(0) | NONE, symbol=""),
@@ -512,37 +627,42 @@ FOREST = declare(
         "label_weight",
         Float(0, 4),
         0.0,
-        "Labels are weighted by their frequency to the power of minus this: 0 weights all alike, 1 by rarity.",
+        "Exponent of the label weights, frequency ** -label_weight: 0 weights all labels equally, 1 by inverse"
+        " frequency.",
     ),
     Parameter(
         "router_weights",
         Int(1),
         300,
-        "Maximum number of features of a router; a node of few rows has no more than four per row.",
+        "Maximum number of features per router; also limited to four per row of the node.",
     ),
-    Parameter("max_features", SHARE, 1.0, "Fraction of the features sampled for every node's router."),
+    Parameter(
+        "max_features", FRACTION, 1.0, "Fraction of the features sampled for the router of every node."
+    ),
     Parameter(
         "bootstrap",
         Bool(),
         False,
-        "Whether to grow every tree on rows drawn with replacement; gives out-of-bag scores.",
+        "Whether to grow every tree on a bootstrap sample of the rows; enables out-of-bag scores.",
     ),
     replace(LEAF_LABELS, symbol=""),
     replace(
         RERANKED,
         default="auto",
         description=RERANKED.description.replace(
-            '"auto" takes the best on a validation set.',
-            '"auto" takes "boosted" unless "linear", "bayes" or the forest alone is clearly better on a validation'
-            " set.",
+            '"auto" selects the best one on a validation set.',
+            '"auto" selects "boosted" unless "linear", "bayes" or no re-ranking is clearly better on a validation set.',
         ),
     ),
+    CALIBRATE,
+    CLASS_WEIGHT,
     *EXECUTION,
-    replace(
-        SKETCH_DIM, default=64, description="Number of columns that the labels of a node are hashed into."
-    ),
+    replace(SKETCH_DIM, default=64, description="Number of hash columns of the label sketch of a node."),
     RERANK_WEIGHT,
     RERANK_SCALE,
+    THRESHOLD,
+    THRESHOLD_PER_LABEL,
+    DECODE,
 )
 
 BLEND = declare(
@@ -550,17 +670,29 @@ BLEND = declare(
         "weights",
         AUTO | Sequences() | NONE,
         "auto",
-        'A weight per classifier; "auto" takes those of highest mean precision@1, @3 and @5 on held-out rows; None'
-        " weights all alike.",
+        'Weight of each classifier. "auto" selects the weights with the highest mean of precision@1, @3 and @5 on'
+        " held-out rows; None weights all classifiers equally.",
     ),
     Parameter(
         "prefit",
         Bool(),
         False,
-        "Whether the classifiers are fitted already; fit then chooses weights on rows that they have not seen."
-        " Otherwise it trains copies of them, for weights first without a tenth of the rows (at most 4,000) and then on"
-        " all.",
+        "Whether the classifiers are already fitted. If True, fit only selects weights, on rows not used to train them."
+        " If False, fit trains clones: without a tenth of the rows (at most 4,000) to select weights, then on all"
+        " rows.",
     ),
-    replace(N_JOBS, description="Number of threads of prediction; None for all cores."),
-    replace(RANDOM_STATE, description="Seed of which rows are held out."),
+    replace(
+        CALIBRATE,
+        description='Calibration of the scores for predict_proba: "isotonic" or "platt", on the rows that the weights'
+        ' are selected on. "auto" is "isotonic", or "platt" with few rows. Without such rows, use fit_calibration.'
+        " Multi-label targets only.",
+    ),
+    replace(
+        VECTORIZER,
+        description="Converts texts and records to features, for all classifiers. None: a TextVectorizer with default"
+        " parameters if X is a list of texts. With prefit=True: that of the classifiers, which must be equal.",
+    ),
+    replace(N_JOBS, description="Number of threads used for prediction; None for all cores."),
+    replace(RANDOM_STATE, description="Seed of the split into training and held-out rows."),
+    replace(DECODE, advanced=False),
 )

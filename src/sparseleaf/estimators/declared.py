@@ -1,4 +1,4 @@
-"""Estimators whose parameters are declared in a table, the advanced ones in a mapping of their own."""
+"""Base class of estimators whose parameters are declared in a table."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from sparseleaf.estimators.parameters import (
 )
 
 NESTED = f"{ADVANCED}__"
-"""What ``set_params`` has before the name of an advanced parameter."""
+"""Prefix of advanced parameters in ``set_params``."""
 
 
 class DeclaredEstimator(BaseEstimator):  # type: ignore[misc]
     """A scikit-learn estimator with a table of declared parameters.
 
     Constructors have an explicit signature: the parameters that are not advanced, ``advanced``, and ``**former`` for
-    the arguments of the last release, which :meth:`_take_former` brings to where they are now.
+    renamed or moved arguments of the previous release, which :meth:`_take_former` translates.
     """
 
     parameter_table: ClassVar[Table]
@@ -37,7 +37,7 @@ class DeclaredEstimator(BaseEstimator):  # type: ignore[misc]
     advanced: Mapping[str, Any] | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Keep attributes of the last release's names for a release, and their arguments out of sight."""
+        """Add attributes under former names; hide ``**former`` from the signature."""
         super().__init_subclass__(**kwargs)
         _, *arguments = inspect.signature(cls.__init__).parameters.values()
         cls.__signature__ = inspect.Signature([one for one in arguments if one.kind != one.VAR_KEYWORD])
@@ -45,12 +45,12 @@ class DeclaredEstimator(BaseEstimator):  # type: ignore[misc]
             setattr(cls, name, _FormerAttribute(name, parameter))
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters; ``advanced__name`` sets one entry of ``advanced``.
+        """Set the parameters of this estimator.
 
         Parameters
         ----------
         **params : dict
-            Values by name.
+            Values by parameter name. ``advanced__<name>`` sets one entry of ``advanced``.
 
         Returns
         -------
@@ -72,42 +72,46 @@ class DeclaredEstimator(BaseEstimator):  # type: ignore[misc]
         super().set_params(**known)
         return self
 
-    def _take_former(self, given: dict[str, Any]) -> None:
-        """Accept arguments of the last release, with a warning; others are refused in Python's words."""
+    def _take_former(self, arguments: dict[str, Any]) -> None:
+        """Accept arguments of the previous release with a FutureWarning; others raise Python's usual TypeError."""
         former = former_arguments(self.parameter_table)
-        for name in given:
+        for name in arguments:
             if name not in former:
                 known = self.parameter_table.get(name)
-                hint = f"wanted {moved_to(known)}." if known else suggestion(name, self.parameter_table)
+                hint = f"pass {moved_to(known)}." if known else suggestion(name, self.parameter_table)
                 raise TypeError(
                     f"{type(self).__name__}.__init__() got an unexpected keyword argument {name!r}; {hint}"
                 )
             parameter = former[name]
             if not parameter.advanced and getattr(self, parameter.name) != parameter.default:
                 raise TypeError(
-                    f"{type(self).__name__}.__init__() got {name!r} and {parameter.name!r}, its new name."
+                    f"{type(self).__name__}.__init__() got both {parameter.name!r} and its former name {name!r}."
                 )
-        self.set_params(**given)
+        self.set_params(**arguments)
 
     @classmethod
     def from_settings(cls, values: Mapping[str, Any]) -> Self:
-        """An estimator with these parameters, advanced or not, in one mapping: that of a configuration file.
+        """Create an estimator from one flat mapping of parameters, such as a configuration file.
 
         Parameters
         ----------
         values : mapping
-            Values by name, also as ``get_params`` returns them; the names and spellings of the last release are
-            understood. Advanced parameters that have their default are left out of ``advanced``.
+            Values by parameter name, advanced or not; the result of ``get_params`` is accepted too, as are names and
+            spellings of the previous release. Advanced parameters equal to their default are omitted from
+            ``advanced``.
 
         Returns
         -------
-        estimator
+        estimator : object
+            Unfitted estimator.
         """
         values = dict(values)
         values |= values.pop(ADVANCED, None) or {}
         known: dict[str, Any] = {}
         entries: dict[str, Any] = {}
         for name, value in values.items():
+            if name.partition("__")[0] in values and "__" in name:
+                continue  # a parameter of an object among the values
             parameter = cls._declared(name)
             if parameter is None:
                 raise ValueError(
@@ -123,11 +127,11 @@ class DeclaredEstimator(BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def _declared(cls, name: str) -> Parameter | None:
-        """The parameter of that name, which may be its former one."""
+        """The parameter with that current or former name."""
         return cls.parameter_table.get(name) or former_arguments(cls.parameter_table).get(name)
 
-    def _given(self) -> dict[str, Any]:
-        """The value of every declared parameter, as the user wrote it."""
+    def _raw_values(self) -> dict[str, Any]:
+        """The value of every declared parameter, as passed by the user."""
         entries = self.advanced or {}
         return {
             name: entries.get(name, parameter.default) if parameter.advanced else getattr(self, name)
@@ -135,12 +139,12 @@ class DeclaredEstimator(BaseEstimator):  # type: ignore[misc]
         }
 
     def _settings(self) -> Settings:
-        """The value of every declared parameter, in today's spelling: what training reads."""
+        """The value of every declared parameter in its current spelling, as read by training."""
         table = self.parameter_table
-        return Settings(**{name: table[name].current(value) for name, value in self._given().items()})
+        return Settings(**{name: table[name].current(value) for name, value in self._raw_values().items()})
 
     def _check_parameters(self) -> None:
-        """Raise ValueError for the first parameter that may not be what it is."""
+        """Raise ValueError for the first parameter whose value is not valid."""
         owner = type(self).__name__
         if self.advanced is not None and not isinstance(self.advanced, Mapping):
             raise ValueError(
@@ -159,7 +163,7 @@ class DeclaredEstimator(BaseEstimator):  # type: ignore[misc]
                 f"The {ADVANCED!r} parameter of {owner} must have names of advanced parameters as keys. Got {name!r}"
                 f" instead; {hint}"
             )
-        check_parameters(owner, self._given(), self.parameter_table)
+        check_parameters(owner, self._raw_values(), self.parameter_table)
 
 
 def _same(value: Any, default: Any) -> bool:
@@ -167,7 +171,7 @@ def _same(value: Any, default: Any) -> bool:
 
 
 class _FormerAttribute:
-    """A parameter under the name that it had in the last release."""
+    """Attribute access to a parameter under its name in the previous release."""
 
     def __init__(self, name: str, parameter: Parameter) -> None:
         self._name, self._parameter = name, parameter
@@ -184,6 +188,6 @@ class _FormerAttribute:
 
 def _warn_of(name: str, parameter: Parameter) -> None:
     warn(
-        f"The {name!r} parameter moved to {moved_to(parameter)}; the former argument {REMOVAL}.",
+        f"The {name!r} parameter is now passed as {moved_to(parameter)}; the former argument {REMOVAL}.",
         FutureWarning,
     )

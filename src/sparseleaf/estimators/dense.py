@@ -17,28 +17,32 @@ from sparseleaf.data.checks import check_values
 from sparseleaf.distributed.launch import check_layout
 from sparseleaf.estimators.base import CUSTOM, ModelEstimator, saved
 from sparseleaf.estimators.evaluation import make_metric
+from sparseleaf.estimators.texts import are_texts
 from sparseleaf.model import Model, Role, Rows, with_float_values
-from sparseleaf.training.dense import DenseEnsemble, Problem, SearchPlan, Watched
+from sparseleaf.training.dense import DenseEnsemble, Problem, SearchPlan, ValidationSet
 from sparseleaf.training.dense_partition import DensePartition
 from sparseleaf.training.dense_targets import KnownTargets, weighted
-from sparseleaf.training.resuming import describe_before
+from sparseleaf.training.resuming import describe_init_model
 from sparseleaf.training.validation import EvalSet, check_each, eval_sets
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
+    from sparseleaf.features import TextStage
     from sparseleaf.links import Link
+    from sparseleaf.model.calibrator import Calibrator
+    from sparseleaf.model.drift import Drift
     from sparseleaf.objectives.dense import DenseObjective
     from sparseleaf.objectives.queries import Queries
     from sparseleaf.objectives.targets import DenseTargets
 
 
 class DenseGBDT(ModelEstimator):
-    """Base of boosted trees with dense losses: training, and what can be asked of a model; not public."""
+    """Base of gradient boosted trees with dense losses; not public."""
 
     dense_scores: ClassVar[bool] = True
     eval_set_form: ClassVar[str] = "(X, y)"
     predicts_labels: ClassVar[bool] = False
-    """Whether outputs are labels, of which a row without features gets the prior."""
+    """Whether outputs are labels; rows without features then get the label prior."""
 
     loss: Any
     categorical_features: Any
@@ -46,6 +50,9 @@ class DenseGBDT(ModelEstimator):
     eval_metric: Any
     warm_start: bool
     verbose: int
+    drift_: Drift
+    _known_before: KnownTargets | None = None
+    """Targets of the model to continue training from, whose classes new rows may lack."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -61,28 +68,42 @@ class DenseGBDT(ModelEstimator):
         self._check()
         check_layout(layout)
         before = self._before(init_model)
-        ensemble = DenseEnsemble(self, eval_set, layout, before, counts_before=init_model is None)
-        return ensemble, {"layout": layout} | describe_before(before)
+        ensemble = DenseEnsemble(self, eval_set, layout, before, counts_init_trees=init_model is None)
+        return ensemble, {"layout": layout} | describe_init_model(before)
 
     def _partition(self, X: Any, y: Any, sample_weight: Any = None) -> DensePartition:
-        """Rows, as far as they can be checked before all parts agree on categories."""
-        if y is None:  # in scikit-learn's words
+        """Validate the rows of one worker, before workers agree on categories."""
+        if y is None:  # scikit-learn's message
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         X, categories = self._raw_features(X)
-        # what is wrong with the features is said first; other parts may have other categories
+        # features are validated before targets; other workers may have other categories
         checked = self._encode_features(X, categories)
-        known, targets = self._encode(y, checked[0].shape[0], None)
+        known, targets = self._encode(y, checked[0].shape[0], self._known_before)
         targets = weighted(targets, sample_weight)
         n_jobs = effective_n_jobs(self.n_jobs)
         return DensePartition(X, categories, self._encode_features, known, targets, n_jobs, checked)
 
     def _loss_of_rows(self, loss: DenseObjective) -> Callable[[Queries | None], DenseObjective]:
-        """The loss of a part's rows, given their queries."""
+        """Factory of the loss of a partition, given its queries."""
         return _Same(loss)
 
     def estimate_memory(self, X: Any, y: Any) -> memory.MemoryEstimate:
-        """Bytes that :meth:`fit` would take beyond X and y; nothing is trained."""
+        """Estimate the memory that :meth:`fit` needs in addition to X and y, without training.
+
+        Parameters
+        ----------
+        X : {array-like, DataFrame, sparse matrix} of shape (n_rows, n_features), or texts
+            Features.
+        y : array-like, DataFrame or sparse matrix
+            Targets, as in :meth:`fit`.
+
+        Returns
+        -------
+        estimate : MemoryEstimate
+            Estimated memory in bytes, by purpose.
+        """
         self._check()
+        X = self._fit_vectorizer(X)[0] if are_texts(X, self.vectorizer) else X
         probe = type(self)(categorical_features=self.categorical_features)
         raw, categories = probe._raw_features(X)
         features, _ = probe._encode_features(raw, categories)
@@ -93,7 +114,18 @@ class DenseGBDT(ModelEstimator):
     # --- prediction
 
     def apply(self, X: Any) -> Array:
-        """The leaf that every row comes to in every tree, int32 (n_rows, n_trees), counted within the tree."""
+        """Leaf indices of the rows.
+
+        Parameters
+        ----------
+        X : {array-like, DataFrame, sparse matrix} of shape (n_rows, n_features), or texts
+            Features.
+
+        Returns
+        -------
+        leaves : ndarray of int32, shape (n_rows, n_trees)
+            Index of the leaf that each row reaches in each tree, numbered per tree.
+        """
         model = self._model()
         scorer = model.scorer
         leaves = scorer.leaves(Rows(self._features(X), None, effective_n_jobs(self.n_jobs)))
@@ -104,10 +136,10 @@ class DenseGBDT(ModelEstimator):
 
     @property
     def output_importances_(self) -> Array:
-        """How much cuts on each feature move each output, (n_features, n_outputs); columns add up to 1.
+        """Importance of each feature for each output, shape (n_features, n_outputs); columns sum to 1.
 
-        A cut counts with Σ rows · (mean below the child − mean below the node)², where means are those of the leaf
-        values by training rows.
+        The importance of a split is Σ over its children of rows · (mean of the child − mean of the node)², where the
+        mean of a node is that of the leaf values below it, weighted by training rows.
         """
         from sparseleaf.model.importance import output_importances
 
@@ -119,7 +151,7 @@ class DenseGBDT(ModelEstimator):
 
     def _stages(self, X: Any, every: int) -> Iterator[Array]:
         if every < 1:
-            raise ValueError(f"every: found {every!r}; wanted an int of at least 1.")
+            raise ValueError(f"The 'every' parameter must be an int >= 1. Got {every!r} instead.")
         model = self._model()
         features = self._features(X)
         per_round = model.n_labels if self._settings().tree_per_output else 1
@@ -140,66 +172,81 @@ class DenseGBDT(ModelEstimator):
             value = getattr(self, name)
             if isinstance(value, str) and value == CUSTOM:
                 raise ValueError(
-                    f"{name}={CUSTOM!r} stands for a function that a model file cannot hold; give it again."
+                    f"{name}={CUSTOM!r} stands for a callable that was not stored in the model file; set {name!r}"
+                    " again."
                 )
         self._check_parameters()
         effective_n_jobs(self.n_jobs)
+
+    def _eval_calibrator(self, eval_set: EvalSet) -> Calibrator | None:
+        """The calibrator fitted to the last validation set, if any."""
+        return None
 
     def _dense_loss(self, kind: str) -> DenseObjective:
         raise NotImplementedError
 
     def _link(self, loss: DenseObjective, kind: str) -> Link:
-        """How predictions are made of scores, for targets of this kind."""
+        """Link function from raw scores to predictions, for targets of this kind."""
         return loss.link
 
     def _encode(self, y: Any, n_rows: int, known: KnownTargets | None) -> tuple[KnownTargets, DenseTargets]:
-        """Targets as numbers; ``known`` are those of training, which others must fit."""
+        """Encode targets as numbers; ``known`` describes the training targets, for validation sets."""
         raise NotImplementedError
 
     def _before(self, init_model: ModelEstimator | Model | None) -> Model | None:
         if init_model is not None:
             if not isinstance(init_model, Model | ModelEstimator):
                 raise ValueError(
-                    f"init_model: found {init_model!r:.60}; wanted a fitted estimator or its model"
-                    " (sparseleaf.load reads a file)."
+                    "The 'init_model' parameter must be a fitted estimator or a Model (use sparseleaf.load for a file)."
+                    f" Got {init_model!r:.60} instead."
                 )
             model = init_model if isinstance(init_model, Model) else init_model._model()
             if model.base_score is None:
-                raise ValueError(f"init_model: found one of {model.method!r}; wanted one with dense scores.")
+                raise ValueError(
+                    f"The 'init_model' parameter must be a model with dense scores. Got {model.method!r} instead."
+                )
         elif self.warm_start and hasattr(self, "model_"):
             model = self.model_
         else:
             return None
         params = self._settings()
         for name in ("loss", "averaged"):
-            own = saved(getattr(params, name, None))
-            if model.method != self.method or model.parameters.get(name) != own:
+            value, trained = saved(getattr(params, name, None)), model.parameters.get(name)
+            if model.method != self.method or trained != value:
                 raise ValueError(
-                    f"init_model or warm_start: found {name}={own!r} of {self.method!r}; the model has"
-                    f" {model.parameters.get(name)!r} of {model.method!r}."
+                    f"Continued training (init_model, warm_start) requires {name}={trained!r} of {model.method!r}, as"
+                    " in"
+                    f" the model. Got {name}={value!r} of {self.method!r} instead."
                 )
-        alone = bool(model.parameters.get("tree_per_output"))
-        if alone != params.tree_per_output:
+        per_output = bool(model.parameters.get("tree_per_output"))
+        if per_output != params.tree_per_output:
             raise ValueError(
-                f"init_model or warm_start: found tree_per_output={params.tree_per_output}; the model has {alone}."
+                f"Continued training (init_model, warm_start) requires tree_per_output={per_output}, as in the model."
+                f" Got {params.tree_per_output} instead."
             )
         scorer = model.scorer
         return model.with_stage(Role.SCORER, replace(scorer, trees=with_float_values(scorer.trees)))
 
+    def _init_vectorizer(self, init_model: ModelEstimator | Model | None) -> TextStage | None:
+        """The vectorizer of the model to continue training from, if any."""
+        before = self if init_model is None and self.warm_start else init_model
+        model = getattr(before, "model_", before)
+        return model.vectorizer if isinstance(model, Model) else None
+
     def _raw_features(self, X: Any) -> tuple[Any, dict[int, list[Any]]]:
-        """Features as they are, and their categories."""
+        """The features unchanged, and their categories."""
         check_values(X, "X")
         if hasattr(X, "shape") and len(X.shape) == 2:
             return X, find_categories(X, self.categorical_features)
         return self._listed(X)
 
     def _encode_features(self, X: Any, categories: dict[int, list[Any]]) -> tuple[Features, list[str] | None]:
-        """Checked features with categories as numbers, and the names of their columns."""
+        """Validated features with encoded categories, and the column names."""
         checked = self._validate_features(encode_categories(X, categories), reset=True)
         return checked, self._feature_names()
 
     def _listed(self, X: Any) -> tuple[Any, dict[int, list[Any]]]:
-        """Rows that are no matrix: scikit-learn's check speaks first; then categories by position."""
+        """X that is not a matrix: validated by scikit-learn first, then categories by position."""
         if self.categorical_features is None or isinstance(self.categorical_features, str):
             return X, {}
         X = check_array(X, dtype=None, ensure_all_finite=False)
@@ -215,69 +262,70 @@ class DenseGBDT(ModelEstimator):
         return super()._validate_features(X, reset=reset)
 
     def _other_names(self, X: Any) -> bool:
-        """Whether columns have other names than in training, which scikit-learn's check will say."""
+        """Whether column names differ from those in training; scikit-learn's check then raises."""
         known = getattr(self, "feature_names_in_", None)
         return known is not None and hasattr(X, "columns") and list(X.columns) != list(known)
 
     def _features(self, X: Any) -> Features:
         return self._validate_features(X, reset=False) if self.model_.categories else super()._features(X)
 
-    def _watched(self, eval_set: EvalSet, problem: Problem) -> list[Watched]:
+    def _validation_sets(self, eval_set: EvalSet, problem: Problem) -> list[ValidationSet]:
         return check_each(
             eval_sets(eval_set, self.eval_set_form), lambda *rows: self._eval_rows(problem, *rows)
         )
 
-    def _eval_rows(self, problem: Problem, X: Any, y: Any) -> Watched:
+    def _eval_rows(self, problem: Problem, X: Any, y: Any) -> ValidationSet:
         X = self._eval_features(X, problem.categories)
         _, targets = self._encode(y, X.shape[0], problem.known)
         lowest = float(np.nanmin(targets.values, initial=np.inf))
         problem.loss.target_range.check(problem.loss.name, lowest)
         if not targets.any_known:
-            raise ValueError("y: found no target that is known; wanted at least one.")
-        return Watched(X, targets, make_metric(self._settings().eval_metric, problem.loss, targets))
+            raise ValueError("y must have at least one value that is not NaN.")
+        return ValidationSet(X, targets, make_metric(self._settings().eval_metric, problem.loss, targets))
 
     def _eval_features(self, X: Any, categories: dict[int, list[Any]]) -> Features:
+        X = self._as_features(X)
         check_values(X, "X")
         encoded = encode_categories(X, categories) if categories else X
         return ModelEstimator._validate_features(self, encoded, reset=False)
 
     def _directions(self, n_outputs: int, categories: dict[int, list[Any]]) -> Array | None:
-        """Constraints as an int8 array (n_features, n_outputs); None where there are none."""
-        given = self.monotone_constraints
-        if given is None:
+        """Monotonic constraints as an int8 array (n_features, n_outputs); None if there are none."""
+        constraints = self.monotone_constraints
+        if constraints is None:
             return None
-        said = "The 'monotone_constraints' parameter"
+        subject = "The 'monotone_constraints' parameter"
         n_features = self.n_features_in_
-        if isinstance(given, dict):
+        if isinstance(constraints, dict):
             names = list(getattr(self, "feature_names_in_", []))
             matrix = np.zeros((n_features, n_outputs))
-            for name, value in given.items():
+            for name, value in constraints.items():
                 at = names.index(name) if name in names else name
                 if isinstance(at, str) and at.isdecimal():
                     at = int(at)
                 if isinstance(at, bool) or not isinstance(at, int | np.integer) or not 0 <= at < n_features:
-                    raise ValueError(f"{said} has feature {name!r}, which X does not have.")
+                    raise ValueError(f"{subject} must have features of X as keys. Got {name!r} instead.")
                 numbers = _as_numbers(value)
                 if numbers.shape not in ((), (n_outputs,)):
                     raise ValueError(
-                        f"{said} must have one number, or one per output ({n_outputs}), for feature {name!r}. Got"
+                        f"{subject} must have one number, or one per output ({n_outputs}), for feature {name!r}. Got"
                         f" {value!r:.80} instead."
                     )
                 matrix[at] = numbers
         else:
-            matrix = _as_numbers(given)
+            matrix = _as_numbers(constraints)
             matrix = np.repeat(matrix[:, None], n_outputs, axis=1) if matrix.ndim == 1 else matrix
         if matrix.shape != (n_features, n_outputs):
             raise ValueError(
-                f"{said} must have shape ({n_features},) or ({n_features}, {n_outputs}): one number per feature (and"
-                f" output). Got shape {np.shape(given)} instead."
+                f"{subject} must have shape ({n_features},) or ({n_features}, {n_outputs}): one number per feature (and"
+                f" output). Got shape {np.shape(constraints)} instead."
             )
         wrong = matrix[~np.isin(matrix, (-1, 0, 1))]
         if len(wrong):
-            raise ValueError(f"{said} must have only the values -1, 0 and 1. Got {wrong[0]:g} instead.")
+            raise ValueError(f"{subject} must have only the values -1, 0 and 1. Got {wrong[0]:g} instead.")
         unordered = [feature for feature in categories if matrix[feature].any()]
         if unordered:
-            raise ValueError(f"{said} must be 0 for feature {unordered[0]}, whose categories have no order.")
+            raise ValueError(f"{subject} must be 0 for feature {unordered[0]}, which is categorical.")
         return matrix.astype(np.int8) if matrix.any() else None
 
     def _estimate(
@@ -288,9 +336,9 @@ class DenseGBDT(ModelEstimator):
             n_rows,
             n_features,
             n_outputs,
-            curvature_columns=(0, 1, n_outputs, n_outputs * (n_outputs + 1) // 2)[plan.curvature],
+            hessian_columns=(0, 1, n_outputs, n_outputs * (n_outputs + 1) // 2)[plan.hessian],
             width=plan.width,
-            reduced=plan.sketch,
+            sketch_width=plan.sketch,
             max_bins=params.max_bins,
             n_trees=params.n_trees * (n_outputs if params.tree_per_output else 1),
             leaf_outputs=1 if params.tree_per_output else params.leaf_labels,

@@ -1,4 +1,4 @@
-"""What is measured on a validation set after every tree of a dense model, by name or by a function of the user's."""
+"""Evaluation metrics of dense models on validation sets: by name, or a user-defined callable."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ LOWER_IS_BETTER = frozenset(("loss", "rmse", "mae"))
 """Metrics that measure an error."""
 
 MetricFunction = Callable[[Any, Any], tuple[str, float, bool]]
-"""``f(targets, predictions)`` answers (name, value, whether higher is better)."""
+"""``metric(targets, predictions)`` returns (name, value, higher_is_better)."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """One measure of scores against targets."""
+    """A metric of raw scores against targets."""
 
     name: str
     higher_is_better: bool
@@ -34,12 +34,12 @@ class Metric:
 
 
 def higher_is_better(metric: str) -> bool:
-    """Whether a metric of that name is a measure of quality, not of error."""
+    """Whether a higher value of the metric is better."""
     return metric not in LOWER_IS_BETTER
 
 
 def make_metric(metric: str | MetricFunction, loss: DenseObjective, targets: DenseTargets) -> Metric:
-    """The metric of that name, or around that function; ``targets`` are those of the validation rows."""
+    """Create a metric from its name or from a callable; ``targets`` are those of the validation set."""
     if callable(metric):
         return _custom(metric, loss, targets)
     if metric == "loss":
@@ -49,7 +49,8 @@ def make_metric(metric: str | MetricFunction, loss: DenseObjective, targets: Den
     if "@" in metric:
         if int(metric.partition("@")[2]) > targets.n_outputs:
             raise ValueError(
-                f"eval_metric={metric!r}: found {targets.n_outputs} outputs; wanted at least as many as it ranks."
+                f"eval_metric={metric!r} requires at least {metric.partition('@')[2]} outputs. Got"
+                f" {targets.n_outputs} instead."
             )
         return Metric(metric, True, partial(known_ranking, metric))
 
@@ -63,14 +64,14 @@ def make_metric(metric: str | MetricFunction, loss: DenseObjective, targets: Den
         total = weights.sum(axis=0)
         mean = np.nansum(y * weights, axis=0) / np.where(total > 0, total, 1)
         around = (weights * np.nan_to_num(y - mean) ** 2).sum(axis=0)
-        share = (weights * error**2).sum(axis=0) / np.where(around > 0, around, 1)
-        return float(np.mean(1 - share[around > 0])) if (around > 0).any() else 0.0
+        unexplained = (weights * error**2).sum(axis=0) / np.where(around > 0, around, 1)
+        return float(np.mean(1 - unexplained[around > 0])) if (around > 0).any() else 0.0
 
     return Metric(metric, higher_is_better(metric), regression)
 
 
 def _accuracy(targets: DenseTargets, scores: Array) -> float:
-    """Rows whose best class is theirs; for several labels a row, pairs on the right side of even odds."""
+    """Accuracy; for multi-label targets, of the (row, label) pairs at probability 0.5."""
     weights = targets.known_weights()
     if len(targets.classes):
         return float(np.average(scores.argmax(axis=1) == targets.classes, weights=weights[:, 0]))
@@ -78,7 +79,7 @@ def _accuracy(targets: DenseTargets, scores: Array) -> float:
 
 
 def known_ranking(metric: str, targets: DenseTargets, scores: Array) -> float:
-    """precision@k or ndcg@k of the labels whose targets are known: others are not ranked, rows without any left out."""
+    """precision@k or ndcg@k over labels with known targets; rows without any are skipped."""
     name, _, depth = metric.partition("@")
     k, function = int(depth), precision_at_k if name == "precision" else ndcg_at_k
     values = targets.as_matrix()
@@ -93,13 +94,14 @@ def known_ranking(metric: str, targets: DenseTargets, scores: Array) -> float:
 
 
 def _custom(metric: MetricFunction, loss: DenseObjective, targets: DenseTargets) -> Metric:
-    def ask(known: DenseTargets, scores: Array) -> tuple[str, float, bool]:
-        found = metric(known.classes if len(known.classes) else known.values, loss.link.apply(scores.copy()))
-        if not isinstance(found, tuple) or len(found) != 3:
+    def call(known: DenseTargets, scores: Array) -> tuple[str, float, bool]:
+        result = metric(known.classes if len(known.classes) else known.values, loss.link.apply(scores.copy()))
+        if not isinstance(result, tuple) or len(result) != 3:
             raise ValueError(
-                f"eval_metric: found a function that answers {found!r:.60}; wanted (name, value, higher_is_better)."
+                "The callable passed as 'eval_metric' must return (name, value, higher_is_better). Got"
+                f" {result!r:.60} instead."
             )
-        return str(found[0]), float(found[1]), bool(found[2])
+        return str(result[0]), float(result[1]), bool(result[2])
 
-    name, _, higher = ask(targets, np.zeros((targets.n_rows, targets.n_outputs), np.float32))
-    return Metric(name, higher, lambda known, scores: ask(known, scores)[1])
+    name, _, higher = call(targets, np.zeros((targets.n_rows, targets.n_outputs), np.float32))
+    return Metric(name, higher, lambda known, scores: call(known, scores)[1])

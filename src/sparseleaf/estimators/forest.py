@@ -1,4 +1,4 @@
-"""SketchForestClassifier: a forest with sketched labels and centroid routers."""
+"""SketchForestClassifier: a forest with label sketches and centroid routers."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from sparseleaf.estimators.declarations import FOREST
 from sparseleaf.estimators.naming import named
 from sparseleaf.estimators.parameters import Table, documented
 from sparseleaf.estimators.routed import RoutedClassifier
+from sparseleaf.features import TextVectorizer
 from sparseleaf.memory import RoutedEstimate, estimate_forest
 from sparseleaf.metrics import precision_at_k
 from sparseleaf.model import Rows
 from sparseleaf.model.routed import BEST_ONLY
 from sparseleaf.progress import phase
+from sparseleaf.rerank.fit import adds_candidates
 from sparseleaf.routed.ensemble import FrozenTree, join_trees
 from sparseleaf.routed.forest import (
     SAMPLE_ROWS,
@@ -31,8 +33,18 @@ from sparseleaf.routed.forest import (
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
+    from sparseleaf.data.weights import TrainingWeights
     from sparseleaf.model.routed import RoutedTrees
     from sparseleaf.training.routed import RowsSize
+
+AUTO = "auto"
+
+FEW_TREES, MANY_TREES = 10, 50
+"""Number of trees chosen by "auto"."""
+
+RARE_ROWS = 20
+"""Mean number of rows per label below which few trees suffice: leaves rarely have the right label, and the re-ranker's
+neighbours and linear models determine the ranking."""
 
 OOB_BLOCK = 4096
 OOB_RANKS = (1, 3, 5)
@@ -41,15 +53,15 @@ OOB_RANKS = (1, 3, 5)
 @documented
 @named
 class SketchForestClassifier(RoutedClassifier):
-    """A forest that routes on sparse features as they are, for targets with very many labels.
+    """Forest of trees with linear routers on sparse features, for extreme multi-label classification.
 
-    In every node the rows' labels are hashed into a few columns and the rows parted by balanced k-means over these
-    sketches; the router between the parts is the difference of their mean rows, cut to its largest weights, in 8
-    bits. One pass over a node's rows makes its router, whatever the number of labels. A leaf holds, for every label,
-    the share of its rows that have it; the forest averages.
+    A node hashes the labels of its rows into a sketch of ``sketch_dim`` columns and clusters the rows by balanced
+    k-means on the sketch. Its router is a linear classifier between the clusters: the difference of the mean feature
+    vectors, truncated to the ``router_weights`` largest weights and quantised to 8 bits. The cost does not depend on
+    the number of labels. A leaf stores label frequencies, and the forest averages them over the trees.
 
-    Sparse rows count as vectors of length 1, and features that are merely there or not by rarity (tf-idf); dense
-    features by their deviation.
+    Sparse rows are normalised to unit length, and binary features are weighted by inverse document frequency (tf-idf).
+    Dense features are standardised by their standard deviation.
 
     Parameters
     ----------
@@ -58,20 +70,26 @@ class SketchForestClassifier(RoutedClassifier):
     Attributes
     ----------
     model_ : Model
-    classes_ : array, shape (n_labels,)
-        Label names, or 0, 1, ….
+        The trained model.
+    classes_ : ndarray of shape (n_labels,)
+        Label names, or 0, 1, … if labels have no names.
     history_ : dict of str to list of float
-        precision@1 after every tree, where there was a validation set: ``"valid precision@1"``, or
-        ``"valid_0 precision@1"``, ``"valid_1 precision@1"``, … where there were several.
+        precision@1 after every tree for each validation set: ``"valid precision@1"`` for a single set,
+        ``"valid_0 precision@1"``, ``"valid_1 precision@1"``, … for several.
     oob_score_ : float
-        precision@1 of every row by the trees that have not seen it; with ``bootstrap`` only. NaN where there are none.
+        Out-of-bag precision@1, with ``bootstrap=True`` only; NaN if no row is out of bag.
     oob_precision_ : tuple of float
-        precision@1, @3 and @5 in the same way.
+        Out-of-bag precision@1, @3 and @5.
     rerank_weight_ : float or None
-        The weight in use.
+        Weight of the tree score in the re-ranked score.
+    threshold_ : float
+        Minimum score of the labels that :meth:`predict` returns.
     interrupted_ : bool
-        Whether Ctrl-C ended ``fit`` early, which keeps the trees grown so far.
+        Whether ``fit`` was stopped early by Ctrl-C; the model has the trees grown until then.
+    vectorizer_ : TextVectorizer or None
+        Fitted vectorizer; None if X was features.
     n_features_in_ : int
+        Number of features seen in ``fit``.
 
     Examples
     --------
@@ -91,7 +109,7 @@ class SketchForestClassifier(RoutedClassifier):
 
     def __init__(
         self,
-        n_trees: int = 50,
+        n_trees: int | str = "auto",
         arity: int = 4,
         min_samples_leaf: int = 2,
         *,
@@ -102,6 +120,9 @@ class SketchForestClassifier(RoutedClassifier):
         bootstrap: bool = False,
         leaf_labels: int | None = 100,
         rerank: str | None = "auto",
+        calibrate: str | None = "auto",
+        class_weight: Any = None,
+        vectorizer: TextVectorizer | None = None,
         n_jobs: int | None = None,
         random_state: Any = 0,
         verbose: int = 0,
@@ -118,6 +139,9 @@ class SketchForestClassifier(RoutedClassifier):
         self.bootstrap = bootstrap
         self.leaf_labels = leaf_labels
         self.rerank = rerank
+        self.calibrate = calibrate
+        self.class_weight = class_weight
+        self.vectorizer = vectorizer
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -127,7 +151,7 @@ class SketchForestClassifier(RoutedClassifier):
 
     # --- inside
 
-    def _estimate(self, size: RowsSize, abreast: int, n_jobs: int) -> RoutedEstimate:
+    def _estimate(self, size: RowsSize, n_parallel: int, n_jobs: int) -> RoutedEstimate:
         params = self._settings()
         return estimate_forest(
             size.n_rows,
@@ -142,8 +166,8 @@ class SketchForestClassifier(RoutedClassifier):
             router_weights=params.router_weights,
             weights_per_row=WEIGHTS_PER_ROW,
             leaf_labels=params.leaf_labels,
-            n_trees=params.n_trees,
-            abreast=abreast,
+            n_trees=self._most_trees(),
+            n_parallel=n_parallel,
             n_jobs=n_jobs,
         )
 
@@ -151,6 +175,7 @@ class SketchForestClassifier(RoutedClassifier):
         self,
         X: Features,
         Y: sp.csr_matrix,
+        weights: TrainingWeights,
         seen: Array,
         seed: int,
         n_jobs: int,
@@ -168,23 +193,36 @@ class SketchForestClassifier(RoutedClassifier):
             params.router_weights,
             params.max_features,
         )
-        forest = SketchForest(X, Y, view, rule, n_jobs)
+        forest = SketchForest(X, Y, weights, view, rule, n_jobs)
 
         def root(tree: int) -> Array:
             return bag(seen, seed, tree) if params.bootstrap else seen
 
         return forest.trees(root, end, seed, first)
 
-    def _view_of(self, X: Features) -> FeatureView:
-        return FeatureView.of(X)
+    def _most_trees(self) -> int:
+        return MANY_TREES if self.n_trees == AUTO else super()._most_trees()
 
-    def _join(self, trees: Sequence[FrozenTree], view: FeatureView) -> RoutedTrees:
+    def _n_trees(self, Y: sp.csr_matrix) -> int:
+        if self.n_trees != AUTO:
+            return super()._n_trees(Y)
+        n_labels = np.count_nonzero(np.bincount(Y.indices))
+        rare = Y.nnz < RARE_ROWS * n_labels
+        return FEW_TREES if rare and adds_candidates(self.rerank) else MANY_TREES
+
+    def _view_of(self, X: Features, weights: TrainingWeights) -> FeatureView:
+        return FeatureView.of(X, weights)
+
+    def _join(
+        self, trees: Sequence[FrozenTree], view: FeatureView, label_weights: Array | None
+    ) -> RoutedTrees:
         return join_trees(
             trees,
             self.send_above,
             self.leaf_labels,
             feature_weights=view.weights,
             unit_rows=view.unit_rows,
+            label_weights=label_weights,
         )
 
     def _finish(self, X: Features, Y: sp.csr_matrix, seen: Array) -> bool:
@@ -196,12 +234,12 @@ class SketchForestClassifier(RoutedClassifier):
             with phase("out-of-bag score"):
                 self._score_out_of_bag(X, Y, seen)
         except KeyboardInterrupt:
-            warn("interrupted: the model has no out-of-bag score")
+            warn("Training was interrupted; the out-of-bag score was not computed.")
             return False
         return True
 
     def _score_out_of_bag(self, X: Features, Y: sp.csr_matrix, seen: Array) -> None:
-        """Every row by the trees whose bags it was not in; rows held out are in all leaves and do not count."""
+        """Precision of every row on the trees whose bootstrap sample does not contain it; held-out rows are skipped."""
         model, seed, n_jobs = (
             self.model_,
             self.model_.parameters["random_state"],
@@ -216,7 +254,7 @@ class SketchForestClassifier(RoutedClassifier):
             (trees.leaf_values.astype(np.float32), trees.leaf_labels.astype(np.int32), trees.leaf_indptr),
             shape=(len(trees.leaf_indptr) - 1, model.n_labels),
         )
-        sums, judged = np.zeros(len(OOB_RANKS)), 0
+        sums, n_scored = np.zeros(len(OOB_RANKS)), 0
         for begin in range(0, X.shape[0], OOB_BLOCK):
             block = slice(begin, min(X.shape[0], begin + OOB_BLOCK))
             reached = model.scorer.leaves(Rows(X[block], None, n_jobs))  # one leaf in every tree
@@ -225,6 +263,8 @@ class SketchForestClassifier(RoutedClassifier):
             if len(rows):
                 scores = sp.csr_matrix(reached[rows] @ leaf_vectors)
                 sums += len(rows) * np.array([precision_at_k(Y[block][rows], scores, k) for k in OOB_RANKS])
-                judged += len(rows)
-        self.oob_precision_ = tuple((sums / judged).tolist() if judged else [float("nan")] * len(OOB_RANKS))
+                n_scored += len(rows)
+        self.oob_precision_ = tuple(
+            (sums / n_scored).tolist() if n_scored else [float("nan")] * len(OOB_RANKS)
+        )
         self.oob_score_ = self.oob_precision_[0]

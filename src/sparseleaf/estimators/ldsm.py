@@ -1,18 +1,17 @@
-"""LdSMClassifier: logarithmic-depth trees with learned linear routers (LdSM)."""
+"""LdSMClassifier: logarithmic-depth multi-label trees with learned linear routers (LdSM)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
 import scipy.sparse as sp
 
 from sparseleaf.estimators.declarations import LDSM
 from sparseleaf.estimators.naming import named
 from sparseleaf.estimators.parameters import Table, documented
 from sparseleaf.estimators.routed import RoutedClassifier
+from sparseleaf.features import TextVectorizer
 from sparseleaf.memory import RoutedEstimate, estimate_ldsm
 from sparseleaf.routed.ensemble import FrozenTree, SplitRecord, freeze_tree
 from sparseleaf.routed.growth import Histogram, grow_trees, shuffled_rows
@@ -20,6 +19,8 @@ from sparseleaf.routed.ldsm import COPY_ENTRIES, SEND_ABOVE, LdsmRule, LdsmSplit
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
+    from sparseleaf.data.weights import TrainingWeights
+    from sparseleaf.model import Model
     from sparseleaf.model.empty import EmptyRows
     from sparseleaf.rerank.stage import Reranker
     from sparseleaf.training.routed import RowsSize
@@ -28,12 +29,12 @@ if TYPE_CHECKING:
 @documented
 @named
 class LdSMClassifier(RoutedClassifier):
-    """Trees of logarithmic depth with linear routers on the raw features, for targets with very many labels.
+    """Trees of logarithmic depth with linear routers on the raw features, for extreme multi-label classification.
 
-    A node sends a row to those of its children whose router says so, maybe to several. Routers are trained online:
-    each row is wanted where the objective J is least, which asks for balanced children, for labels that stay
-    together, and for few rows that go to several. A leaf holds its rows' labels by share; a row's scores are the
-    mean of its leaves, and of the trees.
+    A node sends a row to every child whose router has a positive margin, possibly to several. Routers are trained
+    online to minimise the objective J, which rewards balanced children and labels that stay together and penalises rows
+    sent to several children. A leaf stores label frequencies; the score of a label is their mean over the leaves that
+    the row reaches and over the trees.
 
     Parameters
     ----------
@@ -42,18 +43,24 @@ class LdSMClassifier(RoutedClassifier):
     Attributes
     ----------
     model_ : Model
-    classes_ : array, shape (n_labels,)
-        Label names, or 0, 1, ….
+        The trained model.
+    classes_ : ndarray of shape (n_labels,)
+        Label names, or 0, 1, … if labels have no names.
     history_ : dict of str to list of float
-        precision@1 after every tree, where there was a validation set: ``"valid precision@1"``, or
-        ``"valid_0 precision@1"``, ``"valid_1 precision@1"``, … where there were several.
+        precision@1 after every tree for each validation set: ``"valid precision@1"`` for a single set,
+        ``"valid_0 precision@1"``, ``"valid_1 precision@1"``, … for several.
     split_records_ : list of lists of SplitRecord
-        How well each node was split, tree by tree; see :mod:`sparseleaf.routed.diagnostics`. Not in the model file.
+        Split quality of each node, per tree; see :mod:`sparseleaf.routed.diagnostics`. Not stored in the model file.
     rerank_weight_ : float or None
-        The weight in use.
+        Weight of the tree score in the re-ranked score.
+    threshold_ : float
+        Minimum score of the labels that :meth:`predict` returns.
     interrupted_ : bool
-        Whether Ctrl-C ended ``fit`` early, which keeps the trees grown so far.
+        Whether ``fit`` was stopped early by Ctrl-C; the model has the trees grown until then.
+    vectorizer_ : TextVectorizer or None
+        Fitted vectorizer; None if X was features.
     n_features_in_ : int
+        Number of features seen in ``fit``.
 
     Examples
     --------
@@ -85,6 +92,9 @@ class LdSMClassifier(RoutedClassifier):
         prune: float = 0.01,
         leaf_labels: int | None = 100,
         rerank: str | None = None,
+        calibrate: str | None = "auto",
+        class_weight: Any = None,
+        vectorizer: TextVectorizer | None = None,
         n_jobs: int | None = None,
         random_state: Any = 0,
         verbose: int = 0,
@@ -103,6 +113,9 @@ class LdSMClassifier(RoutedClassifier):
         self.prune = prune
         self.leaf_labels = leaf_labels
         self.rerank = rerank
+        self.calibrate = calibrate
+        self.class_weight = class_weight
+        self.vectorizer = vectorizer
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -112,19 +125,25 @@ class LdSMClassifier(RoutedClassifier):
 
     @property
     def _default_threshold(self) -> float:
-        """Scores are shares: what half the rows of a leaf have is half of one label's share of the row's labels."""
+        """Scores of a row sum to 1: a label that half the rows of a leaf have scores 0.5 / labels per row."""
         model = self.model_
         per_row = model.label_counts.sum() / max(1, model.n_train_rows)
         return float(0.5 / max(1.0, per_row))
 
-    def _empty_rows(self, X: Features, Y: sp.csr_matrix, stage: Reranker | None) -> EmptyRows | None:
-        empty = super()._empty_rows(X, Y, stage)
+    def _prior_scale(self, model: Model) -> float:
+        """Scores of empty rows are on the scale of the leaves: see :meth:`_empty_rows`."""
+        per_row = model.label_counts.sum() / max(1, model.n_train_rows)
+        return 1.0 if model.rescored else float(max(1.0, per_row))
+
+    def _empty_rows(
+        self, X: Features, Y: sp.csr_matrix, weights: TrainingWeights, stage: Reranker | None
+    ) -> EmptyRows | None:
+        empty = super()._empty_rows(X, Y, weights, stage)
         if empty is None or stage is not None:
             return empty
-        per_row = np.float32(max(1.0, Y.nnz / max(1, Y.shape[0])))
-        return replace(empty, scores=empty.scores / per_row)  # shares, as the leaves have
+        return empty.divided(max(1.0, Y.nnz / max(1, Y.shape[0])))  # on the scale of the leaves
 
-    def _estimate(self, size: RowsSize, abreast: int, n_jobs: int) -> RoutedEstimate:
+    def _estimate(self, size: RowsSize, n_parallel: int, n_jobs: int) -> RoutedEstimate:
         params = self._settings()
         return estimate_ldsm(
             size.n_rows,
@@ -139,7 +158,7 @@ class LdSMClassifier(RoutedClassifier):
             min_samples_leaf=params.min_samples_leaf,
             leaf_labels=params.leaf_labels,
             n_trees=params.n_trees,
-            abreast=abreast,
+            n_parallel=n_parallel,
             n_jobs=n_jobs,
         )
 
@@ -150,6 +169,7 @@ class LdSMClassifier(RoutedClassifier):
         self,
         X: Features,
         Y: sp.csr_matrix,
+        weights: TrainingWeights,
         seen: Array,
         seed: int,
         n_jobs: int,
@@ -168,8 +188,9 @@ class LdSMClassifier(RoutedClassifier):
             params.prune,
             params.min_samples_leaf,
         )
-        splitter = LdsmSplitter(X, Y, rule, n_jobs)
-        histogram = label_histogram(Y if len(seen) == X.shape[0] else Y[seen])
+        splitter = LdsmSplitter(X, Y, weights, rule, n_jobs)
+        whole = len(seen) == X.shape[0]
+        histogram = label_histogram(*((Y, weights) if whole else (Y[seen], weights.take(seen))))
 
         def root(tree: int) -> tuple[Array, Histogram]:
             return seen[shuffled_rows(len(seen), seed, tree)], histogram

@@ -1,8 +1,8 @@
-"""MultiGBDTClassifier: classes or labels, one tree for all of them."""
+"""MultiGBDTClassifier: multi-class and multi-label classification with vector-valued leaves (GBDT-MO)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -10,33 +10,40 @@ import scipy.sparse as sp
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 
-from sparseleaf.data.targets import ONE_CLASS_A_ROW, decode, encode_known
+from sparseleaf.data.targets import ONE_CLASS_PER_ROW, decode, encode_known
 from sparseleaf.estimators.declarations import CLASSIFIER
 from sparseleaf.estimators.evaluation import known_ranking
 from sparseleaf.estimators.multi import MultiGBDT
 from sparseleaf.estimators.naming import named
 from sparseleaf.estimators.parameters import Table, documented
+from sparseleaf.estimators.probabilities import CalibrationMixin, as_matrix, check_k, refuse_decode
 from sparseleaf.estimators.reranking import RerankMixin
+from sparseleaf.features import TextVectorizer
 from sparseleaf.links import LINKS, LOGISTIC, ONE_VS_REST, normalised
 from sparseleaf.metrics import precision_at_k
 from sparseleaf.model import Model
+from sparseleaf.model.calibrator import all_entries
 from sparseleaf.model.explain import MEMORY_MB
-from sparseleaf.objectives import dense_objective
+from sparseleaf.objectives import DenseObjective, dense_objective
+from sparseleaf.progress import phase
+from sparseleaf.training.calibrating import check_calibrate
 from sparseleaf.training.dense_targets import KnownTargets, encode_labels, partly_known
+from sparseleaf.training.validation import EvalSet, eval_sets
 
 if TYPE_CHECKING:
-    from sparseleaf._arrays import Array
+    from sparseleaf._arrays import Array, Features
     from sparseleaf.links import Link
-    from sparseleaf.objectives.dense import DenseObjective
+    from sparseleaf.model.calibrator import Calibrator
     from sparseleaf.objectives.targets import DenseTargets
 
 
 @documented
 @named
-class MultiGBDTClassifier(RerankMixin, ClassifierMixin, MultiGBDT):  # type: ignore[misc]
-    """Gradient boosted trees for classes or labels: one tree, whose leaves hold a value for every one of them.
+class MultiGBDTClassifier(RerankMixin, CalibrationMixin, ClassifierMixin, MultiGBDT):  # type: ignore[misc]
+    """Gradient boosted trees with vector-valued leaves for multi-class and multi-label classification (GBDT-MO).
 
-    One class a row is fitted with the softmax cross-entropy, several labels a row with the logistic loss of each.
+    Every tree predicts all classes. By default the loss is the softmax cross-entropy for one class per row and the
+    logistic loss of each label for several labels per row.
 
     Parameters
     ----------
@@ -45,18 +52,24 @@ class MultiGBDTClassifier(RerankMixin, ClassifierMixin, MultiGBDT):  # type: ign
     Attributes
     ----------
     model_ : Model
-    classes_ : array, shape (n_classes,)
-        Classes, label names, or 0, 1, ….
+        The trained model.
+    classes_ : ndarray of shape (n_classes,)
+        Classes or label names, or 0, 1, … if labels have no names.
     history_ : dict of str to list of float
-        ``eval_metric`` after every tree, where there was a validation set: ``"valid loss"``, or ``"valid_0 loss"``,
-        ``"valid_1 loss"``, … where there were several.
+        ``eval_metric`` after every tree for each validation set: ``"valid loss"`` for a single set, ``"valid_0 loss"``,
+        ``"valid_1 loss"``, … for several.
     best_iteration_ : int
-        Trees in the model (rounds with ``tree_per_output``).
+        Number of trees in the model; with ``tree_per_output``, number of rounds.
     threshold_ : float
-        Score from which :meth:`predict` returns a label.
+        Minimum score of the labels that :meth:`predict` returns.
     interrupted_ : bool
-        Whether Ctrl-C ended ``fit`` early, which keeps the trees grown so far.
-    n_features_in_, n_outputs_ : int
+        Whether ``fit`` was stopped early by Ctrl-C; the model has the trees grown until then.
+    vectorizer_ : TextVectorizer or None
+        Fitted vectorizer; None if X was features.
+    n_features_in_ : int
+        Number of features seen in ``fit``.
+    n_outputs_ : int
+        Number of classes or labels.
 
     Examples
     --------
@@ -74,88 +87,239 @@ class MultiGBDTClassifier(RerankMixin, ClassifierMixin, MultiGBDT):  # type: ign
     predicts_labels: ClassVar[bool] = True
     parameter_table: ClassVar[Table] = CLASSIFIER
 
+    def __init__(
+        self,
+        n_trees: int = 100,
+        learning_rate: float = 0.1,
+        loss: Any = "auto",
+        *,
+        leaf_labels: int | None = None,
+        max_depth: int | None = None,
+        max_leaves: int | None = 31,
+        min_samples_leaf: int = 20,
+        l2: float = 1.0,
+        max_bins: int = 255,
+        subsample: float = 1.0,
+        colsample_bytree: float = 1.0,
+        categorical_features: Any = "auto",
+        monotone_constraints: Any = None,
+        class_weight: Any = None,
+        early_stopping_rounds: int | None = None,
+        eval_metric: Any = DenseObjective.default_metric,
+        warm_start: bool = False,
+        vectorizer: TextVectorizer | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+        verbose: int = 0,
+        advanced: Mapping[str, Any] | None = None,
+        **former: Any,
+    ) -> None:
+        self.class_weight = class_weight
+        super().__init__(
+            n_trees=n_trees,
+            learning_rate=learning_rate,
+            loss=loss,
+            leaf_labels=leaf_labels,
+            max_depth=max_depth,
+            max_leaves=max_leaves,
+            min_samples_leaf=min_samples_leaf,
+            l2=l2,
+            max_bins=max_bins,
+            subsample=subsample,
+            colsample_bytree=colsample_bytree,
+            categorical_features=categorical_features,
+            monotone_constraints=monotone_constraints,
+            early_stopping_rounds=early_stopping_rounds,
+            eval_metric=eval_metric,
+            warm_start=warm_start,
+            vectorizer=vectorizer,
+            n_jobs=n_jobs,
+            random_state=random_state,
+            verbose=verbose,
+            advanced=advanced,
+            **former,
+        )
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
         return tags
 
-    def predict_proba(self, X: Any) -> Array:
-        """Probability of every class or label, float32 (n_rows, n_classes)."""
-        return self._probabilities(self._scores(X))
+    def predict_proba(self, X: Any, k: int | None = None) -> Any:
+        """Predict the probability of each class or label.
+
+        Probabilities of labels are calibrated if the model has a calibrator: see :meth:`fit_calibration`.
+
+        Parameters
+        ----------
+        X : {array-like, DataFrame, sparse matrix} of shape (n_rows, n_features), or texts
+            Features.
+        k : int, optional
+            Number of labels per row, for multi-label targets. By default all.
+
+        Returns
+        -------
+        probabilities : ndarray of float32, shape (n_rows, n_classes)
+            For one class per row, rows sum to 1. With ``k``: a csr_matrix with the k best labels of each row.
+        """
+        model = self._model()
+        check_k(k)
+        if model.calibrator is not None:
+            calibrated = self._probabilities_of(self._features(X), k)
+            return calibrated if k is not None else calibrated.toarray()
+        probabilities = self._probabilities(self._scores(X))
+        if k is None or self._one_class:
+            return probabilities
+        best = np.argsort(-probabilities, axis=1, kind="stable")[:, :k].astype(np.int32)
+        return as_matrix(best, np.take_along_axis(probabilities, best, axis=1), model.n_labels)
 
     def decision_function(self, X: Any) -> Array:
-        """Scores: (n_rows, n_classes), or (n_rows,) for two classes."""
+        """Raw scores, before the link function.
+
+        Parameters
+        ----------
+        X : {array-like, DataFrame, sparse matrix} of shape (n_rows, n_features), or texts
+            Features.
+
+        Returns
+        -------
+        scores : ndarray of float32, shape (n_rows, n_classes) or (n_rows,)
+            One-dimensional for two classes.
+        """
         return self._margins(self._scores(X))
 
-    def predict(self, X: Any) -> Any:
-        """Class of every row, or its labels in the form of the targets.
+    def predict(self, X: Any, *, decode: str | None = None) -> Any:
+        """Predict classes or labels, in the format of the targets passed to ``fit``.
 
-        Labels are those of probability at least one half; after :meth:`fit_rerank`, those whose score is at least
-        ``threshold_``, which is chosen on its ``eval_set`` for the highest micro-F1.
+        Labels are those with a probability of at least 0.5; after :meth:`fit_rerank`, those with a score of at least
+        ``threshold_``, which maximises micro-F1 on its ``eval_set``; after :meth:`set_threshold`, those with its
+        thresholds.
+
+        Parameters
+        ----------
+        X : {array-like, DataFrame, sparse matrix} of shape (n_rows, n_features), or texts
+            Features.
+        decode : str, optional
+            Which labels to return, for multi-label targets: "threshold", "threshold:x", "top:k", "expected_f1",
+            "macro_recall@k" or "psp@k", as for :class:`SparseGBDTClassifier`. None: the ``decode`` parameter.
 
         Returns
         -------
-        array, CSR matrix or list of lists
+        y : ndarray, csr_matrix or list of lists
+            Predicted classes or labels.
         """
-        return self._answers(self._scores(X))
+        if self._one_class_model():
+            refuse_decode(decode)
+            return self._predictions(self._scores(X))
+        return self._predict_labels(X, decode)
 
     def predict_topk(self, X: Any, k: int = 5, *, n_trees: int | None = None) -> tuple[Array, Array]:
-        """The k best classes or labels of every row, best first, and their scores.
+        """Predict the k classes or labels with the highest scores for each row.
+
+        Parameters
+        ----------
+        X : {array-like, DataFrame, sparse matrix} of shape (n_rows, n_features), or texts
+            Features.
+        k : int, default=5
+            Number of labels per row.
+        n_trees : int, optional
+            Use only the first ``n_trees`` trees.
 
         Returns
         -------
-        labels : array, shape (n_rows, k)
-            Names where the targets had names (objects, None for no label); else ids (int32, -1 for no label).
-        scores : float32 array, shape (n_rows, k)
-            -inf where there is no label.
+        labels : ndarray of shape (n_rows, k)
+            Labels, best first. Names (objects) if the targets had names, else ids (int32). If there are fewer than k
+            labels, the rest is None or -1.
+        scores : ndarray of float32, shape (n_rows, k)
+            Scores of the labels; -inf for missing ones.
         """
         ids, scores = self._topk_ids(X, k, n_trees)
         return decode(ids, self.model_.label_names), scores
 
     def staged_predict_proba(self, X: Any, *, every: int = 1) -> Iterator[Array]:
-        """:meth:`predict_proba` after ``every``, 2 · ``every``, … trees."""
+        """Return :meth:`predict_proba` after ``every``, 2 · ``every``, … trees.
+
+        Parameters
+        ----------
+        X : {array-like, DataFrame, sparse matrix} of shape (n_rows, n_features), or texts
+            Features.
+        every : int, default=1
+            Number of trees between two predictions.
+
+        Yields
+        ------
+        probabilities : ndarray of float32, shape (n_rows, n_classes)
+        """
         for scores in self._stages(X, every):
             yield self._probabilities(scores)
 
     def staged_predict(self, X: Any, *, every: int = 1) -> Iterator[Any]:
-        """:meth:`predict` after ``every``, 2 · ``every``, … trees."""
+        """Return :meth:`predict` after ``every``, 2 · ``every``, … trees.
+
+        Parameters
+        ----------
+        X : {array-like, DataFrame, sparse matrix} of shape (n_rows, n_features), or texts
+            Features.
+        every : int, default=1
+            Number of trees between two predictions.
+
+        Yields
+        ------
+        y : ndarray, csr_matrix or list of lists
+        """
         for scores in self._stages(X, every):
-            yield self._answers(scores)
+            yield self._predictions(scores)
 
     def shap_values(
         self, X: Any, *, labels: Sequence[Any] | Array | None = None, memory_mb: int = MEMORY_MB
     ) -> tuple[Array, Array]:
-        """What every feature adds to every score of a row: exact Shapley values (path-dependent TreeSHAP).
+        """Explain raw scores by exact Shapley values (path-dependent TreeSHAP).
 
-        Scores are what probabilities are made of; two classes have two of them.
+        The values explain the scores before the link function; for two classes there are two scores.
 
         Parameters
         ----------
-        X : array-like, DataFrame or sparse matrix, shape (n_rows, n_features)
+        X : {array-like, DataFrame, sparse matrix} of shape (n_rows, n_features), or texts
+            Features.
         labels : sequence, optional
-            Only these classes or labels, of ``classes_``.
+            Classes or labels to explain, from ``classes_``. By default all of them.
         memory_mb : int, default=4096
-            The answer may take so many MiB; more is refused.
+            Maximum size of the result in MiB.
 
         Returns
         -------
-        values : float64 array, shape (n_rows, n_features, n_labels)
-        expected : float64 array, shape (n_labels,)
-            Scores of a row of which nothing is known: ``values.sum(axis=1) + expected`` are those of the row.
+        values : ndarray of float64, shape (n_rows, n_features, n_labels)
+            Contribution of each feature to each score.
+        expected : ndarray of float64, shape (n_labels,)
+            Expected scores: ``values.sum(axis=1) + expected`` equals the scores of the rows.
         """
         return self._explain(X, labels, memory_mb, "labels")
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy, or precision at 1 where rows have several labels.
+        """Accuracy; precision at 1 for multi-label targets.
 
-        Missing targets (NaN) are ignored, as in training: the best label is that of highest score among those that are
-        known for the row, and rows without any are left out.
+        Missing targets (NaN) are ignored, as in training: only labels with a known target are ranked, and rows without
+        any are skipped.
+
+        Parameters
+        ----------
+        X : {array-like, DataFrame, sparse matrix} of shape (n_rows, n_features), or texts
+            Features.
+        y : array-like, DataFrame or sparse matrix
+            True classes or labels.
+        sample_weight : array-like of shape (n_rows,), optional
+            Row weights; for one class per row only.
+
+        Returns
+        -------
+        score : float
+            Accuracy or precision at 1.
         """
         model = self._model()
-        if model.target_kind in ONE_CLASS_A_ROW:
+        if model.target_kind in ONE_CLASS_PER_ROW:
             return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
         if sample_weight is not None:
-            raise ValueError("sample_weight: not supported for multi-label targets; wanted None.")
+            raise ValueError("The 'sample_weight' parameter must be None for multi-label targets.")
         scores = self._scores(X)
         partly = partly_known(y, len(scores), model.label_names)
         if partly is not None:
@@ -171,13 +335,35 @@ class MultiGBDTClassifier(RerankMixin, ClassifierMixin, MultiGBDT):  # type: ign
 
     def _adopt(self, model: Model) -> None:
         super()._adopt(model)
-        default = 0.5 if model.rescored else 0.0
-        self.threshold_ = default if model.threshold is None else model.threshold
+        self._adopt_threshold(0.5 if model.rescored else 0.0)
         self.classes_ = np.arange(model.n_labels) if model.label_names is None else model.label_names
+
+    def _eval_calibrator(self, eval_set: EvalSet) -> Calibrator | None:
+        method, model, sets = self._settings().calibrate, self.model_, eval_sets(eval_set)
+        if method is None or self._one_class or not sets:
+            return None
+        X, y = sets[-1]
+        with phase("calibration"):
+            return self._calibrator(model, *self._labelled(X, y), method)
+
+    def _one_class_model(self) -> bool:
+        return self._model().target_kind in ONE_CLASS_PER_ROW
+
+    @property
+    def _has_probabilities(self) -> bool:
+        return True  # by the link function, if not calibrated
+
+    def _scored(self, X: Features, on_probabilities: bool) -> sp.csr_matrix:
+        if on_probabilities and self.model_.calibrator is not None:
+            return super()._scored(X, on_probabilities)
+        scores = self._scores(X)
+        if on_probabilities:
+            scores = self._probabilities(scores)
+        return all_entries(scores)
 
     @property
     def _one_class(self) -> bool:
-        return self.model_.target_kind in ONE_CLASS_A_ROW
+        return self.model_.target_kind in ONE_CLASS_PER_ROW
 
     def _probabilities(self, scores: Array) -> Array:
         if self.model_.rescored:
@@ -189,7 +375,7 @@ class MultiGBDTClassifier(RerankMixin, ClassifierMixin, MultiGBDT):  # type: ign
             return scores[:, 1] - scores[:, 0]
         return scores
 
-    def _answers(self, scores: Array) -> Any:
+    def _predictions(self, scores: Array) -> Any:
         kind, names = self.model_.target_kind, self.model_.label_names
         if self._one_class:
             return self.classes_[scores.argmax(axis=1)]
@@ -197,16 +383,17 @@ class MultiGBDTClassifier(RerankMixin, ClassifierMixin, MultiGBDT):  # type: ign
         if kind == "label-lists":
             assert names is not None
             return [
-                names[np.flatnonzero(own)[np.argsort(-row[own], kind="stable")]].tolist()
-                for row, own in zip(scores, chosen, strict=True)
+                names[np.flatnonzero(mask)[np.argsort(-row[mask], kind="stable")]].tolist()
+                for row, mask in zip(scores, chosen, strict=True)
             ]
         indicator = chosen.astype(np.int64)
         return indicator if kind == "multilabel-indicator" else sp.csr_matrix(indicator)
 
     def _dense_loss(self, kind: str) -> DenseObjective:
-        one_class = kind in ONE_CLASS_A_ROW
+        check_calibrate(self._settings().calibrate, kind)
+        one_class = kind in ONE_CLASS_PER_ROW
         auto = self.loss == "auto"
-        loss = _usual_objective(one_class) if auto else dense_objective(self.loss)
+        loss = _default_objective(one_class) if auto else dense_objective(self.loss)
         if loss.needs_classes and not one_class:
             raise ValueError(
                 f"loss={self.loss!r} requires one class per row. Got several labels per row instead; use"
@@ -215,8 +402,8 @@ class MultiGBDTClassifier(RerankMixin, ClassifierMixin, MultiGBDT):  # type: ign
         return loss
 
     def _link(self, loss: DenseObjective, kind: str) -> Link:
-        one_class = kind in ONE_CLASS_A_ROW
-        link = _usual_objective(one_class).link if callable(self.loss) else loss.link
+        one_class = kind in ONE_CLASS_PER_ROW
+        link = _default_objective(one_class).link if callable(self.loss) else loss.link
         return ONE_VS_REST if one_class and link is LOGISTIC else link
 
     def _encode(self, y: Any, n_rows: int, known: KnownTargets | None) -> tuple[KnownTargets, DenseTargets]:
@@ -225,6 +412,6 @@ class MultiGBDTClassifier(RerankMixin, ClassifierMixin, MultiGBDT):  # type: ign
         return encode_labels(y, n_rows, known, by_class=by_class)
 
 
-def _usual_objective(one_class: bool) -> DenseObjective:
-    """The loss of one class per row, or of several labels, unless the user chooses another."""
+def _default_objective(one_class: bool) -> DenseObjective:
+    """The default loss: softmax for one class per row, logistic for several labels."""
     return dense_objective("softmax" if one_class else "logistic")

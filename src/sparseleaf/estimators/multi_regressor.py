@@ -1,4 +1,4 @@
-"""MultiGBDTRegressor: several numbers at once, one tree for all of them."""
+"""MultiGBDTRegressor: multi-output regression with vector-valued leaves (GBDT-MO)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 @documented
 @named
 class MultiGBDTRegressor(RegressorMixin, MultiGBDT):  # type: ignore[misc]
-    """Gradient boosted trees for several numbers at once: one tree, whose leaves hold a value for every output.
+    """Gradient boosted trees with vector-valued leaves for multi-output regression (GBDT-MO).
+
+    Every tree predicts all outputs, so outputs share the tree structure.
 
     Parameters
     ----------
@@ -38,16 +40,22 @@ class MultiGBDTRegressor(RegressorMixin, MultiGBDT):  # type: ignore[misc]
     Attributes
     ----------
     model_ : Model
-    output_names_ : array of str or None
-        Columns of the DataFrame that y was.
+        The trained model.
+    output_names_ : ndarray of str or None
+        Column names of y if it was a DataFrame.
     history_ : dict of str to list of float
-        ``eval_metric`` after every tree, where there was a validation set: ``"valid rmse"``, or ``"valid_0 rmse"``,
-        ``"valid_1 rmse"``, … where there were several.
+        ``eval_metric`` after every tree for each validation set: ``"valid rmse"`` for a single set, ``"valid_0 rmse"``,
+        ``"valid_1 rmse"``, … for several.
     best_iteration_ : int
-        Trees in the model (rounds with ``tree_per_output``).
+        Number of trees in the model; with ``tree_per_output``, number of rounds.
     interrupted_ : bool
-        Whether Ctrl-C ended ``fit`` early, which keeps the trees grown so far.
-    n_features_in_, n_outputs_ : int
+        Whether ``fit`` was stopped early by Ctrl-C; the model has the trees grown until then.
+    vectorizer_ : TextVectorizer or None
+        Fitted vectorizer; None if X was features.
+    n_features_in_ : int
+        Number of features seen in ``fit``.
+    n_outputs_ : int
+        Number of outputs.
 
     Examples
     --------
@@ -72,20 +80,45 @@ class MultiGBDTRegressor(RegressorMixin, MultiGBDT):  # type: ignore[misc]
             self._dense_loss("regression") if self.loss in table.values else dense_objective(AUTO_REGRESSION)
         )
         tags.target_tags.positive_only = loss.target_range.low >= 0
-        # of the variance, few small steps leave much unexplained; and a quantile is no mean
+        # few small steps leave much of the variance unexplained, and a quantile is not a mean
         unexplained = (1 - self.learning_rate) ** (2 * self.n_trees)
         tags.regressor_tags.poor_score = unexplained > 0.05 or loss.quantile is not None
         return tags
 
     def predict(self, X: Any) -> Array:
-        """Numbers of every row: (n_rows,) where y was one column, else (n_rows, n_outputs)."""
+        """Predict the outputs.
+
+        Parameters
+        ----------
+        X : {array-like, DataFrame, sparse matrix} of shape (n_rows, n_features), or texts
+            Features.
+
+        Returns
+        -------
+        y : ndarray of float32, shape (n_rows,) or (n_rows, n_outputs)
+            One-dimensional if y was one-dimensional in ``fit``.
+        """
         return self._shaped(self._scores(X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Mean R² of the outputs; columns of a DataFrame are matched by name.
+        """Mean R² over the outputs.
 
-        Missing targets (NaN) are ignored, as in training: R² of an output is that of the rows in which it is known, and
-        outputs that fewer than two rows have are left out of the mean.
+        Missing targets (NaN) are ignored, as in training: R² of an output is computed on the rows in which it is known,
+        and outputs known in fewer than two rows are skipped.
+
+        Parameters
+        ----------
+        X : {array-like, DataFrame, sparse matrix} of shape (n_rows, n_features), or texts
+            Features.
+        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+            True values. Columns of a DataFrame are matched by name.
+        sample_weight : array-like of shape (n_rows,), optional
+            Row weights.
+
+        Returns
+        -------
+        score : float
+            Mean R².
         """
         predicted = self.predict(X)
         truth = as_numbers(in_order(y, self.model_.label_names))
@@ -94,41 +127,55 @@ class MultiGBDTRegressor(RegressorMixin, MultiGBDT):  # type: ignore[misc]
             return float(r2_score(truth, predicted, sample_weight=sample_weight))
         check_consistent_length(truth, predicted, sample_weight)
         weights = np.ones(len(truth)) if sample_weight is None else column_or_1d(sample_weight)
-        found = [
-            r2_score(output[rows], own[rows], sample_weight=weights[rows])
-            for output, own, rows in zip(*map(_columns, (truth, predicted, known)), strict=True)
+        scores = [
+            r2_score(target[rows], prediction[rows], sample_weight=weights[rows])
+            for target, prediction, rows in zip(*map(_columns, (truth, predicted, known)), strict=True)
             if rows.sum() >= 2
         ]
-        if not found:
+        if not scores:
             raise ValueError("y must have an output with at least two values that are not NaN.")
-        return float(np.mean(found))
+        return float(np.mean(scores))
 
     def staged_predict(self, X: Any, *, every: int = 1) -> Iterator[Array]:
-        """:meth:`predict` after ``every``, 2 · ``every``, … trees."""
+        """Return :meth:`predict` after ``every``, 2 · ``every``, … trees.
+
+        Parameters
+        ----------
+        X : {array-like, DataFrame, sparse matrix} of shape (n_rows, n_features), or texts
+            Features.
+        every : int, default=1
+            Number of trees between two predictions.
+
+        Yields
+        ------
+        y : ndarray of float32, shape (n_rows,) or (n_rows, n_outputs)
+        """
         for scores in self._stages(X, every):
             yield self._shaped(scores)
 
     def shap_values(
         self, X: Any, *, outputs: Sequence[Any] | Array | None = None, memory_mb: int = MEMORY_MB
     ) -> tuple[Array, Array]:
-        """What every feature adds to every output of a row: exact Shapley values (path-dependent TreeSHAP).
+        """Explain predictions by exact Shapley values (path-dependent TreeSHAP).
 
-        With a log link (``"poisson"``, ``"tweedie"``, ``"gamma"``) these explain the logarithm of what :meth:`predict`
-        returns.
+        For losses with a log link (``"poisson"``, ``"tweedie"``, ``"gamma"``) the values explain the logarithm of the
+        prediction.
 
         Parameters
         ----------
-        X : array-like, DataFrame or sparse matrix, shape (n_rows, n_features)
+        X : {array-like, DataFrame, sparse matrix} of shape (n_rows, n_features), or texts
+            Features.
         outputs : sequence, optional
-            Only these outputs: names where y was a DataFrame, else numbers.
+            Outputs to explain: column names if y was a DataFrame, else numbers. By default all outputs.
         memory_mb : int, default=4096
-            The answer may take so many MiB; more is refused.
+            Maximum size of the result in MiB.
 
         Returns
         -------
-        values : float64 array, shape (n_rows, n_features, n_outputs)
-        expected : float64 array, shape (n_outputs,)
-            Outputs of a row of which nothing is known: ``values.sum(axis=1) + expected`` are those of the row.
+        values : ndarray of float64, shape (n_rows, n_features, n_outputs)
+            Contribution of each feature to each output.
+        expected : ndarray of float64, shape (n_outputs,)
+            Expected outputs: ``values.sum(axis=1) + expected`` equals the predictions of the rows, before the link.
         """
         return self._explain(X, outputs, memory_mb, "outputs")
 
@@ -148,5 +195,5 @@ class MultiGBDTRegressor(RegressorMixin, MultiGBDT):  # type: ignore[misc]
 
 
 def _columns(values: Array) -> Array:
-    """One row an output."""
+    """Transposed: one row per output."""
     return np.atleast_2d(values.T)

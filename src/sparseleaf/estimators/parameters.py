@@ -1,9 +1,10 @@
-"""What a parameter is: one declaration feeds constructors, docstrings, the command line and the reference page."""
+"""Declaration of a parameter, from which validation, docstrings, the CLI and the parameter reference are derived."""
 
 from __future__ import annotations
 
 import difflib
 import inspect
+import re
 import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,11 +16,10 @@ from sparseleaf.estimators.values import Values
 Estimator = TypeVar("Estimator", bound=type)
 
 ADVANCED = "advanced"
-"""The constructor's argument that holds the advanced parameters."""
+"""The constructor argument that holds the advanced parameters."""
 
 ADVANCED_ENTRY = (
-    f"{ADVANCED} : dict or None, default=None\n    Values of the parameters below, by name, where they are not to be"
-    " the default."
+    f"{ADVANCED} : dict or None, default=None\n    Values of the advanced parameters below, by name."
 )
 REMOVAL = "will be removed in the release after next"
 
@@ -32,18 +32,18 @@ class Parameter:
     ----------
     name : str
     values : Values
-        What may be given.
+        Valid values.
     default : object
     description : str
-        What it does, in a sentence or two.
+        Effect of the parameter, in one or two sentences.
     symbol : str
-        Its symbol in the paper, if any.
+        Symbol in the paper, if any.
     advanced : bool
-        Whether it is an entry of ``advanced={...}`` rather than an argument of its own.
+        Whether it is an entry of ``advanced={...}`` rather than a constructor argument.
     former_name : str
-        What it was called in the last release, if that has changed.
+        Name in the previous release, if it was renamed.
     former_values : mapping of str to str
-        Spellings of values in the last release, and what they are now.
+        Renamed values: spelling in the previous release to current spelling.
     """
 
     name: str
@@ -57,15 +57,20 @@ class Parameter:
 
     @property
     def takes_function(self) -> bool:
-        """Whether a function may be given."""
+        """Whether a callable is a valid value."""
         return callable in self.values
 
+    @property
+    def type_text(self) -> str:
+        """Valid values in the form of numpydoc: without articles."""
+        return re.sub(r"\b(?:an?|one of) ", "", self.values.text)
+
     def current(self, value: Any) -> Any:
-        """The value in today's spelling."""
+        """The value in its current spelling."""
         return self.former_values.get(value, value) if isinstance(value, str) else value
 
     def require(self, owner: str, value: Any) -> None:
-        """Raise ValueError for a value that may not be given; warn of one in a former spelling."""
+        """Raise ValueError for an invalid value; warn about a former spelling."""
         if isinstance(value, str) and value in self.former_values:
             warn(
                 f"The value {value!r} of the {self.name!r} parameter was renamed to {self.current(value)!r}; the"
@@ -78,7 +83,7 @@ class Parameter:
             )
 
     def parse(self, text: str) -> Any:
-        """The value that a user wrote as text; ValueError where it may not be given."""
+        """Convert text to a value; ValueError if it is not valid."""
         return self.values.parse(self.current(text))
 
 
@@ -91,7 +96,7 @@ def declare(*parameters: Parameter) -> dict[str, Parameter]:
 
 
 def former_arguments(table: Table) -> dict[str, Parameter]:
-    """Arguments that constructors had in the last release and no longer have, by their former names."""
+    """Constructor arguments of the previous release that were renamed or moved, by their former names."""
     return {
         parameter.former_name or parameter.name: parameter
         for parameter in table.values()
@@ -100,47 +105,52 @@ def former_arguments(table: Table) -> dict[str, Parameter]:
 
 
 def moved_to(parameter: Parameter) -> str:
-    """Where a former argument is now."""
+    """How a former argument is passed now."""
     return f"{ADVANCED}={{{parameter.name!r}: …}}" if parameter.advanced else repr(parameter.name)
 
 
 def renamed_argument(name: str, value: Any, former_name: str, former: Any) -> Any:
-    """The value of a method's argument, which may be given under its former name, with a warning."""
+    """The value of an argument that may be passed under its former name, with a FutureWarning."""
     if former is None:
         return value
     if value is not None:
-        raise TypeError(f"got {former_name!r} and {name!r}, its new name.")
+        raise TypeError(f"got both {name!r} and its former name {former_name!r}; pass {name!r} only.")
     warn(f"The {former_name!r} argument was renamed to {name!r}; the former name {REMOVAL}.", FutureWarning)
     return former
 
 
 def check_parameters(owner: str, values: Mapping[str, Any], table: Table) -> None:
-    """Raise ValueError for the first parameter whose value may not be given."""
+    """Raise ValueError for the first parameter whose value is not valid."""
     for name, parameter in table.items():
         parameter.require(owner, values[name])
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """The nearest known name, or all of them."""
+    """A hint with the closest known name, or all known names."""
     known = list(known)
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
-    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}."
+    return f"did you mean {near[0]!r}?" if near else f"valid names: {', '.join(known)}."
 
 
 def parse_settings(settings: Iterable[str], table: Table) -> dict[str, Any]:
-    """``name=value`` texts to values by today's names, advanced or not.
+    """Parse ``name=value`` strings to a dict of values by current parameter name, advanced or not.
 
-    Unknown names are refused, with the nearest valid one, and so are values that may not be given.
+    Raises ValueError for unknown names, with the closest valid one as a hint, and for invalid values.
     """
     values: dict[str, Any] = {}
+    entries: dict[str, dict[str, str]] = {}
     former = former_arguments(table)
     for setting in settings:
         name, equals, text = setting.partition("=")
         if not equals:
-            raise ValueError(f"--set {setting!r}: wanted name=value.")
+            raise ValueError(f"--set must be name=value. Got {setting!r} instead.")
+        owner, nested, entry = name.partition("__")
+        if nested and owner in table:
+            entries.setdefault(owner, {})[entry] = text
+            continue
         parameter = table.get(name) or former.get(name)
         if parameter is None:
-            raise ValueError(f"--set {setting!r}: there is no parameter {name!r}; {suggestion(name, table)}")
+            raise ValueError(f"--set {setting!r}: unknown parameter {name!r}; {suggestion(name, table)}")
         if parameter.name != name:
             warn(
                 f"The {name!r} parameter was renamed to {parameter.name!r}; the former name {REMOVAL}.",
@@ -152,18 +162,23 @@ def parse_settings(settings: Iterable[str], table: Table) -> dict[str, Any]:
             raise ValueError(
                 f"--set {setting!r}: the {name!r} parameter must be {parameter.values.text}. Got {text!r} instead."
             ) from None
+    for owner, texts in entries.items():
+        try:
+            values[owner] = table[owner].values.parse_entries(texts)
+        except ValueError as error:
+            raise ValueError(f"--set {owner}__…: {error}") from None
     return values
 
 
 def listed(table: Table) -> str:
-    """All parameters as text: those that are tuned most often first, the advanced ones last."""
+    """All parameters as text: those to tune first come first, the advanced ones last."""
     lines = [_entry(parameter) for parameter in table.values() if not parameter.advanced]
     others = [_entry(parameter) for parameter in table.values() if parameter.advanced]
     return "\n".join(lines + (["", "Advanced:", *others] if others else []))
 
 
 def documented(estimator: Estimator) -> Estimator:
-    """Write the parameters of a class's ``parameter_table`` where its docstring says ``{parameters}``."""
+    """Replace ``{parameters}`` in a class docstring with the parameters of its ``parameter_table``."""
     if estimator.__doc__ is None:  # python -OO
         return estimator
     table: Table = estimator.parameter_table  # type: ignore[attr-defined]
@@ -176,8 +191,13 @@ def documented(estimator: Estimator) -> Estimator:
     return estimator
 
 
+def entries(parameters: Iterable[Parameter]) -> list[str]:
+    """Descriptions of parameters in the form of numpydoc."""
+    return [_entry(parameter) for parameter in parameters]
+
+
 def _entry(parameter: Parameter) -> str:
     indent = " " * 4
-    return f"{parameter.name} : {parameter.values.text}, default={parameter.default!r}\n" + textwrap.fill(
+    return f"{parameter.name} : {parameter.type_text}, default={parameter.default!r}\n" + textwrap.fill(
         parameter.description, 108, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
     )

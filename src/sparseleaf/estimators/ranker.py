@@ -1,4 +1,4 @@
-"""GBDTRanker: boosted trees that rank the documents of a query (GBRank, SmoothDCG, LambdaMART)."""
+"""GBDTRanker: gradient boosted trees for learning to rank (LambdaMART, GBRank, SmoothDCG)."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from sparseleaf.estimators.dense import DenseGBDT
 from sparseleaf.estimators.evaluation import Metric
 from sparseleaf.estimators.naming import named
 from sparseleaf.estimators.parameters import Table, documented
+from sparseleaf.estimators.updating_dense import update_dense
+from sparseleaf.features import TextVectorizer
 from sparseleaf.model.explain import MEMORY_MB
 from sparseleaf.objectives import RankingObjective, ranking_objective
 from sparseleaf.objectives.targets import NO_CLASSES, NO_VALUES, DenseTargets
@@ -30,7 +32,7 @@ from sparseleaf.ranking import (
     pairwise_accuracy,
     reciprocal_rank,
 )
-from sparseleaf.training.dense import Problem, Watched
+from sparseleaf.training.dense import Problem, ValidationSet
 from sparseleaf.training.dense_targets import KnownTargets
 from sparseleaf.training.trainer import Trainer
 from sparseleaf.training.validation import EvalSet
@@ -52,13 +54,13 @@ ONE_OUTPUT: dict[str, Any] = {
     "sketch_dim": 32,
     "tree_per_output": False,
 }
-"""What a tree with one output leaves no choice of."""
+"""Parameters of multi-output trees that have no effect with a single output."""
 
 
 @documented
 @named
 class GBDTRanker(DenseGBDT):
-    """Gradient boosted trees whose scores put the documents of a query in order.
+    """Gradient boosted trees for learning to rank: scores that order the documents of a query.
 
     Parameters
     ----------
@@ -67,14 +69,18 @@ class GBDTRanker(DenseGBDT):
     Attributes
     ----------
     model_ : Model
+        The trained model.
     history_ : dict of str to list of float
-        ``eval_metric`` after every tree, where there was a validation set: ``"valid ndcg@5"``, or ``"valid_0 ndcg@5"``,
-        ``"valid_1 ndcg@5"``, … where there were several.
+        ``eval_metric`` after every tree for each validation set: ``"valid ndcg@5"`` for a single set,
+        ``"valid_0 ndcg@5"``, ``"valid_1 ndcg@5"``, … for several.
     best_iteration_ : int
-        Trees in the model.
+        Number of trees in the model.
     interrupted_ : bool
-        Whether Ctrl-C ended ``fit`` early, which keeps the trees grown so far.
+        Whether ``fit`` was stopped early by Ctrl-C; the model has the trees grown until then.
+    vectorizer_ : TextVectorizer or None
+        Fitted vectorizer; None if X was features.
     n_features_in_ : int
+        Number of features seen in ``fit``.
 
     Examples
     --------
@@ -112,6 +118,7 @@ class GBDTRanker(DenseGBDT):
         early_stopping_rounds: int | None = None,
         eval_metric: str = RankingObjective.default_metric,
         warm_start: bool = False,
+        vectorizer: TextVectorizer | None = None,
         n_jobs: int | None = None,
         random_state: Any = 0,
         verbose: int = 0,
@@ -134,6 +141,7 @@ class GBDTRanker(DenseGBDT):
         self.early_stopping_rounds = early_stopping_rounds
         self.eval_metric = eval_metric
         self.warm_start = warm_start
+        self.vectorizer = vectorizer
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -163,42 +171,84 @@ class GBDTRanker(DenseGBDT):
         engine: Any = "local",
         layout: str = "rows",
     ) -> Self:
-        """Train.
+        """Fit the model.
 
         Parameters
         ----------
-        X : array-like, DataFrame or sparse matrix, shape (n_rows, n_features)
-            NaN is a missing value.
-        y : array-like, shape (n_rows,)
-            Grades, 0 or more; the higher the better.
-        qid : array-like, shape (n_rows,)
-            The query of every row, in any order.
-        group : array-like of int
-            Instead of ``qid``: rows of every query, one query after the other.
-        sample_weight : array-like, shape (n_queries,), optional
-            Weights of queries, in order of first appearance; or one a row, the same within a query.
-        eval_set : (X, y, qid) or list of such tuples, optional
-            Validation sets, on which ``eval_metric`` is measured after every tree: see ``history_``. Early stopping
-            looks at the last one.
-        callbacks : sequence of callables
-            Called with a :class:`~sparseleaf.callbacks.TrainingState` after every tree; True stops the training.
+        X : {array-like, DataFrame, sparse matrix} of shape (n_rows, n_features), or texts
+            Features of the documents. NaN is a missing value.
+        y : array-like of shape (n_rows,)
+            Relevance grades >= 0; higher is more relevant.
+        qid : array-like of shape (n_rows,), optional
+            Query of each row, in any order. Pass either ``qid`` or ``group``.
+        group : array-like of int, optional
+            Number of rows of each query, for rows sorted by query.
+        sample_weight : array-like of shape (n_queries,) or (n_rows,), optional
+            Weights of the queries, in order of first appearance; or one weight per row, constant within a query.
+        eval_set : tuple (X, y, qid) or list of such tuples, optional
+            Validation sets. ``eval_metric`` is computed on each after every tree and stored in ``history_``. Early
+            stopping uses the last one.
+        callbacks : sequence of callables, default=()
+            Called after every tree with a :class:`~sparseleaf.callbacks.TrainingState`. Training stops when one of them
+            returns True.
         init_model : fitted ranker or Model, optional
-            Go on from its trees with ``n_trees`` more, on these rows.
-        checkpoint : path, optional
-            File that keeps the trees so far: where it is there, training goes on from it, to the same bytes as if it
-            had never stopped. Local, or a URL that fsspec knows.
+            Continue training: add ``n_trees`` trees to those of this model.
+        checkpoint : path-like, optional
+            Checkpoint file: a local path or an fsspec URL. If it exists, training resumes from it; the model is
+            byte-identical to that of an uninterrupted run.
         checkpoint_every : int, default=10
-            Trees between two writings.
+            Number of trees between two checkpoints.
         engine, layout
-            See :meth:`MultiGBDTRegressor.fit`; all rows of a query must be in one part.
+            See :meth:`MultiGBDTRegressor.fit`. All rows of a query must be on the same worker.
 
         Returns
         -------
-        self
+        self : object
+            Fitted estimator.
         """
+        X, engine = self._vectorised(X, y, engine, self._init_vectorizer(init_model))
         rows = {"X": X, "y": y, "qid": qid, "group": group, "sample_weight": sample_weight}
         prepare = partial(self._prepare, eval_set, init_model, layout)
         Trainer(self, callbacks, (checkpoint, checkpoint_every)).fit(engine, rows, prepare)
+        return self
+
+    def update(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        qid: Any = None,
+        how: str = "trees",
+        n_trees: int | None = None,
+        forget: float = 0.0,
+    ) -> Self:
+        """Update the fitted model with new rows. The trees are not regrown.
+
+        Before the update, the model is evaluated on the new rows: see ``drift_``.
+
+        Parameters
+        ----------
+        X : {array-like, DataFrame, sparse matrix} of shape (n_rows, n_features)
+            Features of the new rows, as in ``fit``. Zero rows change nothing.
+        y : array-like of shape (n_rows,)
+            Relevance grades >= 0.
+        qid : array-like of shape (n_rows,)
+            Query of each row, in any order.
+        how : {"trees", "leaves"}, default="trees"
+            "trees" adds trees that are boosted on the new rows. "leaves" refreshes the leaf values: the mean of the old
+            value and that of the new rows in the leaf, weighted by their numbers of rows.
+        n_trees : int, optional
+            Number of trees to add with "trees". By default ``n_trees`` of the estimator, times the fraction of the rows
+            that are new.
+        forget : float, default=0.0
+            Forgetting factor in [0, 1) with "leaves": earlier rows are weighted by 1 - ``forget``.
+
+        Returns
+        -------
+        self : object
+            The estimator with the updated model.
+        """
+        update_dense(self, X, y, how, n_trees, forget, {"qid": qid})
         return self
 
     def _partition(
@@ -209,37 +259,78 @@ class GBDTRanker(DenseGBDT):
         return part
 
     def predict(self, X: Any) -> Array:
-        """Scores, float32 (n_rows,): within a query, the higher the better."""
-        return self._scores(X)[:, 0]
-
-    def score(self, X: Any, y: Any, qid: Any = None, *, group: Any = None) -> float:
-        """Mean NDCG@5 over the queries that have a relevant document."""
-        return mean_of(ndcg(y, self.predict(X), qid, group=group, k=5))
-
-    def rank(self, X: Any, qid: Any = None, *, group: Any = None) -> list[tuple[Any, Array]]:
-        """For every query, its id and its rows from best to worst."""
-        scores = self.predict(X)
-        queries = make_queries(len(scores), qid, group)
-        found = []
-        for q, name in enumerate(queries.ids.tolist()):
-            rows = queries.order[queries.indptr[q] : queries.indptr[q + 1]]
-            found.append((name, rows[np.argsort(-scores[rows], kind="stable")]))
-        return found
-
-    def shap_values(self, X: Any, *, memory_mb: int = MEMORY_MB) -> tuple[Array, Array]:
-        """What every feature adds to the score of a row: exact Shapley values (path-dependent TreeSHAP).
+        """Predict ranking scores.
 
         Parameters
         ----------
-        X : array-like, DataFrame or sparse matrix, shape (n_rows, n_features)
-        memory_mb : int, default=4096
-            The answer may take so many MiB; more is refused.
+        X : {array-like, DataFrame, sparse matrix} of shape (n_rows, n_features), or texts
+            Features of the documents.
 
         Returns
         -------
-        values : float64 array, shape (n_rows, n_features, 1)
-        expected : float64 array, shape (1,)
-            Score of a row of which nothing is known: ``values.sum(axis=1) + expected`` are those of the rows.
+        scores : ndarray of float32, shape (n_rows,)
+            Within a query, a higher score is a better rank.
+        """
+        return self._scores(X)[:, 0]
+
+    def score(self, X: Any, y: Any, qid: Any = None, *, group: Any = None) -> float:
+        """Mean NDCG@5 over the queries that have a relevant document.
+
+        Parameters
+        ----------
+        X : {array-like, DataFrame, sparse matrix} of shape (n_rows, n_features), or texts
+            Features of the documents.
+        y : array-like of shape (n_rows,)
+            Relevance grades.
+        qid, group
+            Queries of the rows, as in :meth:`fit`.
+
+        Returns
+        -------
+        score : float
+            Mean NDCG@5.
+        """
+        return mean_of(ndcg(y, self.predict(X), qid, group=group, k=5))
+
+    def rank(self, X: Any, qid: Any = None, *, group: Any = None) -> list[tuple[Any, Array]]:
+        """Rank the documents of each query.
+
+        Parameters
+        ----------
+        X : {array-like, DataFrame, sparse matrix} of shape (n_rows, n_features), or texts
+            Features of the documents.
+        qid, group
+            Queries of the rows, as in :meth:`fit`.
+
+        Returns
+        -------
+        rankings : list of (query, ndarray)
+            For each query, its id and the numbers of its rows, best first.
+        """
+        scores = self.predict(X)
+        queries = make_queries(len(scores), qid, group)
+        rankings = []
+        for q, name in enumerate(queries.ids.tolist()):
+            rows = queries.order[queries.indptr[q] : queries.indptr[q + 1]]
+            rankings.append((name, rows[np.argsort(-scores[rows], kind="stable")]))
+        return rankings
+
+    def shap_values(self, X: Any, *, memory_mb: int = MEMORY_MB) -> tuple[Array, Array]:
+        """Explain scores by exact Shapley values (path-dependent TreeSHAP).
+
+        Parameters
+        ----------
+        X : {array-like, DataFrame, sparse matrix} of shape (n_rows, n_features), or texts
+            Features of the documents.
+        memory_mb : int, default=4096
+            Maximum size of the result in MiB.
+
+        Returns
+        -------
+        values : ndarray of float64, shape (n_rows, n_features, 1)
+            Contribution of each feature to the score of each row.
+        expected : ndarray of float64, shape (1,)
+            Expected score: ``values.sum(axis=1) + expected`` equals the scores of the rows.
         """
         return self._explain(X, None, memory_mb, "outputs")
 
@@ -249,7 +340,7 @@ class GBDTRanker(DenseGBDT):
         return Settings(**{**ONE_OUTPUT, **vars(super()._settings())})
 
     def _dense_loss(self, kind: str) -> RankingObjective:
-        """The loss where only its form counts, not the queries."""
+        """The loss without queries, for its properties only."""
         params = self._settings()
         return ranking_objective(params.loss).of(params, make_queries(0, group=np.empty(0, np.int64)))
 
@@ -262,38 +353,39 @@ class GBDTRanker(DenseGBDT):
     def _loss_of_rows(self, loss: DenseObjective) -> Callable[[Queries | None], DenseObjective]:
         return _WithQueries(loss)
 
-    def _eval_rows(self, problem: Problem, X: Any, y: Any, qid: Any = None) -> Watched:
+    def _eval_rows(self, problem: Problem, X: Any, y: Any, qid: Any = None) -> ValidationSet:
         X = self._eval_features(X, problem.categories)
         _, targets = self._encode(y, X.shape[0], None)
         queries = make_queries(X.shape[0], qid)
         metric = _metric(self.eval_metric, queries.of_rows())
         if np.isnan(metric.measure(targets, targets.values)):
             raise ValueError(
-                f"found no query that eval_metric={self.eval_metric!r} can tell a good ranking of; wanted one with"
-                " documents of different grades, one of them above 0."
+                f"eval_metric={self.eval_metric!r} is undefined on every query; eval_set must have a query with"
+                " documents of"
+                " different grades, at least one of them above 0."
             )
-        return Watched(X, targets, metric, queries)
+        return ValidationSet(X, targets, metric, queries)
 
 
 @dataclass(frozen=True)
 class _WithQueries:
-    """The loss of some rows' queries."""
+    """Sets the queries of a loss."""
 
     loss: Any
 
     def __call__(self, queries: Queries | None) -> DenseObjective:
-        found: DenseObjective = replace(self.loss, queries=queries)
-        return found
+        loss: DenseObjective = replace(self.loss, queries=queries)
+        return loss
 
 
 def _metric(name: str, qid: Array) -> Metric:
     kind, _, depth = name.partition("@")
 
     def measure(targets: DenseTargets, scores: Array) -> float:
-        y, found = targets.values[:, 0], scores[:, 0]
+        y, predicted = targets.values[:, 0], scores[:, 0]
         if kind == "ndcg":
-            return mean_of(ndcg(y, found, qid, k=int(depth)))
+            return mean_of(ndcg(y, predicted, qid, k=int(depth)))
         each = {"map": average_precision, "mrr": reciprocal_rank, "pairwise": pairwise_accuracy}[kind]
-        return mean_of(each(y, found, qid))
+        return mean_of(each(y, predicted, qid))
 
     return Metric(name, True, measure)

@@ -1,6 +1,6 @@
-"""Sets of values that a parameter may take: how they are described, checked, and read from text.
+"""Valid values of a parameter: how they are described, validated, and parsed from text.
 
-Sets are joined with ``|``: ``Int(low=1) | NONE``.
+Sets are combined with ``|``: ``Int(low=1) | NONE``.
 """
 
 from __future__ import annotations
@@ -14,28 +14,34 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from sparseleaf.model.decoding import FORMS, make_decoder
+
 if TYPE_CHECKING:
     from sparseleaf.objectives import Number
 
 
 class Values(ABC):
-    """A set of values."""
+    """A set of valid values."""
 
     @property
     @abstractmethod
     def text(self) -> str:
-        """The set in words, as errors and the documentation have it."""
+        """Description of the set for error messages and documentation."""
 
     @abstractmethod
     def __contains__(self, value: object) -> bool:
-        """Whether the value may be given."""
+        """Whether the value is valid."""
 
     @abstractmethod
     def parse(self, text: str) -> Any:
-        """The value that a user wrote as text; ValueError where it is not in the set."""
+        """Convert text to a value; ValueError if the value is not in the set."""
+
+    def parse_entries(self, entries: Mapping[str, str]) -> Any:
+        """Create an object from its parameters as text; ValueError if there is no such parameter or value."""
+        raise ValueError(f"{self.text} has no parameters.")
 
     def __or__(self, other: Values) -> Values:
-        """Either of two sets."""
+        """Union of two sets."""
         return _Union((*_parts(self), *_parts(other)))
 
 
@@ -63,10 +69,13 @@ class _Union(Values):
                 continue
         raise ValueError(text)
 
+    def parse_entries(self, entries: Mapping[str, str]) -> Any:
+        return self.parts[0].parse_entries(entries)
+
 
 @dataclass(frozen=True)
 class Float(Values):
-    """Numbers within bounds; ``low_open`` excludes the lower one."""
+    """Numbers in an interval; ``low_open`` excludes the lower bound."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -108,16 +117,16 @@ class Float(Values):
 
 
 class Int(Float):
-    """Whole numbers within bounds."""
+    """Integers in an interval."""
 
     _noun: ClassVar[str] = "an int"
     _type: ClassVar[type] = numbers.Integral
 
 
-class ShareOrCount(Float):
-    """A share below 1, or a whole number."""
+class FractionOrCount(Float):
+    """A fraction below 1, or an integer."""
 
-    _noun: ClassVar[str] = "a share below 1 or a whole number"
+    _noun: ClassVar[str] = "a fraction below 1 or an integer"
 
     def __contains__(self, value: object) -> bool:
         return super().__contains__(value) and (value < 1 or float(value).is_integer())  # type: ignore[operator, arg-type]
@@ -125,7 +134,7 @@ class ShareOrCount(Float):
 
 @dataclass(frozen=True)
 class Names(Values):
-    """Some names, of which some may carry a number, such as ``quantile:0.9``."""
+    """A fixed list of names; some may be followed by a number, such as ``quantile:0.9``."""
 
     choices: tuple[str, ...]
     with_number: Mapping[str, Number] = field(default_factory=dict)
@@ -137,7 +146,7 @@ class Names(Values):
             return repr(self.choices[0])
         words = f"one of {{{', '.join(map(repr, self.choices))}}}"
         return words + "".join(
-            f" ('{name}:x' with {number.wanted})" for name, number in self.with_number.items()
+            f" ('{name}:x' with {number.text})" for name, number in self.with_number.items()
         )
 
     def __contains__(self, value: object) -> bool:
@@ -155,10 +164,29 @@ class Names(Values):
 
 
 @dataclass(frozen=True)
+class Decoding(Values):
+    """Names of decoders; see :mod:`sparseleaf.model.decoding`."""
+
+    text = FORMS
+
+    def __contains__(self, value: object) -> bool:
+        try:
+            make_decoder(value)
+        except ValueError:
+            return False
+        return True
+
+    def parse(self, text: str) -> str:
+        """See :meth:`Values.parse`."""
+        make_decoder(text)
+        return text
+
+
+@dataclass(frozen=True)
 class Bool(Values):
     """True and False."""
 
-    text = "True or False"
+    text = "a bool"
 
     def __contains__(self, value: object) -> bool:
         return isinstance(value, bool | np.bool_)
@@ -172,7 +200,7 @@ class Bool(Values):
 
 @dataclass(frozen=True)
 class Sequences(Values):
-    """Sequences and arrays, whose entries the estimator checks."""
+    """Sequences and arrays; the estimator validates the entries."""
 
     text = "a sequence"
 
@@ -189,9 +217,9 @@ class Sequences(Values):
 
 @dataclass(frozen=True)
 class ByFeature(Values):
-    """Mappings of features, by name or number, to numbers."""
+    """Mappings from features (names or column numbers) to numbers."""
 
-    text = "a dict by feature"
+    text = "a dict keyed by feature"
 
     def __contains__(self, value: object) -> bool:
         return isinstance(value, Mapping)
@@ -204,6 +232,29 @@ class ByFeature(Values):
         return {name: _int_or_name(number) for name, _, number in pairs}
 
 
+class ByLabel(ByFeature):
+    """Mappings from labels to numbers."""
+
+    text = "a dict keyed by label"
+
+    def parse(self, text: str) -> Any:
+        """See :meth:`Values.parse`."""
+        pairs = [word.strip().rpartition(":") for word in text.split(",")]
+        if not all(colon for _, colon, _ in pairs):
+            raise ValueError(text)
+        return {name: float(number) for name, _, number in pairs}
+
+
+class Numbers(Sequences):
+    """Sequences and arrays of numbers."""
+
+    text = "a sequence of numbers"
+
+    def parse(self, text: str) -> Any:
+        """See :meth:`Values.parse`."""
+        return [float(word) for word in text.split(",")]
+
+
 def _int_or_name(word: str) -> int | str:
     word = word.strip()
     return int(word) if word.lstrip("+-").isdecimal() else word
@@ -211,9 +262,9 @@ def _int_or_name(word: str) -> int | str:
 
 @dataclass(frozen=True)
 class Function(Values):
-    """Functions, which cannot be written as text."""
+    """Callables, which have no text form."""
 
-    text = "a function"
+    text = "a callable"
 
     def __contains__(self, value: object) -> bool:
         return callable(value)
@@ -225,7 +276,7 @@ class Function(Values):
 
 @dataclass(frozen=True)
 class Seed(Values):
-    """What scikit-learn's ``check_random_state`` takes, but None."""
+    """Everything that scikit-learn's ``check_random_state`` accepts except None."""
 
     text = "an int, a numpy RandomState"
 
@@ -251,4 +302,4 @@ class _Nothing(Values):
 
 
 NONE = _Nothing()
-"""None, which is written as ``none``."""
+"""The value None, written as ``none`` in text."""

@@ -1,4 +1,4 @@
-"""The frozen model: stages, file, prediction."""
+"""The trained model: stages, prediction and file format."""
 
 from sparseleaf.model.axis import AxisScorer
 from sparseleaf.model.blend import BlendScorer, blend_models

@@ -1,9 +1,8 @@
-"""The scorer of boosted trees, whose nodes split on one column each: a row's scores are sums over its leaves.
+"""The scorer of boosted trees, whose nodes split on one feature: a row's scores are sums over its leaves.
 
-In a file, nodes are in level order, so the shape of a tree is told by which nodes are leaves: the j-th inner node has
-the children 2j + 1 and 2j + 2. Every other number of a node is stored without loss in the narrowest type that holds it;
-thresholds, of which there are as many as splits, are shared. Leaf values are as the trees hold them: float32, or 16-bit
-integers with a scale for every tree.
+In a file, nodes are in level order, so that the leaves determine a tree's shape: the j-th inner node has the children
+2j + 1 and 2j + 2. Node arrays are stored losslessly in the narrowest integer type; equal thresholds are stored once.
+Leaf values are stored as they are in memory: float32, or 16-bit integers with a scale per tree.
 """
 
 from __future__ import annotations
@@ -18,31 +17,35 @@ import scipy.sparse as sp
 from sparseleaf import _kernels
 from sparseleaf._arrays import csr_parts, row_blocks
 from sparseleaf._steps import UNSIGNED, narrow
+from sparseleaf.model.explain import attribute_trees
+from sparseleaf.model.importance import tree_importances
 from sparseleaf.model.registry import register
 from sparseleaf.model.stage import Scorer, Scores
 from sparseleaf.model.trees import SET_BYTES, Trees, with_float_values
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
+    from sparseleaf.model.attribution import Attribution, Pairs
     from sparseleaf.model.routed import RoutedTrees
     from sparseleaf.model.source import StageSource
     from sparseleaf.model.stage import Rows
+    from sparseleaf.model.update import NewRows
 
 BLOCK_ROWS = 16_384
-"""Rows that have dense scores at a time, where only the best are asked for."""
+"""Rows per block of dense scores for ``topk``."""
 
 
 @register("trees")
 @dataclass(frozen=True)
 class AxisScorer(Scorer):
-    """The stage.
+    """Scorer of boosted trees.
 
     Attributes
     ----------
     trees : Trees
     n_labels : int
     base_score : float32 array, shape (n_labels,), or None
-        Where scores start; None where they start at 0 and stay sparse.
+        Initial scores; None if scores are sparse, starting at 0.
     """
 
     trees: Trees
@@ -53,7 +56,7 @@ class AxisScorer(Scorer):
     takes_nan: ClassVar[bool] = True
 
     def __getstate__(self) -> dict[str, Any]:
-        # the compiled predictor is made again where it is needed
+        # without the compiled predictor, which is rebuilt on demand
         return {name: value for name, value in vars(self).items() if name != "predictor"}
 
     @property
@@ -67,14 +70,18 @@ class AxisScorer(Scorer):
         return self.trees
 
     def importances(self) -> tuple[Array, Array]:
-        """All columns, and the share of the total gain that each brought."""
+        """All columns, and their fractions of the total gain."""
         gain = self.trees.feature_gain
         total = gain.sum()
         return np.arange(len(gain)), gain / total if total > 0 else np.zeros_like(gain)
 
+    def label_importances(self, labels: Array, before: sp.csr_matrix, n_jobs: int) -> sp.csr_matrix:
+        """See :class:`~sparseleaf.model.stage.Stage`; gains of the splits for each label."""
+        return tree_importances(self.trees, self.n_labels, labels)
+
     @cached_property
     def predictor(self) -> _kernels.Predictor:
-        """The compiled predictor; making it checks every index and number of the trees."""
+        """The compiled predictor; its constructor validates all indices and values."""
         trees = self.trees
         return _kernels.Predictor(
             trees.tree_offsets,
@@ -97,7 +104,7 @@ class AxisScorer(Scorer):
         return TreeScores(before, self)
 
     def leaves(self, rows: Rows) -> Array:
-        """The leaf that every row comes to in every tree, counted over all trees: int32 (n_rows, n_trees)."""
+        """The leaf of every row in every tree, numbered over all trees: int32 (n_rows, n_trees)."""
         used, threads = rows.used(self.n_trees), rows.threads
         leaves = np.empty((rows.n_rows, used), np.int32)
         for block, columns, missing in rows.columns():
@@ -106,6 +113,11 @@ class AxisScorer(Scorer):
             else:
                 self.predictor.apply(columns, used, missing, leaves[block], threads)
         return leaves
+
+    def updated(self, new: NewRows) -> AxisScorer:
+        """Refreshed leaves or more trees."""
+        scorer: AxisScorer = new.boosted(self, new)
+        return scorer
 
     # --- tensors of the model file
 
@@ -116,19 +128,21 @@ class AxisScorer(Scorer):
 
     @classmethod
     def from_tensors(cls, source: StageSource) -> Self:
-        """From tensors; ValueError where they are not sound."""
+        """See :class:`~sparseleaf.model.stage.Stage`."""
         trees = decode_trees(source)
         base_score = source.finite("base_score", ("F32",), 1) if source.has("base_score") else None
         if base_score is not None and len(base_score) != source.n_labels:
             raise ValueError(
-                f"base_score has {len(base_score)} entries; wanted one for each of {source.n_labels} labels"
+                f"base_score must have one entry for each of {source.n_labels} labels, has {len(base_score)}"
             )
         if base_score is None and not len(trees.leaf_labels) and len(trees.leaf_values):
-            raise ValueError("base_score is missing: leaves with a value for every label need it")
+            raise ValueError("base_score is missing, but required by leaves with values for all labels")
         if len(trees.feature_gain) != source.n_columns:
-            raise ValueError(f"feature_gain has {len(trees.feature_gain)} numbers; wanted {source.n_columns}")
+            raise ValueError(
+                f"feature_gain must have {source.n_columns} entries, has {len(trees.feature_gain)}"
+            )
         stage = cls(trees, source.n_labels, base_score)
-        _ = stage.predictor  # checks that indices exist and numbers are finite
+        _ = stage.predictor  # validates indices and values
         return stage
 
     def describe(self) -> dict[str, Any]:
@@ -137,7 +151,7 @@ class AxisScorer(Scorer):
 
 
 class TreeScores(Scores):
-    """Scores by the trees."""
+    """Scores of boosted trees."""
 
     def __init__(self, rows: Rows, scorer: AxisScorer) -> None:
         self.rows, self.base, self._scorer = rows, scorer.base_score, scorer
@@ -179,6 +193,10 @@ class TreeScores(Scores):
             self._sum(columns, missing, out[block])
         return out
 
+    def explain(self, pairs: Pairs) -> Attribution:
+        """See :class:`~sparseleaf.model.stage.Scores`; exact Shapley values."""
+        return attribute_trees(self._scorer, self.rows, pairs)
+
     def _dense_topk(self, k: int) -> tuple[Array, Array]:
         n_rows, end = self.rows.n_rows, 0
         labels, scores = np.full((n_rows, k), -1, np.int32), np.full((n_rows, k), -np.inf, np.float32)
@@ -194,7 +212,7 @@ class TreeScores(Scores):
         return labels, scores
 
     def _sum(self, columns: Features, missing: bool, out: Array) -> None:
-        """Scores of some rows."""
+        """Scores of a block of rows."""
         out[:] = 0 if self.base is None else self.base
         predictor = self._scorer.predictor
         used, threads = self.rows.used(self._scorer.n_trees), self.rows.threads
@@ -205,7 +223,7 @@ class TreeScores(Scores):
 
 
 def describe_shape(trees: Trees | RoutedTrees, depths: Array) -> dict[str, Any]:
-    """Sizes of trees, whose levels below the root are ``depths``."""
+    """Sizes of trees with the given depths."""
     n_leaves = len(trees.leaf_indptr) - 1
     return {
         "n_nodes": len(trees.child),
@@ -220,7 +238,7 @@ def describe_shape(trees: Trees | RoutedTrees, depths: Array) -> dict[str, Any]:
 
 
 def encode_trees(trees: Trees, compact: bool) -> dict[str, Array]:
-    """Tensors by name; without ``compact`` leaf values are float32, whatever the trees hold."""
+    """Tensors by name; without ``compact``, leaf values are float32."""
     if not compact:
         trees = with_float_values(trees)
     inner = trees.feature >= 0
@@ -247,20 +265,20 @@ def encode_trees(trees: Trees, compact: bool) -> dict[str, Array]:
 
 
 def decode_trees(source: StageSource) -> Trees:
-    """Trees from tensors; ValueError where they do not fit together. Indices are checked by the predictor."""
+    """Trees from tensors; ValueError if they are inconsistent. The predictor validates indices."""
     take, has, n_labels = source.take, source.has, source.n_labels
     n_nodes = take("n_nodes", UNSIGNED, 1).astype(np.int64)
     stored = take("feature", UNSIGNED, 1)
     tree_offsets = np.concatenate(([0], np.cumsum(n_nodes)))
     if tree_offsets[-1] != len(stored) or not np.all(n_nodes % 2):
-        raise ValueError("n_nodes must be odd numbers that add up to the nodes of feature")
+        raise ValueError("n_nodes must be odd and sum to the length of feature")
     feature = stored.astype(np.int64) - 1
     inner = feature >= 0
     inner_before = np.concatenate(([0], np.cumsum(inner)))
     if not np.array_equal(np.diff(inner_before[tree_offsets]), n_nodes // 2):
-        raise ValueError("feature: half the nodes of a tree, less one, must be inner nodes")
+        raise ValueError("feature: a tree must have one more leaf than inner nodes")
     if feature.max(initial=0) > np.iinfo(np.int32).max:
-        raise ValueError("feature: a column that does not exist")
+        raise ValueError("feature: index out of range")
 
     rank = np.cumsum(inner) - 1 - np.repeat(inner_before[tree_offsets[:-1]], n_nodes)
     child = np.where(inner, 2 * rank + 1, np.cumsum(~inner) - 1)
@@ -271,10 +289,10 @@ def decode_trees(source: StageSource) -> Trees:
     bits = take("missing_left", ("U8",), 1)
     if len(index) != n_inner or len(bits) != -(-n_inner // 8):
         raise ValueError(
-            f"threshold_index and missing_left must have an entry for each of {n_inner} inner nodes"
+            f"threshold_index and missing_left must have one entry for each of {n_inner} inner nodes"
         )
     if n_inner and int(index.max()) >= len(thresholds):
-        raise ValueError("threshold_index: a threshold that does not exist")
+        raise ValueError("threshold_index: index out of range")
     threshold = np.zeros(len(feature), np.float32)
     threshold[inner] = thresholds[index]
     missing_left = np.zeros(len(feature), np.uint8)
@@ -286,17 +304,19 @@ def decode_trees(source: StageSource) -> Trees:
         sizes = take("leaf_sizes", UNSIGNED, 1)
         labels = take("leaf_labels", ("U16", "U32"), 1, in_place=True)
         if len(sizes) != n_leaves:
-            raise ValueError(f"leaf_sizes has {len(sizes)} entries; wanted one for each of {n_leaves} leaves")
+            raise ValueError(
+                f"leaf_sizes must have one entry for each of {n_leaves} leaves, has {len(sizes)}"
+            )
         leaf_indptr = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
     else:
         if len(values) != n_leaves * n_labels:
-            raise ValueError(f"leaf_values has {len(values)} numbers; wanted {n_leaves} leaves × {n_labels}")
+            raise ValueError(f"leaf_values must have {n_leaves} × {n_labels} entries, has {len(values)}")
         labels = np.empty(0, np.uint16)
         leaf_indptr = np.arange(n_leaves + 1, dtype=np.int64) * n_labels
-    counted = has("cover")  # a tensor is there no longer once it was taken
+    counted = has("cover")  # take() removes a tensor
     cover = take("cover", UNSIGNED, 1).astype(np.uint32) if counted else np.empty(0, np.uint32)
     if counted and len(cover) != len(feature):
-        raise ValueError(f"cover has {len(cover)} entries; wanted one for each of {len(feature)} nodes")
+        raise ValueError(f"cover must have one entry for each of {len(feature)} nodes, has {len(cover)}")
     categorical, sets = np.empty(0, np.uint8), np.empty((0, SET_BYTES), np.uint8)
     if has("sets"):
         categorical, sets = take("categorical", ("U8",), 1), take("sets", ("U8",), 2)

@@ -1,86 +1,93 @@
-"""Shapley values: what every feature adds to every score of a row, exact for path-dependent TreeSHAP.
+"""Exact path-dependent TreeSHAP values: the contribution of every feature to every score.
 
-Features that are not known are averaged over the training rows of each cut (``cover``), as the trees saw them.
+Missing features of a coalition are averaged over the training rows of each node (``cover``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from sparseleaf import _kernels
-from sparseleaf.model.axis import BLOCK_ROWS
-from sparseleaf.model.leaves import leaf_vectors
+from sparseleaf._arrays import row_blocks
+from sparseleaf.model.attribution import Attribution, Pairs, stacked
+from sparseleaf.model.leaves import leaf_vectors, vectors_of_leaves
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
+    from sparseleaf.model.axis import AxisScorer
     from sparseleaf.model.model import Model
+    from sparseleaf.model.stage import Rows
     from sparseleaf.model.trees import Trees
 
+BLOCK_ROWS = 16_384
+"""Rows that are explained at a time."""
+
+BLOCK_VALUES = 2**23
+"""Values of pairs and columns that are computed at a time."""
+
 MEMORY_MB = 4096
-"""What the answer may take, in MiB, unless the caller says otherwise."""
+"""Default limit of the result in MiB."""
 
 
 def shap_values(
     model: Model,
     X: Features,
-    wanted: Sequence[Any] | Array | None,
+    chosen: Sequence[Any] | Array | None,
     n_jobs: int,
     *,
     memory_mb: int = MEMORY_MB,
     argument: str = "labels",
 ) -> tuple[Array, Array]:
-    """What every column of the trees adds to every wanted score.
+    """Contributions of the columns of the trees to the chosen scores.
 
     Parameters
     ----------
     model : Model
     X : float32 array or CSR matrix, shape (n_rows, n_features)
-    wanted : sequence or None
-        Names of outputs, or their numbers where they have no names; None for all.
+    chosen : sequence or None
+        Names of outputs, or indices if they have no names; None for all.
     n_jobs : int
     memory_mb : int
-        The answer may take so many MiB.
+        Limit of the result in MiB.
     argument : str
-        What the caller calls ``wanted``.
+        Name of ``chosen`` in error messages.
 
     Returns
     -------
-    values : float64 array, shape (n_rows, n_columns, n_wanted)
-        Columns are features, or what the projection makes of them, followed by the features it keeps.
-    expected : float64 array, shape (n_wanted,)
-        Scores with no feature known: ``values.sum(axis=1) + expected`` are the scores.
+    values : float64 array, shape (n_rows, n_columns, n_chosen)
+        Columns are the features or, with a projection, its columns followed by the features it keeps.
+    expected : float64 array, shape (n_chosen,)
+        Expected scores: ``values.sum(axis=1) + expected`` are the scores.
     """
     trees: Trees | None = model.scorer.axis_trees
     if trees is None:
-        raise ValueError("trees with linear routers have no Shapley values here; wanted boosted trees.")
+        raise ValueError(
+            "Shapley values are only available for boosted trees. Got trees with linear routers instead."
+        )
     if model.rescored:
         raise ValueError(
-            "the model re-ranks its trees' candidates, which Shapley values do not see; wanted one without rerank."
+            "Shapley values are not available for models with a re-ranker. Train with rerank=None."
         )
-    if len(trees.cover) != len(trees.feature):
-        raise ValueError(
-            "the model does not say how many rows came to each node (its file has format version 1), which Shapley"
-            " values need; train it again with this version."
-        )
+    require_cover(trees)
     if isinstance(memory_mb, bool) or not isinstance(memory_mb, int | np.integer) or memory_mb < 1:
-        raise ValueError(f"memory_mb: found {memory_mb!r}; wanted an int of at least 1.")
-    outputs = None if wanted is None else output_numbers(model, wanted, argument)
+        raise ValueError(f"The 'memory_mb' parameter must be an int >= 1. Got {memory_mb!r} instead.")
+    outputs = None if chosen is None else output_numbers(model, chosen, argument)
     n_outputs = model.n_labels if outputs is None else len(outputs)
     shape = (X.shape[0], len(trees.feature_gain), n_outputs)
     n_bytes = 8 * shape[0] * shape[1] * shape[2]
     if n_bytes > int(memory_mb) << 20:
         raise MemoryError(
             f"{argument}: {shape[0]:,} rows × {shape[1]:,} columns × {shape[2]:,} outputs take"
-            f" {n_bytes / 2**20:,.0f} MiB; memory_mb={memory_mb} allows less. Wanted fewer rows, or"
-            f" {argument}=[...] with fewer outputs, or more memory_mb."
+            f" {n_bytes / 2**20:,.0f} MiB; memory_mb={memory_mb} allows less. Use fewer rows,"
+            f" {argument}=[...] with fewer outputs, or a larger memory_mb."
         )
     _ = model.scorer.predictor  # checks the trees
     indptr, labels, values = leaf_vectors(model, outputs)
-    found = np.zeros(shape)
+    contributions = np.zeros(shape)
     for begin in range(0, X.shape[0], BLOCK_ROWS):
         rows = X[begin : begin + BLOCK_ROWS]
         if model.projection is not None:
@@ -100,35 +107,103 @@ def shap_values(
             labels,
             values,
             np.ascontiguousarray(rows, np.float32),
-            found[begin : begin + BLOCK_ROWS],
+            contributions[begin : begin + BLOCK_ROWS],
             n_jobs,
         )
     expected = _mean_leaf(trees, indptr, labels, values, n_outputs)
     if model.base_score is not None:
         expected += model.base_score if outputs is None else model.base_score[outputs]
-    return found, expected
+    return contributions, expected
 
 
-def output_numbers(model: Model, wanted: Sequence[Any] | Array, argument: str) -> Array:
-    """Which outputs are meant, int64: by name where they have names, else by number."""
-    if isinstance(wanted, str) or np.ndim(wanted) != 1:
-        raise ValueError(f"{argument}: found {wanted!r}; wanted a list of outputs.")
-    asked = [value.item() if isinstance(value, np.generic) else value for value in wanted]
-    if not asked or len(set(asked)) < len(asked):
+def attribute_trees(scorer: AxisScorer, rows: Rows, pairs: Pairs) -> Attribution:
+    """Exact Shapley values of pairs, for the columns that the trees split on."""
+    trees = scorer.trees
+    require_cover(trees)
+    _ = scorer.predictor  # checks the trees
+    inner = trees.feature >= 0
+    columns = np.unique(trees.feature[inner])
+    feature = np.full(len(trees.feature), -1, np.int32)
+    feature[inner] = np.searchsorted(columns, trees.feature[inner])
+    outputs = np.unique(pairs.labels)
+    place = np.searchsorted(outputs, pairs.labels).astype(np.int32)
+    indptr, labels, values = vectors_of_leaves(trees, scorer.n_labels, outputs)
+    categorical = trees.categorical[columns] if len(trees.categorical) else trees.categorical
+    expected = _mean_leaf(trees, indptr, labels, values, len(outputs))
+    if scorer.base_score is not None:
+        expected += scorer.base_score[outputs]
+    starts = pairs.starts(rows.n_rows)
+    parts = []
+    for begin, used in _blocks(rows, columns, int(np.diff(starts).max(initial=0))):
+        end = begin + used.shape[0]
+        block = slice(starts[begin], starts[end])
+        contributions = np.zeros((block.stop - block.start, len(columns)))
+        _kernels.shap_pairs(
+            trees.tree_offsets,
+            feature,
+            trees.threshold,
+            trees.missing_left,
+            trees.child,
+            trees.cover,
+            categorical,
+            trees.sets,
+            indptr,
+            labels,
+            values,
+            len(outputs),
+            used,
+            starts[begin : end + 1] - starts[begin],
+            place[block],
+            contributions,
+            rows.threads,
+        )
+        terms, rest = rows.to_features(Pairs(pairs.rows[block], pairs.labels[block]), columns, contributions)
+        parts.append(Attribution(expected[place[block]] + rest, terms, {}).named("trees"))
+    return stacked(parts)
+
+
+def _blocks(rows: Rows, columns: Array, most_pairs: int) -> Iterator[tuple[int, Array]]:
+    """Blocks of rows, which bound memory: the first row, and the values of these columns."""
+    most = max(1, BLOCK_VALUES // max(1, len(columns) * most_pairs))
+    begin = 0
+    for _, block, _ in rows.columns():
+        for _, part in row_blocks(block, most):
+            used = part[:, columns]
+            yield begin, np.ascontiguousarray(used.toarray() if sp.issparse(used) else used, np.float32)
+            begin += part.shape[0]
+
+
+def require_cover(trees: Trees) -> None:
+    """Raise ValueError for trees of old model files, whose nodes have no number of rows."""
+    if len(trees.cover) != len(trees.feature):
         raise ValueError(
-            f"{argument}: found {'none' if not asked else 'one twice'}; wanted different outputs."
+            "Shapley values require the number of training rows per node, which model files of version 1 do not have."
+            " Train the model again."
+        )
+
+
+def output_numbers(model: Model, chosen: Sequence[Any] | Array, argument: str) -> Array:
+    """Indices of the chosen outputs, int64: by name if they have names, otherwise by index."""
+    if isinstance(chosen, str) or np.ndim(chosen) != 1:
+        raise ValueError(f"The {argument!r} parameter must be a list of outputs. Got {chosen!r} instead.")
+    outputs = [value.item() if isinstance(value, np.generic) else value for value in chosen]
+    if not outputs or len(set(outputs)) < len(outputs):
+        raise ValueError(
+            f"The {argument!r} parameter must be a non-empty list of distinct outputs. Got {outputs!r:.60} instead."
         )
     names = range(model.n_labels) if model.label_names is None else model.label_names.tolist()
     position = {name: i for i, name in enumerate(names)}
-    for value in asked:
+    for value in outputs:
         if value not in position:
-            known = f"numbers below {model.n_labels}" if model.label_names is None else "names of training"
-            raise ValueError(f"{argument}: found {value!r}, which is no output of the model; wanted {known}.")
-    return np.array([position[value] for value in asked], np.int64)
+            known = (
+                f"indices below {model.n_labels}" if model.label_names is None else "label names of the model"
+            )
+            raise ValueError(f"The {argument!r} parameter must have {known}. Got {value!r} instead.")
+    return np.array([position[value] for value in outputs], np.int64)
 
 
 def _mean_leaf(trees: Trees, indptr: Array, labels: Array, values: Array, n_outputs: int) -> Array:
-    """Σ over trees of the mean of their leaves by cover, float64 (n_outputs,)."""
+    """Σ over trees of the mean leaf values weighted by cover, float64 (n_outputs,)."""
     leaf = trees.feature < 0
     roots = np.repeat(trees.cover[trees.tree_offsets[:-1]], np.diff(trees.tree_offsets))
     share = trees.cover[leaf] / roots[leaf].astype(np.float64)  # leaves are numbered in order of node

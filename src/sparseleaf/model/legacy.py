@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparseleaf.data.targets import ONE_CLASS_A_ROW
+from sparseleaf.data.targets import ONE_CLASS_PER_ROW
 from sparseleaf.model.header import require, short
 from sparseleaf.model.source import ModelFileError
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from sparseleaf.model.source import Tensors
 
 RERANKERS = ("centroid", "cosine", "log", "linear", "boosted", "bayes")
-"""Kinds by the number that ``rerank.mix`` had."""
+"""Kinds by the number in ``rerank.mix``."""
 
 LEARNED = ("linear", "boosted")
-"""Those whose tensors had the centroids' among them."""
+"""Kinds whose tensors included those of the centroids."""
 
 
 def translate(header: dict[str, Any], tensors: Tensors, prefix: str = "") -> dict[str, Any]:
-    """The header in version 5, while the tensors under ``prefix`` are renamed in place.
+    """The header in version 5; the tensors under ``prefix`` are renamed in place.
 
-    Only what the translation needs is checked; the reader of version 5 checks all the rest.
+    Only what the translation needs is validated; the reader of version 5 validates the rest.
     """
     if header.get("method") == "blend":
         return _translate_blend(header, tensors)
@@ -50,10 +50,10 @@ def translate(header: dict[str, Any], tensors: Tensors, prefix: str = "") -> dic
 def _translate_blend(header: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
     members = header.get("members")
     if not isinstance(members, list) or not all(isinstance(member, dict) for member in members):
-        raise ModelFileError(f"metadata 'members' is {short(members)}; wanted a list of headers")
+        raise ModelFileError(f"metadata 'members' must be a list of headers, is {short(members)}")
     members = [translate(member, tensors, f"blend.{i}.") for i, member in enumerate(members)]
     stages = [{"kind": "blend", "members": members}]
-    for name in list(tensors):  # which a blend took from its first member
+    for name in list(tensors):  # a blend used those of its first member
         if name == "blend.0.label_counts" or name.startswith("blend.0.empty."):
             tensors[name.removeprefix("blend.0.")] = tensors[name]
     if "empty.known" in tensors:
@@ -65,29 +65,29 @@ def _translate_reranker(tensors: Tensors, prefix: str) -> str:
     """The kind of the re-ranker."""
     _, mix = tensors.pop(f"{prefix}rerank.mix", ("", np.empty(0)))
     if mix.shape != (1,) or mix[0] not in range(len(RERANKERS)):
-        raise ModelFileError(f"rerank.mix: wanted one number below {len(RERANKERS)}")
+        raise ModelFileError(f"rerank.mix must be one number below {len(RERANKERS)}")
     kind = RERANKERS[int(mix[0])]
     start = f"{prefix}rerank."
     for name in [name for name in tensors if name.startswith(start)]:
-        own = name.removeprefix(start)
+        new_name = name.removeprefix(start)
         if kind in LEARNED:
-            part, dot, rest = own.partition(".")
+            part, dot, rest = new_name.partition(".")
             if part == "linear":
-                own = f"models.{rest}"
-            elif not dot and own not in ("label_counts", "shares"):
-                own = f"centroids.{own}"
-        tensors[f"{prefix}{kind}.{own}"] = tensors.pop(name)
+                new_name = f"models.{rest}"
+            elif not dot and new_name not in ("label_counts", "shares"):
+                new_name = f"centroids.{new_name}"
+        tensors[f"{prefix}{kind}.{new_name}"] = tensors.pop(name)
     return kind
 
 
 def _link(header: dict[str, Any], dense: bool) -> Any:
-    """The link, which followed from the kind of targets and the loss."""
+    """The link, implied by the kind of targets and the loss."""
     parameters, kind = header.get("parameters"), header.get("target_kind")
     if not dense or not isinstance(kind, str):
         return "identity"
     loss = parameters.get("loss") if isinstance(parameters, dict) else None
     if kind.startswith("regression"):
         return "log" if loss == "poisson" else "identity"
-    if kind not in ONE_CLASS_A_ROW:
+    if kind not in ONE_CLASS_PER_ROW:
         return "logistic"
     return "one-vs-rest" if loss == "logistic" else "softmax"

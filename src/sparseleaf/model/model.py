@@ -1,8 +1,8 @@
-"""A trained model: an ordered list of stages, and what is known of its labels, features and training."""
+"""A trained model: an ordered list of stages, and metadata of its labels, features and training."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -13,7 +13,10 @@ import scipy.sparse as sp
 
 from sparseleaf._steps import UNSIGNED, narrow
 from sparseleaf.data.targets import Targets
+from sparseleaf.links import IDENTITY, LINKS
 from sparseleaf.model import header as headers
+from sparseleaf.model.attribution import Attribution, Pairs
+from sparseleaf.model.importance import largest_importances
 from sparseleaf.model.registry import stage_class
 from sparseleaf.model.source import ModelFileError, StageSource, prefixed
 from sparseleaf.model.stage import Role, Rows
@@ -26,35 +29,39 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """A trained model. It never changes after it is made: any number of threads may predict with it at once.
+    """A trained model. Immutable: any number of threads may predict with it concurrently.
 
     Attributes
     ----------
     stages : tuple of Stage
-        In the order of their roles, each of which is there once at most; one is a scorer.
+        In the order of their roles, at most one per role, with exactly one scorer.
     method : str
-        Which system trained it, such as ``"gbdt-sparse"``.
+        The method, such as ``"gbdt-sparse"``.
     n_features : int
-        Features of the rows that come in, before the projection.
+        Number of input features, before the projection.
     n_labels : int
     label_names : array of str or int, or None
     target_kind : str
-        What the targets looked like: see :mod:`sparseleaf.data.targets`.
+        Form of the targets: see :mod:`sparseleaf.data.targets`.
     label_counts : int array, shape (n_labels,)
         Training rows of every label, for propensities.
     n_train_rows : int
     parameters : dict
         The estimator's parameters.
     history : dict of str to list of float
-        Metrics after every tree, where there was a validation set.
+        Metrics after every tree, if there was a validation set.
     feature_names : list of str or None
-        Columns of the DataFrame of training.
+        Column names of the training DataFrame.
     categories : dict of int to list
-        By feature, what its categories are called; category ``c`` is the c-th.
+        Category names by feature; category ``c`` is the c-th.
     threshold : float or None
-        Score from which ``predict`` returns a label; None in files that do not have it.
+        Score from which ``predict`` returns a label; None in older files.
     link : str
-        How predictions are made of the scorer's scores: see :mod:`sparseleaf.links`.
+        Link function from scores to predictions: see :mod:`sparseleaf.links`.
+    validation : dict or None
+        Precision on the validation rows of training, with their number: see :mod:`sparseleaf.model.drift`.
+    updates : tuple of dict
+        One record per update: see :mod:`sparseleaf.model.drift`.
     """
 
     stages: tuple[Stage, ...]
@@ -71,13 +78,15 @@ class Model:
     categories: dict[int, list[Any]] = field(default_factory=dict)
     threshold: float | None = None
     link: str = "identity"
+    validation: dict[str, Any] | None = None
+    updates: tuple[dict[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
         roles = [stage.role for stage in self.stages]
         if any(a >= b for a, b in pairwise(roles)) or Role.SCORER not in roles:
             raise ValueError(
-                f"stages: found {[stage.kind for stage in self.stages]}; wanted one scorer, and other stages before and"
-                " after it in their order"
+                "stages must have exactly one scorer and be in the order of their roles, are"
+                f" {[stage.kind for stage in self.stages]}"
             )
 
     # --- stages
@@ -91,18 +100,18 @@ class Model:
         return self._by_role.get(role)
 
     def with_stage(self, role: Role, stage: Stage | None) -> Model:
-        """The same model with this stage in that role; None for no stage."""
+        """A copy with this stage in that role; None for no stage."""
         others = {number: one for number, one in self._by_role.items() if number is not role}
         return replace(self, stages=in_order([*others.values(), stage]))
 
     @property
     def scorer(self) -> Any:
-        """The stage that scores labels, a :class:`~sparseleaf.model.stage.Scorer`; its class is known by ``method``."""
+        """The stage that scores labels, a :class:`~sparseleaf.model.stage.Scorer`; its class depends on ``method``."""
         return self._by_role[Role.SCORER]
 
     @property
     def trees(self) -> Any:
-        """The scorer's trees; a blend has none of its own."""
+        """The scorer's trees; a blend has none."""
         return self.scorer.trees
 
     @property
@@ -113,53 +122,83 @@ class Model:
 
     @property
     def n_columns(self) -> int:
-        """Columns that the scorer sees."""
+        """Number of columns that the scorer takes."""
         return self.n_features if self.projection is None else int(self.projection.width)
 
     @property
     def base_score(self) -> Array | None:
-        """Where scores start; None where they start at 0 and stay sparse."""
+        """Initial scores; None if scores are sparse, starting at 0."""
         base: Array | None = self.scorer.base_score
         return base
 
     @property
+    def vectorizer(self) -> Any:
+        """The stage that maps texts to features, or None."""
+        return self.stage(Role.VECTORIZER)
+
+    def names_of(self, features: Array) -> list[str] | None:
+        """Names of some features: terms of the vectorizer, or column names of the DataFrame; None without names."""
+        if self.vectorizer is not None:
+            names: list[str] = self.vectorizer.names(features)
+            return names
+        if self.feature_names is None:
+            return None
+        return [self.feature_names[number] for number in np.asarray(features).tolist()]
+
+    @property
     def projection(self) -> Any:
-        """The stage that makes columns for the trees, or None."""
+        """The projection stage, or None."""
         return self.stage(Role.PROJECTION)
 
     @property
     def rerank(self) -> Any:
-        """The stage that scores the best labels again, or None."""
+        """The re-ranker, or None."""
         return self.stage(Role.RERANKER)
 
     @property
+    def calibrator(self) -> Any:
+        """The stage that maps scores to probabilities, or None."""
+        return self.stage(Role.CALIBRATOR)
+
+    @property
     def empty(self) -> Any:
-        """The stage for rows without a known feature, or None where training rows were dense."""
+        """The stage for rows without known features, or None if training rows were dense."""
         return self.stage(Role.EMPTY_ROWS)
 
     @property
     def rescored(self) -> bool:
-        """Whether a stage after the scorer makes scores from 0 to 1 of its scores, so that the link does not apply."""
-        return any(Role.SCORER < stage.role < Role.EMPTY_ROWS for stage in self.stages)
+        """Whether a re-ranker makes scores from 0 to 1, so that the link does not apply."""
+        return self.rerank is not None
 
     @cached_property
     def takes_nan(self) -> bool:
-        """Whether NaN is a missing value to all stages; else rows must hold numbers."""
+        """Whether all stages support NaN as a missing value."""
         return all(stage.takes_nan for stage in self.stages)
 
     @property
     def known_labels(self) -> Targets:
-        """The labels of training, as targets without rows."""
+        """The training labels, as targets without rows."""
         kind: Any = self.target_kind
         return Targets(sp.csr_matrix((0, self.n_labels), dtype=np.float32), self.label_names, kind)
 
     # --- prediction
 
-    def apply(self, X: Features, n_trees: int | None, n_jobs: int, *, last: Role | None = None) -> Scores:
-        """What the stages make of rows, up to those of role ``last``; nothing is computed yet."""
+    def apply(
+        self,
+        X: Features,
+        n_trees: int | None,
+        n_jobs: int,
+        *,
+        last: Role | None = None,
+        calibrated: bool = False,
+    ) -> Scores:
+        """Apply the stages up to role ``last``, lazily. With a vectorizer, X may also be texts or records.
+
+        Without ``calibrated``, the calibrator is skipped.
+        """
         batch: Any = Rows(X, n_trees, n_jobs)
         for stage in self.stages:
-            if last is None or stage.role <= last:
+            if (last is None or stage.role <= last) and (calibrated or stage.role is not Role.CALIBRATOR):
                 batch = stage.apply(batch)
         scores: Scores = batch
         return scores
@@ -180,18 +219,64 @@ class Model:
         """The k best labels for a re-ranker: see :meth:`~sparseleaf.model.stage.Scores.candidates`."""
         return self.apply(X, n_trees, n_jobs).candidates(k)
 
+    def explain(
+        self, X: Features, labels: Array | None, k: int, n_jobs: int
+    ) -> tuple[Pairs, Array, Attribution]:
+        """Attribute scores to the features: of these labels of every row or, if None, of its k best ones.
+
+        Returns the pairs of row and label, their scores (float32), and their attribution.
+        """
+        scores = self.apply(X, None, n_jobs)
+        if labels is None:
+            best, values = scores.topk(k)
+            pairs, values = Pairs.of_topk(best), values[best >= 0]
+        else:
+            pairs = Pairs.product(X.shape[0], labels)
+            values = scores.of_pairs(pairs)
+        return pairs, values, scores.explain(pairs)
+
+    def predictions_of(self, X: Features, pairs: Pairs, n_jobs: int) -> Array | None:
+        """Probabilities of pairs, or predictions on the scale of the targets; None if they are the scores."""
+        if self.calibrator is not None:
+            return self.apply(X, None, n_jobs, calibrated=True).of_pairs(pairs)
+        if self.rescored or self.link == IDENTITY.name:
+            return None
+        return LINKS[self.link].apply(self.outputs(X, None, n_jobs))[pairs.rows, pairs.labels]
+
+    @property
+    def indexed_rows(self) -> int | None:
+        """Number of training rows among which similar ones are found, if a stage has them."""
+        return next((stage.indexed_rows for stage in self.stages if stage.indexed_rows is not None), None)
+
+    def label_importances(self, labels: Array, most: int, n_jobs: int) -> sp.csr_matrix:
+        """The ``most`` largest importances of features for labels: see :class:`~sparseleaf.model.stage.Stage`."""
+        place = self.stages.index(self.scorer)
+        importances = sp.csr_matrix((len(labels), self.n_columns), dtype=np.float64)
+        for stage in (self.scorer, *reversed(self.stages[:place]), *self.stages[place + 1 :]):
+            importances = stage.label_importances(labels, importances, n_jobs)
+        return largest_importances(importances, most)
+
+    def title_of(self, row: int) -> str | None:
+        """Title of a training row, if a stage has it."""
+        titles = (stage.title_of(row) for stage in self.stages)
+        return next((title for title in titles if title is not None), None)
+
+    def with_titles(self, titles: Sequence[str] | None) -> Model:
+        """A copy with titles of the training rows."""
+        return replace(self, stages=tuple(stage.with_titles(titles) for stage in self.stages))
+
     def tree_scores(self, X: Features, n_trees: int | None, n_jobs: int) -> sp.csr_matrix:
-        """:meth:`scores` by the scorer alone."""
+        """:meth:`scores` of the scorer only."""
         return self.apply(X, n_trees, n_jobs, last=Role.SCORER).sparse()
 
     def dense(self, X: Features, n_trees: int | None, n_jobs: int) -> Array:
-        """:meth:`outputs` by the scorer alone."""
+        """:meth:`outputs` of the scorer only."""
         return self.apply(X, n_trees, n_jobs, last=Role.SCORER).dense()
 
     # --- files
 
     def header(self) -> dict[str, Any]:
-        """What a file's header says of the model."""
+        """The model's header in a file."""
         stages = [{"kind": stage.kind, **stage.settings()} for stage in self.stages]
         return headers.encode(self) | {"stages": stages}
 
@@ -206,14 +291,14 @@ class Model:
     def from_tensors(
         cls, header: dict[str, Any], tensors: Tensors, prefix: str, names: Array | None
     ) -> Model:
-        """From a checked header and the tensors whose names begin with ``prefix``, each of which is taken off."""
+        """From a validated header and the tensors with this prefix, which are removed from ``tensors``."""
         n_features, n_labels = header["n_features"], header["n_labels"]
         kind = header["target_kind"]
         source = StageSource(tensors, prefix, n_features, n_labels, n_features, kind, names=names)
         counts = source.take("label_counts", (*UNSIGNED, "U64"), 1)
         if len(counts) != n_labels:
             raise ModelFileError(
-                f"label_counts has {len(counts)} entries; wanted one for each of {n_labels} labels"
+                f"label_counts must have one entry for each of {n_labels} labels, has {len(counts)}"
             )
         stages: list[Any] = []
         for entry in header["stages"]:
@@ -239,5 +324,5 @@ class Model:
 
 
 def in_order(stages: Iterable[Stage | None]) -> tuple[Stage, ...]:
-    """Stages in the order of their roles, without those that are None."""
+    """Stages in the order of their roles, without None."""
     return tuple(sorted((stage for stage in stages if stage is not None), key=lambda stage: stage.role))

@@ -1,7 +1,7 @@
-"""Classes of stages by the kind that a model file names.
+"""Registry of stage classes by kind.
 
-A module of one of the packages below registers its stage where it is defined; nothing else has to know it. The modules
-are imported when a kind is first looked up, so that packages above this one can add stages to it.
+A module of one of the packages below registers its stage where it is defined. Modules are imported when a kind is first
+looked up, so that packages that depend on this one can add stages.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from sparseleaf.model.stage import Role
 
-PACKAGES = ("sparseleaf.model", "sparseleaf.projection", "sparseleaf.rerank")
+PACKAGES = ("sparseleaf.model", "sparseleaf.features", "sparseleaf.projection", "sparseleaf.rerank")
 """Where stages are defined."""
 
 S = TypeVar("S", bound=type)
@@ -24,7 +24,7 @@ _CLASSES: dict[str, Any] = {}
 
 
 def register(*kinds: str) -> Callable[[S], S]:
-    """Class decorator: files name such stages by any of these kinds."""
+    """Class decorator: register a stage under these kinds."""
 
     def add(cls: S) -> S:
         for kind in kinds:
@@ -43,10 +43,10 @@ def _import_all() -> None:
 
 
 def stage_class(kind: str) -> Any:
-    """The class of that kind; ValueError for an unknown one."""
+    """The class of that kind; ValueError if unknown."""
     _import_all()
     if kind not in _CLASSES:
-        raise ValueError("no such kind of stage is known; update sparseleaf")
+        raise ValueError("unknown kind of stage; update sparseleaf")
     return _CLASSES[kind]
 
 

@@ -1,4 +1,4 @@
-"""What a stage is read from: its tensors, each handed out once and checked for its type, and its settings."""
+"""The part of a model file that a stage is read from: its tensors, validated for type, and its settings."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class StageSource:
     Attributes
     ----------
     tensors : dict
-        Those of the whole file that are left; one that is taken is taken off.
+        Tensors of the whole file that have not been taken.
     prefix : str
-        What the names of its tensors begin with.
+        Prefix of its tensors' names.
     n_features, n_labels : int
     n_columns : int
-        Width of what the stage before returns.
+        Number of columns that the previous stage returns.
     target_kind : str
         Of the model.
     kind : str
@@ -64,18 +64,19 @@ class StageSource:
     names: Array | None = None
 
     def take(self, name: str, dtypes: tuple[str, ...], ndim: int, *, in_place: bool = False) -> Array:
-        """The tensor of that name, if it has one of these types and so many dimensions.
+        """Remove and return the tensor of that name, which must have one of these types and ``ndim`` dimensions.
 
-        It is a copy, so that a file that is written to while it is in use can change numbers, but no walk. ``in_place``
-        leaves it in the mapped file: for bulk, of which kernels check each index that they take, each time.
+        Returns a copy, so that a write to the file in use cannot invalidate checked indices. ``in_place`` returns a
+        view of the mapped file, for bulk data whose indices kernels check on every access.
         """
-        whole = f"{self.prefix}{name}"
-        if whole not in self.tensors:
-            raise ModelFileError(f"tensor {whole!r} is missing")
-        dtype, tensor = self.tensors.pop(whole)
+        full_name = f"{self.prefix}{name}"
+        if full_name not in self.tensors:
+            raise ModelFileError(f"tensor {full_name!r} is missing")
+        dtype, tensor = self.tensors.pop(full_name)
         if dtype not in dtypes or tensor.ndim != ndim:
             raise ModelFileError(
-                f"tensor {whole!r} is {dtype} with {tensor.ndim} dimensions; wanted {' or '.join(dtypes)} with {ndim}"
+                f"tensor {full_name!r} must be {' or '.join(dtypes)} with {ndim} dimensions, is {dtype} with"
+                f" {tensor.ndim}"
             )
         if not in_place:
             tensor = tensor.copy()
@@ -83,28 +84,37 @@ class StageSource:
         return tensor
 
     def has(self, name: str) -> bool:
-        """Whether there is a tensor of that name which was not taken yet."""
+        """Whether there is a tensor of that name that was not taken yet."""
         return f"{self.prefix}{name}" in self.tensors
 
     def part(self, name: str, **changes: Any) -> StageSource:
-        """The tensors whose names go on with ``name`` and a dot, for a part of the stage."""
+        """The tensors prefixed with ``name`` and a dot, for a part of the stage."""
         return replace(self, prefix=f"{self.prefix}{name}.", **changes)
 
     def flag(self, name: str) -> bool:
-        """A tensor of one number, 0 or 1."""
-        found = self.take(name, ("U8",), 1)
-        if len(found) != 1 or found[0] > 1:
-            raise ValueError(f"{name}: wanted one number, 0 or 1")
-        return bool(found[0])
+        """A tensor with a single 0 or 1."""
+        value = self.take(name, ("U8",), 1)
+        if len(value) != 1 or value[0] > 1:
+            raise ValueError(f"{name} must be a single 0 or 1")
+        return bool(value[0])
+
+    def count(self, name: str, default: int, most: int = 1000) -> int:
+        """A tensor with a single number from 1 to ``most``; files of earlier versions do not have it."""
+        if not self.has(name):
+            return default
+        value = self.take(name, ("U32",), 1)
+        if len(value) != 1 or not 1 <= value[0] <= most:
+            raise ValueError(f"{self.prefix}{name} must be a single number from 1 to {most}")
+        return int(value[0])
 
     def finite(self, name: str, dtypes: tuple[str, ...], ndim: int, *, in_place: bool = False) -> Array:
-        """:meth:`take`, where every number must be finite."""
-        found = self.take(name, dtypes, ndim, in_place=in_place)
-        if not np.isfinite(found).all():
-            raise ValueError(f"{name} holds a number that is not finite")
-        return found
+        """:meth:`take` a tensor whose values must be finite."""
+        values = self.take(name, dtypes, ndim, in_place=in_place)
+        if not np.isfinite(values).all():
+            raise ValueError(f"{name} has values that are not finite")
+        return values
 
 
 def prefixed(part: str, tensors: Mapping[str, Array]) -> dict[str, Array]:
-    """Tensors of a part, named as :meth:`StageSource.part` looks for them."""
+    """Prefix the tensors of a part, as :meth:`StageSource.part` expects."""
     return {f"{part}.{name}": tensor for name, tensor in tensors.items()}

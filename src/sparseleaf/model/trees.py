@@ -1,4 +1,4 @@
-"""Trees whose nodes split on one column each, as flat arrays: those of a model are concatenated, with their leaves."""
+"""Trees whose nodes split on one feature, as concatenated flat arrays."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SET_BYTES = 32
 """A set of up to 256 bins, one bit each."""
 
 LARGEST_SHORT = 2**15 - 1
-"""Of a leaf value in 16 bits."""
+"""Of a 16-bit leaf value."""
 
 
 @dataclass(frozen=True)
@@ -34,19 +34,19 @@ class Trees:
     missing_left : uint8 array, shape (n_nodes,)
         Whether NaN goes left.
     child : int32 array, shape (n_nodes,)
-        The left child, counted from the tree's first node; the right one follows it. A leaf's number, over all trees.
+        The left child, relative to the tree's first node; the right one follows. In a leaf, its index over all trees.
     leaf_indptr : int64 array, shape (n_leaves + 1,)
     leaf_labels : uint16 array, or uint32 for more than 65,536 labels
-        Increasing within a leaf. Empty where every leaf has a value for each label.
+        Increasing within a leaf. Empty if every leaf has a value for each label.
     leaf_values : float32 or int16 array
     value_scale : float32 array, shape (n_trees,), or empty for float32 values
-        What the 16-bit values of a tree are to be multiplied by.
+        Factor of the 16-bit values of a tree.
     feature_gain : float64 array, shape (n_tree_features,)
-        Σ gain of the cuts on every feature.
+        Σ gain of the splits on every feature.
     cover : uint32 array, shape (n_nodes,), or empty
-        Training rows that came to every node.
+        Training rows of every node.
     categorical : uint8 array, shape (n_tree_features,), or empty
-        Whether a feature has categories; its cuts' thresholds are rows of ``sets``.
+        Whether a feature is categorical; the thresholds of its splits are rows of ``sets``.
     sets : uint8 array, shape (n_sets, 32)
         Categories that go left, one bit each.
     """
@@ -71,10 +71,10 @@ class Trees:
         return len(self.tree_offsets) - 1
 
     def depths(self) -> Array:
-        """Levels of every tree below its root.
+        """Depth of every tree.
 
-        Children come after their parents, so one pass in order of node is enough; it takes node v of all trees at once.
-        (Walking level by level could take for ever on a file from a stranger, where nodes may share children.)
+        Children come after their parents, so one pass in order of nodes suffices, over node v of all trees at once.
+        (A level-order traversal might not terminate on an untrusted file, in which nodes may share children.)
         """
         starts, sizes = self.tree_offsets[:-1], np.diff(self.tree_offsets)
         depth = np.zeros(len(self.feature), np.int64)
@@ -91,7 +91,7 @@ class Trees:
 
 
 def join_trees(first: Trees, more: Trees) -> Trees:
-    """The trees of one model followed by others of the same features and labels, whose gain counts on from its."""
+    """Append trees for the same features and labels, whose ``feature_gain`` includes that of ``first``."""
     first, more = with_float_values(first), with_float_values(more)
     first, more = _with_labels(first, more), _with_labels(more, first)
     n_leaves = len(first.leaf_indptr) - 1
@@ -125,7 +125,7 @@ def join_trees(first: Trees, more: Trees) -> Trees:
 
 
 def with_float_values(trees: Trees) -> Trees:
-    """The same trees with leaf values as float32, where they are in 16 bits."""
+    """Convert 16-bit leaf values to float32."""
     if not len(trees.value_scale):
         return trees
     first = np.concatenate(([0], np.cumsum(trees.feature < 0)))[trees.tree_offsets]
@@ -136,7 +136,7 @@ def with_float_values(trees: Trees) -> Trees:
 
 
 def with_short_values(trees: Trees) -> Trees:
-    """The same trees with leaf values rounded to 16-bit integers and a scale for every tree, as a file holds them."""
+    """Round leaf values to 16-bit integers with a scale per tree."""
     n_leaves = (
         np.add.reduceat(trees.feature < 0, trees.tree_offsets[:-1]) if trees.n_trees else np.empty(0, int)
     )
@@ -149,7 +149,7 @@ def with_short_values(trees: Trees) -> Trees:
 
 
 def _with_labels(trees: Trees, other: Trees) -> Trees:
-    """Trees whose leaves name their labels, where those of the other do."""
+    """Make labels explicit, if those of ``other`` are."""
     if len(trees.leaf_labels) or not len(trees.leaf_values) or not len(other.leaf_labels):
         return trees
     n_leaves = len(trees.leaf_indptr) - 1
@@ -158,17 +158,17 @@ def _with_labels(trees: Trees, other: Trees) -> Trees:
 
 
 def short_scale(largest: Array) -> Array:
-    """What 16-bit leaf values of a tree are multiplied by: the least power of two that holds the largest.
+    """Scale of 16-bit leaf values: the smallest power of two with which the largest fits.
 
-    Products with a power of two are exact, so that rounding values twice changes nothing.
+    Products with a power of two are exact, so that rounding is idempotent.
     """
     fraction, exponent = np.frexp(np.asarray(largest, np.float64) / LARGEST_SHORT)
-    exponent = np.maximum(exponent - (fraction == 0.5), -149)  # no float32 is smaller
+    exponent = np.maximum(exponent - (fraction == 0.5), -149)  # the smallest float32
     scale: Array = np.where(largest > 0, np.ldexp(1.0, exponent), 1.0).astype(np.float32)
     return scale
 
 
 def short_values(values: Array, scale: Array) -> Array:
-    """Leaf values as 16-bit integers; one that is too small keeps its sign, so that its label stays a candidate."""
+    """Leaf values as 16-bit integers; no value is rounded to 0, so that every label stays a candidate."""
     integers = np.rint(values / scale).clip(-LARGEST_SHORT, LARGEST_SHORT)
     return np.where(integers == 0, np.sign(values), integers).astype(np.int16)

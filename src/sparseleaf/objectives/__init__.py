@@ -1,8 +1,8 @@
 """Losses: one file each, registered by name.
 
-A file says what a loss is: gradients and hessians, base score, link, value, default metric and the allowed range of
-targets. The estimators' choices, the documentation, prediction and export follow from it. Every module of this package
-is imported here, so a new loss is a new file (and a kernel function of the same name in ``cpp/objectives``).
+A file defines gradients and hessians, base score, link function, loss value, default metric and valid targets of a
+loss. Parameter validation, documentation, prediction and export are derived from it. Every module of this package is
+imported here, so a new loss is a new file (and a kernel function of the same name in ``cpp/objectives``).
 """
 
 from importlib import import_module
@@ -25,7 +25,7 @@ def objectives_of(task: Task) -> dict[str, type[Objective]]:
 
 
 def describe(objectives: dict[str, type[Objective]]) -> str:
-    """What losses are, in words."""
+    """Descriptions of the losses, for parameter documentation."""
     return "; ".join(
         f'"{name}{":x" * (objective.number is not None)}": {objective.description}'
         + (f" (default {objective.number.default:g})" if objective.number is not None else "")
@@ -34,7 +34,7 @@ def describe(objectives: dict[str, type[Objective]]) -> str:
 
 
 def dense_objective(loss: str | LossFunction) -> DenseObjective:
-    """The loss of that name for numbers, classes or labels, such as ``"huber:2"``; or around a user's function."""
+    """The dense loss with that name, such as ``"huber:2"``, or one defined by a callable."""
     if callable(loss):
         return Custom(loss)
     name, _, number = loss.partition(":")
@@ -44,20 +44,21 @@ def dense_objective(loss: str | LossFunction) -> DenseObjective:
 
 
 def ranking_objective(name: str) -> type[RankingObjective]:
-    """The ranking loss of that name."""
+    """The ranking loss with that name."""
     return cast("type[RankingObjective]", OBJECTIVES[name])
 
 
 def sparse_objective(name: str) -> type[SparseObjective]:
-    """The loss of that name for sparse labels, refusing those that would make residuals dense."""
+    """The sparse loss with that name; ValueError for losses with dense residuals."""
     sparse = objectives_of("sparse")
     if name in sparse:
         return cast("type[SparseObjective]", sparse[name])
-    wanted = " or ".join(map(repr, sparse))
+    supported = " or ".join(map(repr, sparse))
     if name.partition(":")[0] in OBJECTIVES:
         raise ValueError(
-            f"loss={name!r} has a non-zero residual for every (row, label) pair, which would take rows × labels of"
-            f" memory. SparseGBDTClassifier takes {wanted}; for {name!r} use MultiGBDTClassifier."
+            f"loss={name!r} has a non-zero residual for every (row, label) pair, which would need memory for rows ×"
+            " labels."
+            f" SparseGBDTClassifier supports {supported}; for {name!r} use MultiGBDTClassifier."
         )
     raise ValueError(
         f"The 'loss' parameter must be one of {{{', '.join(map(repr, sparse))}}}. Got {name!r} instead."

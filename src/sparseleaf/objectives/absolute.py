@@ -22,7 +22,7 @@ class Absolute(RowObjective):
 
     name = "absolute"
     task = "regression"
-    description = "absolute error, whose best prediction is the median"
+    description = "absolute error, which predicts the median"
     constant_hessian = True
 
     @property
@@ -35,6 +35,6 @@ class Absolute(RowObjective):
         return targets.quantiles(self.quantile)
 
     def losses(self, y: Array, z: Array) -> Array:
-        """See the class."""
+        """Loss of every pair, as defined in the class docstring."""
         size: Array = np.abs(z - y)
         return size

@@ -1,4 +1,4 @@
-"""What every loss declares, and the registry of losses by name."""
+"""Base class of losses, and their registry."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Task = Literal["sparse", "regression", "classification", "ranking"]
 
 @dataclass(frozen=True)
 class Number:
-    """The number that may stand behind a loss's name, as in ``"huber:2"``.
+    """Numeric parameter of a loss, as in ``"huber:2"``.
 
     Attributes
     ----------
     default : float
-        What the bare name stands for.
-    high : float
-        It lies between ``low`` and this, both excluded.
+        Value if the name has no number.
+    low, high : float
+        Open interval of valid values.
     """
 
     default: float
@@ -29,15 +29,15 @@ class Number:
     high: float = math.inf
 
     def accepts(self, text: str) -> bool:
-        """Whether the text is such a number."""
+        """Whether the text is a valid number."""
         try:
             return self.low < float(text) < self.high
         except ValueError:
             return False
 
     @property
-    def wanted(self) -> str:
-        """The range, in words."""
+    def text(self) -> str:
+        """The valid range, for error messages and documentation."""
         return f"x > {self.low:g}" if math.isinf(self.high) else f"{self.low:g} < x < {self.high:g}"
 
 
@@ -47,17 +47,17 @@ class Objective(ABC):
     Attributes
     ----------
     name : str
-        What users write, without its number.
+        Value of the ``loss`` parameter, without the number.
     task : str
-        Which estimators offer it: those of sparse labels, of numbers, of classes and labels, or of rankings.
+        Estimators that support it: those for sparse labels, regression, classification or ranking.
     description : str
-        What it is, in half a sentence, for the reference of parameters.
+        Short description for the parameter reference.
     number : Number or None
-        What may stand behind the name.
+        Numeric parameter, if any.
     link : Link
-        How predictions are made of raw scores.
+        Link function from raw scores to predictions.
     default_metric : str
-        What is measured on a validation set unless the user says otherwise.
+        Default of ``eval_metric``.
     """
 
     name: ClassVar[str]
@@ -75,6 +75,6 @@ Registered = TypeVar("Registered", bound=type[Objective])
 
 
 def register(objective: Registered) -> Registered:
-    """Make a loss known by its name."""
+    """Register a loss under its name."""
     OBJECTIVES[objective.name] = objective
     return objective

@@ -1,4 +1,4 @@
-"""A loss that a user wrote."""
+"""User-defined loss."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from sparseleaf.objectives.targets import DenseTargets, TargetStatistics
 
 LossFunction = Callable[[Any, Any], tuple[Any, Any]]
-"""``f(targets, scores)`` returns gradient and hessian, both (n_rows, n_outputs); hessians are not negative."""
+"""``loss(targets, scores)`` returns gradient and hessian, both (n_rows, n_outputs); the hessian is >= 0."""
 
 
 @dataclass(frozen=True)
 class Custom(DenseObjective):
-    """Gradients and hessians from a function of targets and scores."""
+    """Gradients and hessians computed by a callable."""
 
     function: LossFunction
 
@@ -52,11 +52,11 @@ class Custom(DenseObjective):
         return np.abs(g).max(axis=0, initial=0), h.max(axis=0, initial=0)
 
     def base_score(self, targets: TargetStatistics) -> Array:
-        """Zero: the function's author knows what scores mean."""
+        """Zero, since the scale of the scores is not known."""
         return np.zeros(len(targets.sums().weights), np.float32)
 
     def value(self, targets: DenseTargets, scores: Array) -> float:
-        """Mean ``|gradient|`` by weight: the function does not return its value, but 0 is the best."""
+        """Weighted mean ``|gradient|``, since the callable does not return the loss; 0 is optimal."""
         g, h = np.empty_like(scores), np.empty_like(scores)
         self.gradients(targets, scores, g, h, 1)
         return float(np.abs(g, dtype=np.float64).sum() / targets.known_weights().sum())

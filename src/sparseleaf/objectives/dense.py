@@ -1,7 +1,7 @@
 """Losses with a gradient for every (row, output) pair.
 
-For a raw score z and a target y, g is the derivative of the loss with respect to z and h the second derivative, or what
-stands in for it.
+For a raw score z and a target y, g is the derivative of the loss with respect to z and h the second derivative or an
+upper bound of it.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TargetRange:
-    """Targets that a loss is defined for: those from ``low``, which ``above`` excludes."""
+    """Valid targets of a loss: y >= ``low``, or y > ``low`` if ``above``."""
 
     words: str
     low: float = -math.inf
     above: bool = False
 
     def check(self, loss: str, lowest: float) -> None:
-        """Refuse targets of which this is the lowest."""
+        """Raise ValueError if the lowest target is outside the range."""
         if lowest < self.low or (self.above and lowest == self.low):
             raise ValueError(f"loss={loss!r} requires {self.words} y. Got {lowest:g} instead.")
 
@@ -52,10 +52,11 @@ class DenseObjective(Objective):
     constant_hessian : bool
         Whether h is 1 for every pair.
     full_hessian : bool
-        Whether it has a hessian across outputs.
+        Whether the full hessian matrix across outputs is available.
     takes_classes, needs_classes : bool
-        Whether targets of one class per row may, or must, come as classes instead of a matrix.
+        Whether targets with one class per row may, or must, be passed as class indices instead of a matrix.
     target_range : TargetRange
+        Valid targets.
     """
 
     default_metric: ClassVar[str] = "loss"
@@ -67,48 +68,48 @@ class DenseObjective(Objective):
 
     @property
     def quantile(self) -> float | None:
-        """The quantile of its residuals that is a leaf's best value, for losses whose hessian says nothing."""
+        """Level of the residual quantile that is the optimal leaf value; None for Newton steps."""
         return None
 
     def at(self, round_number: int) -> DenseObjective:
-        """The loss as it is in a round."""
+        """The loss in a boosting round."""
         return self
 
     def joined(self, parts: Sequence[Self]) -> Self:
-        """The loss of all rows, from those of some."""
+        """The loss of all rows, from those of several partitions."""
         return self
 
     def hessian_room(self, targets: DenseTargets, shape: tuple[int, ...]) -> Array:
-        """Room for hessians: as the scores, one column of weights, or none where all are 1."""
+        """Allocate hessians: shaped as the scores, one column of weights, or empty if all are 1."""
         return np.empty(shape, np.float32)
 
     @abstractmethod
     def gradients(
         self, targets: DenseTargets, scores: Array, g: Array, h: Array, n_jobs: int
     ) -> tuple[Array, Array]:
-        """Fill g, and h where it differs from row to row; returns the largest absolute value of every column."""
+        """Compute g, and h unless it is constant; returns the maximum absolute value of every column."""
 
     def full_hessians(self, targets: DenseTargets, g: Array, n_jobs: int) -> Array:
-        """The packed lower triangle of every row's hessian across outputs, float32; g are the row's gradients."""
+        """Packed lower triangle of the hessian matrix of every row, float32, from the gradients g."""
         raise NotImplementedError
 
     def base_score(self, targets: TargetStatistics) -> Array:
-        """The best score that is the same for all rows, float32 (n_outputs,)."""
+        """The constant score with the lowest loss, float32 (n_outputs,)."""
         return targets.minimiser(self)
 
     @abstractmethod
     def value(self, targets: DenseTargets, scores: Array) -> float:
-        """Mean loss over the known pairs, by weight."""
+        """Weighted mean loss over pairs with a known target."""
 
 
 @dataclass(frozen=True)
 class RowObjective(DenseObjective):
-    """A loss of each row by itself, whose kernel function has the loss's name.
+    """A loss that is a sum over rows, computed by the kernel function with the name of the loss.
 
     Attributes
     ----------
     parameter : float
-        The number behind the name.
+        Numeric parameter of the loss.
     """
 
     parameter: float = 0.0
@@ -126,7 +127,7 @@ class RowObjective(DenseObjective):
         """See :class:`DenseObjective`."""
         d = scores.shape[1]
         differs = not self.constant_hessian or targets.has_unknown or d > 1
-        own_h = h if h.shape == scores.shape and differs else NO_VALUES
+        filled_h = h if h.shape == scores.shape and differs else NO_VALUES
         largest_g, largest_h = np.empty(d, np.float32), np.empty(d, np.float32)
         _kernels.gradients(
             self.name,
@@ -136,12 +137,12 @@ class RowObjective(DenseObjective):
             targets.classes,
             targets.weights,
             g,
-            own_h,
+            filled_h,
             largest_g,
             largest_h,
             n_jobs,
         )
-        return largest_g, largest_h if len(own_h) else h.max(axis=0) if len(h) else np.empty(0, np.float32)
+        return largest_g, largest_h if len(filled_h) else h.max(axis=0) if len(h) else np.empty(0, np.float32)
 
     def value(self, targets: DenseTargets, scores: Array) -> float:
         """See :class:`DenseObjective`."""
@@ -150,16 +151,16 @@ class RowObjective(DenseObjective):
         return float(np.average(each, weights=targets.known_weights()))
 
     def losses(self, y: Array, z: Array) -> Array:
-        """The loss of every pair, float64 as the targets and scores."""
+        """Loss of every (row, output) pair, float64."""
         raise NotImplementedError
 
 
 def gradient_sums(
     objective: DenseObjective, targets: DenseTargets, score: Array, scale: Array | None, n_jobs: int
 ) -> Array:
-    """Σ of every output's gradients where all rows have the same score: int64, times ``scale``.
+    """Sum of the gradients of every output at a constant score, times ``scale``, int64.
 
-    Without a scale: their largest absolute value, from which all workers agree on one.
+    Without a scale: the maximum absolute gradient, from which all workers derive a common scale.
     """
     largest, sums = np.zeros(len(score)), np.zeros(len(score), np.int64)
     for begin in range(0, targets.n_rows, BLOCK_ROWS):
@@ -173,7 +174,7 @@ def gradient_sums(
 
 
 def log_mean(targets: TargetStatistics) -> Array:
-    """Logarithm of the mean target: the base score of losses whose link is the logarithm."""
+    """Logarithm of the mean target: the base score of losses with a log link."""
     sums = targets.sums()
     logarithm: Array = np.log(np.where(sums.mean > 0, sums.mean, sums.rare)).astype(np.float32)
     return logarithm

@@ -1,4 +1,4 @@
-"""Focal loss of every output by itself."""
+"""Focal loss of each output."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 @register
 @dataclass(frozen=True)
 class Focal(RowObjective):
-    """-(1 - p)^γ log p, where p is the probability of the truth: cross-entropy that looks away from easy pairs.
+    """-(1 - p)^γ log p, where p is the probability of the truth: cross-entropy with less weight on easy pairs.
 
-    The hessian is the second derivative without its only negative term (see ``cpp/objectives/focal.cpp``).
+    The hessian is the second derivative without its negative term (see ``cpp/objectives/focal.cpp``).
     """
 
     name = "focal"
@@ -32,7 +32,7 @@ class Focal(RowObjective):
     link = LOGISTIC
 
     def base_score(self, targets: TargetStatistics) -> Array:
-        """Where the mean loss is least; for outputs that are never (or always) on, as if half a row were."""
+        """Minimiser of the mean loss; constant outputs are treated as if half a row differed."""
         sums = targets.sums()
         mean = np.where(
             (sums.mean > 0) & (sums.mean < 1), sums.mean, sums.mean.clip(sums.rare, 1 - sums.rare)
@@ -40,7 +40,7 @@ class Focal(RowObjective):
         return minimise(lambda z: mean * self._slope(z) - (1 - mean) * self._slope(-z), len(mean))
 
     def _slope(self, s: Array) -> Array:
-        """The derivative at the score s of a true label."""
+        """Derivative of the loss of a positive label at score s."""
         log_p, log_q = -np.logaddexp(0, -s), -np.logaddexp(0, s)
         slope: Array = np.exp(self.parameter * log_q) * (
             self.parameter * np.exp(log_p) * log_p - np.exp(log_q)
@@ -48,7 +48,7 @@ class Focal(RowObjective):
         return slope
 
     def losses(self, y: Array, z: Array) -> Array:
-        """See the class."""
+        """Loss of every pair, as defined in the class docstring."""
         s = np.where(y > 0.5, z, -z)
         value: Array = np.exp(-self.parameter * np.logaddexp(0, s)) * np.logaddexp(0, -s)
         return value

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @register
 @dataclass(frozen=True)
 class Gamma(RowObjective):
-    """y e^-z + z: half the gamma deviance of the mean e^z, but for a constant."""
+    """y e^-z + z: half the gamma deviance of the mean e^z, up to a constant."""
 
     name = "gamma"
     description = "gamma deviance with log link, for positive targets with a constant relative error"
@@ -30,6 +30,6 @@ class Gamma(RowObjective):
         return log_mean(targets)
 
     def losses(self, y: Array, z: Array) -> Array:
-        """See the class."""
+        """Loss of every pair, as defined in the class docstring."""
         value: Array = y * LOG.apply(-z) + z
         return value

@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 @register
 @dataclass(frozen=True)
 class GBRank(RankingObjective):
-    """The squared hinge of pairs that are not apart by a margin.
+    """Squared hinge loss of document pairs with a margin.
 
     Attributes
     ----------
     parameter : float
         τ, the margin.
     averaged : bool
-        The averaged update; else trees are steps that add up.
+        Whether the model averages the trees (the paper's update) instead of summing them.
     n_trees : int
-        Trees so far.
+        Number of trees so far.
     """
 
     averaged: bool = True
     n_trees: int = 0
 
     name = "gbrank"
-    description = "GBRank is the squared hinge of pairs with a margin"
+    description = "GBRank: squared hinge loss of document pairs with a margin"
 
     @classmethod
     def of(cls, parameters: RankingParameters, queries: Queries) -> Self:

@@ -1,4 +1,4 @@
-"""Huber's loss."""
+"""Huber loss."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @register
 @dataclass(frozen=True)
 class Huber(RowObjective):
-    """½ r² up to a residual of δ, δ (``|r|`` - ½ δ) beyond. Its hessian is taken to be 1 everywhere."""
+    """½ r² up to a residual of δ, δ (``|r|`` - ½ δ) beyond. The hessian is set to 1."""
 
     name = "huber"
     task = "regression"
@@ -27,11 +27,11 @@ class Huber(RowObjective):
     constant_hessian = True
 
     def base_score(self, targets: TargetStatistics) -> Array:
-        """The mean: near the minimum, which has no closed form."""
+        """The mean, as an approximation of the minimiser, which has no closed form."""
         return targets.sums().mean.astype(np.float32)
 
     def losses(self, y: Array, z: Array) -> Array:
-        """See the class."""
+        """Loss of every pair, as defined in the class docstring."""
         r, delta = np.abs(z - y), self.parameter
         value: Array = np.where(r <= delta, r**2 / 2, delta * (r - delta / 2))
         return value

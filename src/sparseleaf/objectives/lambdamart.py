@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from sparseleaf.objectives.ranking import RankingParameters
 
 MOST_PLACES = 2**31
-"""More than a query has documents."""
+"""Upper bound of the number of documents of a query."""
 
 
 @register
 @dataclass(frozen=True)
 class LambdaMART(RankingObjective):
-    """RankNet's gradients of pairs, each weighted by how much exchanging its documents would change a metric.
+    """RankNet gradients of document pairs, weighted by the change of a metric when the pair is swapped.
 
     Attributes
     ----------
@@ -28,9 +28,9 @@ class LambdaMART(RankingObjective):
     change : str
         One of :data:`CHANGES`.
     places : int
-        Pairs count whose better-ranked document is among so many.
+        Truncation level: only pairs whose higher-ranked document is among the first ``places`` contribute.
     normalise : bool
-        Divide by how far scores are apart, and bound the weight of a query.
+        Whether to normalise by the score difference of the pair and by the sum per query.
     """
 
     change: str = CHANGES[0]
@@ -38,7 +38,7 @@ class LambdaMART(RankingObjective):
     normalise: bool = True
 
     name = "lambdamart"
-    description = "LambdaMART weights pairs by what exchanging them changes"
+    description = "LambdaMART: pairs weighted by the metric change when they are swapped"
 
     @classmethod
     def of(cls, parameters: RankingParameters, queries: Queries) -> Self:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class LogCosh(RowObjective):
     """log cosh(z - y): squared error for small residuals, absolute error for large ones, smooth in between.
 
-    The hessian is tanh(r)/r, the least one with which no step raises the loss; the second derivative would vanish
-    where residuals are large.
+    The hessian is tanh(r)/r, the smallest value for which a Newton step never increases the loss; the second derivative
+    would vanish for large residuals.
     """
 
     name = "log-cosh"
@@ -28,7 +28,7 @@ class LogCosh(RowObjective):
     task = "regression"
 
     def losses(self, y: Array, z: Array) -> Array:
-        """See the class."""
+        """Loss of every pair, as defined in the class docstring."""
         r = np.abs(z - y)
         value: Array = r + np.log1p(np.exp(-2 * r)) - np.log(2)
         return value

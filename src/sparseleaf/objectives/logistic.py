@@ -1,4 +1,4 @@
-"""Logistic loss of every output by itself."""
+"""Logistic loss of each output."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Logistic(RowObjective):
     link = LOGISTIC
 
     def base_score(self, targets: TargetStatistics) -> Array:
-        """Log-odds of the mean; those of half a row for outputs that are never (or always) on."""
+        """Log-odds of the mean; constant outputs are treated as if half a row differed."""
         sums = targets.sums()
         mean = np.where(
             (sums.mean > 0) & (sums.mean < 1), sums.mean, sums.mean.clip(sums.rare, 1 - sums.rare)
@@ -36,6 +36,6 @@ class Logistic(RowObjective):
         return odds
 
     def losses(self, y: Array, z: Array) -> Array:
-        """See the class."""
+        """Loss of every pair, as defined in the class docstring."""
         value: Array = np.logaddexp(0, z) - y * z
         return value

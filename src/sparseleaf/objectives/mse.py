@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @register
 @dataclass(frozen=True)
 class MSE(RowObjective):
-    """½ (z - y)²; its value is reported without the half."""
+    """½ (z - y)²; the reported loss omits the factor ½."""
 
     name = "mse"
     task = "regression"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @register
 @dataclass(frozen=True)
 class Poisson(RowObjective):
-    """e^z - y z, the negative log-likelihood of the rate e^z but for a constant."""
+    """e^z - y z, the negative log-likelihood of the rate e^z, up to a constant."""
 
     name = "poisson"
     task = "regression"
@@ -30,6 +30,6 @@ class Poisson(RowObjective):
         return log_mean(targets)
 
     def losses(self, y: Array, z: Array) -> Array:
-        """See the class."""
+        """Loss of every pair, as defined in the class docstring."""
         value: Array = LOG.apply(z) - y * z
         return value

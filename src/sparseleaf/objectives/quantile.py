@@ -36,5 +36,5 @@ class Quantile(RowObjective):
         return targets.quantiles(self.quantile)
 
     def losses(self, y: Array, z: Array) -> Array:
-        """See the class."""
+        """Loss of every pair, as defined in the class docstring."""
         return np.maximum(self.parameter * (y - z), (self.parameter - 1) * (y - z))

@@ -1,4 +1,4 @@
-"""Which rows belong to which query."""
+"""Assignment of rows to queries."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Queries:
-    """Which rows belong together.
+    """Rows grouped by query.
 
     Attributes
     ----------
     order : int32 array, shape (n_rows,)
-        Rows by query, in their own order within each.
+        Rows sorted by query, in the original order within a query.
     indptr : int64 array, shape (n_queries + 1,)
         ``order[indptr[q]:indptr[q + 1]]`` are the rows of query ``q``.
     ids : array, shape (n_queries,)
-        What queries are called.
+        Query ids.
     weights : float32 array, shape (n_queries,), or empty
+        Query weights; empty if all are 1.
     """
 
     order: Array
@@ -38,7 +39,7 @@ class Queries:
 
     @staticmethod
     def join(parts: list[Queries]) -> Queries:
-        """Queries of rows that follow each other; none goes on from one part to the next."""
+        """Concatenate the queries of several partitions; no query spans two of them."""
         first = np.cumsum([0, *(len(part.order) for part in parts)])
         sizes = np.concatenate([np.diff(part.indptr) for part in parts])
         return Queries(
@@ -51,7 +52,7 @@ class Queries:
         )
 
     def of_rows(self) -> Array:
-        """The number of every row's query, int64."""
+        """Index of the query of every row, int64."""
         numbers = np.empty(len(self.order), np.int64)
         numbers[self.order] = np.repeat(np.arange(self.n_queries), np.diff(self.indptr))
         return numbers

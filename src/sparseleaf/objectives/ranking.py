@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from sparseleaf.objectives.targets import DenseTargets, TargetStatistics
 
 CHANGES = ("ndcg", "map", "pairwise")
-"""What LambdaMART weights a pair by: how much exchanging its documents would change NDCG, average precision, or 1. In
-the order of the kernel's codes."""
+"""Pair weights of LambdaMART: change of NDCG or average precision when the pair is swapped, or 1. In the order of the
+kernel's codes."""
 
 
 class RankingParameters(Protocol):
-    """The ranker's parameters that losses read."""
+    """Parameters of the ranker that losses use."""
 
     metric: str
     places: int
@@ -56,21 +56,21 @@ class RankingObjective(DenseObjective):
     @classmethod
     @abstractmethod
     def of(cls, parameters: RankingParameters, queries: Queries) -> Self:
-        """The loss with a ranker's parameters."""
+        """Create the loss from the parameters of a ranker."""
 
     @property
     def kernel(self) -> str:
-        """The kernel's name."""
+        """Name of the kernel function."""
         return self.name
 
     @property
     def factor(self) -> float:
-        """Scores are multiplied by it."""
+        """Factor applied to the scores."""
         return 1.0
 
     @property
     def lambdas(self) -> tuple[str, int, bool]:
-        """What LambdaMART alone has: the change, one of :data:`CHANGES`, places and normalise."""
+        """Parameters of LambdaMART: metric change (one of :data:`CHANGES`), places and normalise."""
         return CHANGES[0], 1, False
 
     def joined(self, parts: Sequence[Self]) -> Self:
@@ -98,14 +98,14 @@ class RankingObjective(DenseObjective):
             h[:, 0],
             n_jobs,
         )
-        # one column as a whole: along an axis numpy is ten times slower
+        # the whole column at once: numpy is ten times slower along an axis
         largest = max(g.max(initial=0), -g.min(initial=0))
         return np.array([largest]), np.array([h.max(initial=0)])
 
     def base_score(self, targets: TargetStatistics) -> Array:
-        """0: only differences count."""
+        """0, since only score differences matter."""
         return np.zeros(1, np.float32)
 
     def value(self, targets: DenseTargets, scores: Array) -> float:
-        """Not a number that compares: ranking metrics are measured instead."""
+        """Not available: rankers are evaluated by ranking metrics."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Where a loss without a closed form has its least mean: the root of its slope."""
+"""Minimiser of a convex loss without a closed form: root of its derivative."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 FARTHEST = 2.0**100
 MOST_STEPS = 200
 PRECISION = 2.0**-24
-"""Of a float32."""
+"""Relative precision of float32."""
 
 
 def minimise(slope: Callable[[Array], Array], n_outputs: int) -> Array:
-    """The score of every output at which its slope, which never falls, changes its sign: float32.
+    """Root of the non-decreasing derivative ``slope`` of every output, float32.
 
-    A bracket around 0 is widened until it holds the root, then narrowed by Chandrupatla's method: inverse quadratic
-    interpolation where that is safe, bisection where it is not. Every step asks for the slopes of all outputs at once.
+    A bracket around 0 is widened until it contains the root, then narrowed by Chandrupatla's method: inverse quadratic
+    interpolation where it is safe, bisection otherwise. Every step evaluates all outputs at once.
     """
     a, b = -np.ones(n_outputs), np.ones(n_outputs)
     fa, fb = slope(a), slope(b)
@@ -30,9 +30,9 @@ def minimise(slope: Callable[[Array], Array], n_outputs: int) -> Array:
     while ((fb < 0) & (b < FARTHEST)).any():
         b = np.where(fb < 0, 4 * b, b)
         fb = slope(b)
-    share = np.full(n_outputs, 0.5)
+    fraction = np.full(n_outputs, 0.5)
     for _ in range(MOST_STEPS):
-        at = a + share * (b - a)
+        at = a + fraction * (b - a)
         here = slope(at)
         same = np.sign(here) == np.sign(fa)
         c, fc = np.where(same, a, b), np.where(same, fa, fb)
@@ -47,6 +47,6 @@ def minimise(slope: Callable[[Array], Array], n_outputs: int) -> Array:
             place, height = (a - b) / (c - b), (fa - fb) / (fc - fb)
             curve = fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
         safe = (height**2 < place) & ((1 - height) ** 2 < 1 - place) & np.isfinite(curve)
-        share = np.clip(np.where(safe, curve, 0.5), least, 1 - least)
-        share = np.where(fa == 0, 0.0, share)  # a root stays
+        fraction = np.clip(np.where(safe, curve, 0.5), least, 1 - least)
+        fraction = np.where(fa == 0, 0.0, fraction)  # a root stays
     return np.where(np.abs(fa) <= np.abs(fb), a, b).astype(np.float32)

@@ -16,26 +16,26 @@ if TYPE_CHECKING:
 @register
 @dataclass(frozen=True)
 class SmoothDCG(RankingObjective):
-    """A smoothed DCG.
+    """Smoothed DCG.
 
-    The first rounds fit the gains themselves: where all scores are equal the smoothed DCG has no slope, and far from a
-    good ranking little.
+    The first rounds fit the gains by squared error: the gradient of the smoothed DCG is 0 while all scores are equal,
+    and small far from a good ranking.
 
     Attributes
     ----------
     parameter : float
         σ, the width of the smoothing.
     start_rounds : int
-        Rounds that fit the gains.
+        Number of rounds that fit the gains.
     starting : bool
-        Whether this is one of them.
+        Whether the current round is one of them.
     """
 
     start_rounds: int = 30
     starting: bool = False
 
     name = "smoothdcg"
-    description = "SmoothDCG is a smoothed DCG"
+    description = "SmoothDCG: differentiable approximation of DCG"
 
     @classmethod
     def of(cls, parameters: RankingParameters, queries: Queries) -> Self:

@@ -39,12 +39,12 @@ class Softmax(RowObjective):
         return out
 
     def base_score(self, targets: TargetStatistics) -> Array:
-        """Logarithms of the classes' shares."""
+        """Log of the class frequencies."""
         return log_mean(targets)
 
     def value(self, targets: DenseTargets, scores: Array) -> float:
         """Mean loss of the rows whose class is known."""
         known = targets.classes >= 0
         z = scores[known].astype(np.float64)
-        own = -log_softmax(z, axis=1)[np.arange(len(z)), targets.classes[known]]
-        return float(np.average(own, weights=targets.known_weights()[known, 0]))
+        losses = -log_softmax(z, axis=1)[np.arange(len(z)), targets.classes[known]]
+        return float(np.average(losses, weights=targets.known_weights()[known, 0]))

@@ -1,7 +1,7 @@
-"""Losses whose residual is zero where label and score are both zero, so that residuals stay sparse.
+"""Losses whose residual is zero if label and score are both zero, so that residuals stay sparse.
 
-Assumption (8) of the paper. The kernels compute residuals from the stored scores on the fly. The base score is 0: any
-other would make every residual non-zero.
+Assumption (8) of the GBDT-SPARSE paper. The kernels compute residuals from the stored scores on the fly. The base score
+is 0, since any other value would make every residual non-zero.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class SparseObjective(Objective):
     Attributes
     ----------
     code : int
-        What the kernels know it by (``cpp/rows.hpp``).
+        Code of the loss in the kernels (``cpp/rows.hpp``).
     """
 
     task: ClassVar[Task] = "sparse"

@@ -6,8 +6,10 @@ from sparseleaf.objectives.sparse import SparseObjective
 
 @register
 class SquaredHinge(SparseObjective):
-    """Eq. 9: max(1 - z, 0)² for a true label, max(z, 0)² for a false one."""
+    """Eq. 9: max(1 - z, 0)² for a positive label, max(z, 0)² for a negative one."""
 
     name = "squared_hinge"
-    description = "squared hinge loss: no residual once a true label is above 1 or a false one below 0"
+    description = (
+        "squared hinge loss, 0 for positive labels scored above 1 and negative labels scored below 0"
+    )
     code = 1

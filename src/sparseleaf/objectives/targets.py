@@ -1,4 +1,4 @@
-"""Dense targets: a number for every (row, output) pair, or a class for every row; and what can be asked of them."""
+"""Dense targets, a number per (row, output) pair or a class per row, and their statistics."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ BLOCK_ROWS = 4_096
 
 @dataclass(frozen=True)
 class DenseTargets:
-    """What rows should have.
+    """Targets of some rows.
 
     Attributes
     ----------
     values : float32 array, shape (n_rows, n_outputs)
-        NaN is unknown. No rows where there are classes.
+        NaN is unknown. Empty if there are classes.
     classes : int32 array, shape (n_rows,)
-        One class a row, -1 for unknown. Empty where there are values.
+        One class per row, -1 for unknown. Empty if there are values.
     weights : float32 array, shape (n_rows, 1) or (n_rows, n_outputs)
-        No rows where all weigh 1.
+        Empty if all weights are 1.
     n_outputs : int
     unknown : bool or None
-        Whether a target is unknown, here or in rows that live elsewhere; None asks these rows alone.
+        Whether a target is unknown on any worker; None checks these rows only.
     """
 
     values: Array
@@ -55,13 +55,13 @@ class DenseTargets:
 
     @property
     def form(self) -> TargetForm:
-        """What there is to fit, without the rows."""
+        """Properties of the targets, without the rows."""
         columns = self.weights.shape[1] if len(self.weights) else 0
         return TargetForm(self.n_outputs, self.has_unknown, columns)
 
     @staticmethod
     def join(parts: list[DenseTargets]) -> DenseTargets:
-        """All rows of several."""
+        """Concatenate the targets of several partitions."""
         values, classes, weights = (
             np.concatenate([getattr(part, name) for part in parts])
             if len(getattr(parts[0], name))
@@ -76,7 +76,7 @@ class DenseTargets:
         return not np.isnan(self.values).all() if len(self.values) else bool((self.classes >= 0).any())
 
     def as_matrix(self) -> Array:
-        """Targets as numbers, NaN where unknown: for classes, 1 in the column of the row's."""
+        """Targets as a matrix, NaN if unknown; classes are one-hot encoded."""
         if len(self.values):
             return self.values
         matrix = np.zeros((len(self.classes), self.n_outputs), np.float32)
@@ -86,12 +86,12 @@ class DenseTargets:
         return matrix
 
     def rows(self, which: slice) -> DenseTargets:
-        """Some of the rows."""
+        """A slice of the rows."""
         parts = self.values[which], self.classes[which], self.weights[which]
         return DenseTargets(*parts, self.n_outputs, self.unknown)
 
     def known_weights(self) -> Array:
-        """Weight of every pair, 0 where the target is unknown; float64 (n_rows, n_outputs)."""
+        """Weight of every pair, 0 if the target is unknown; float64 (n_rows, n_outputs)."""
         known = ~np.isnan(self.values) if len(self.values) else np.repeat((self.classes >= 0)[:, None], 1, 1)
         shape = (self.n_rows, self.n_outputs)
         weights = self.weights if len(self.weights) else np.ones((1, 1))
@@ -100,7 +100,7 @@ class DenseTargets:
 
 @dataclass(frozen=True)
 class TargetForm:
-    """What there is to fit, over all rows.
+    """Properties of the targets of all rows.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ class TargetForm:
     has_unknown : bool
         Whether a target is unknown.
     weight_columns : int
-        0 where all weigh 1, 1 for a weight a row, else one for each output.
+        0 if all weights are 1, 1 for one weight per row, n_outputs for one per row and output.
     """
 
     n_outputs: int
@@ -118,9 +118,9 @@ class TargetForm:
 
 @dataclass(frozen=True)
 class TargetSums:
-    """Σ weights and Σ weight · target of every output, over the known ones.
+    """Σ weights and Σ weight · target of every output, over known targets.
 
-    They are sums of integers in scales that all shards share, so that the order of rows cannot matter.
+    Sums are over integers in a scale common to all workers, so that they do not depend on the order of rows.
     """
 
     weights: Array
@@ -128,32 +128,32 @@ class TargetSums:
 
     @property
     def mean(self) -> Array:
-        """The weighted mean of every output, 0 where no target is known."""
+        """Weighted mean of every output, 0 if no target is known."""
         mean: Array = self.weighted / np.where(self.weights > 0, self.weights, 1)
         return mean
 
     @property
     def rare(self) -> Array:
-        """Half a row's share of every output: what stands for a mean of 0, which has no logarithm."""
-        share: Array = 0.5 / np.maximum(self.weights, 1)
-        return share
+        """Half a row relative to the total weight: replaces a mean of 0, which has no logarithm."""
+        fraction: Array = 0.5 / np.maximum(self.weights, 1)
+        return fraction
 
 
 class TargetStatistics(Protocol):
-    """Statistics of the known targets by output, over the rows of all workers: what base scores are made of."""
+    """Statistics of the known targets of all workers, per output, from which base scores are computed."""
 
     def sums(self) -> TargetSums:
         """Σ weights and Σ weight · target."""
 
     def quantiles(self, level: float) -> Array:
-        """The weighted quantile of every output's targets, float32."""
+        """Weighted quantile of the targets of every output, float32."""
 
     def minimiser(self, objective: DenseObjective) -> Array:
-        """The score, the same for all rows, at which the mean loss of every output is least, float32."""
+        """Constant score that minimises the mean loss of every output, float32."""
 
 
 def largest_targets(targets: DenseTargets) -> Array:
-    """The largest weight, and |weight · target|, of every output: float64 (2, n_outputs)."""
+    """Maximum weight and maximum |weight · target| of every output, float64 (2, n_outputs)."""
     largest = np.zeros((2, targets.n_outputs))
     for weights, weighted in _weighted_blocks(targets):
         np.maximum(largest[0], weights.max(axis=0, initial=0), out=largest[0])
@@ -162,7 +162,7 @@ def largest_targets(targets: DenseTargets) -> Array:
 
 
 def target_sums(targets: DenseTargets, scales: Array) -> Array:
-    """Σ weights and Σ weight · target times their scales: int64 (2, n_outputs)."""
+    """Σ weights and Σ weight · target, times their scales, int64 (2, n_outputs)."""
     sums = np.zeros((2, targets.n_outputs), np.int64)
     for block in _weighted_blocks(targets):
         for i, values in enumerate(block):
@@ -171,25 +171,25 @@ def target_sums(targets: DenseTargets, scales: Array) -> Array:
 
 
 def _weighted_blocks(targets: DenseTargets) -> Iterator[tuple[Array, Array]]:
-    for begin in range(0, targets.n_rows, BLOCK_ROWS):  # in float64, of which a block at a time is enough
+    for begin in range(0, targets.n_rows, BLOCK_ROWS):  # in blocks, to limit the memory of float64 copies
         block = targets.rows(slice(begin, begin + BLOCK_ROWS))
         weights = block.known_weights()
         yield weights, np.nan_to_num(block.as_matrix() * weights)
 
 
-def base_quantiles(targets: DenseTargets, share: float) -> Array:
-    """The quantile of every output's targets, by weight: float32 (n_outputs,)."""
+def base_quantiles(targets: DenseTargets, level: float) -> Array:
+    """Weighted quantile of the targets of every output, float32 (n_outputs,)."""
     weights = targets.known_weights()
     return np.array(
-        [_quantile(y, w, share) for y, w in zip(targets.values.T, weights.T, strict=True)], np.float32
+        [_quantile(y, w, level) for y, w in zip(targets.values.T, weights.T, strict=True)], np.float32
     )
 
 
-def _quantile(values: Array, weights: Array, share: float) -> float:
+def _quantile(values: Array, weights: Array, level: float) -> float:
     known = weights > 0
     values, weights = values[known], weights[known]
     if not len(values):
         return 0.0
     order = np.argsort(values, kind="stable")
-    so_far = np.cumsum(weights[order])
-    return float(values[order][np.searchsorted(so_far, share * so_far[-1])])
+    cumulative = np.cumsum(weights[order])
+    return float(values[order][np.searchsorted(cumulative, level * cumulative[-1])])

@@ -1,4 +1,4 @@
-"""Projections: sparse features to a few dense columns, fitted once and stored in the model."""
+"""Linear projections of sparse features to few dense features, stored in the model."""
 
 from sparseleaf.projection.fit import PROJECTIONS, choose_keep_raw, choose_projection, fit_projection
 from sparseleaf.projection.leml import LEML

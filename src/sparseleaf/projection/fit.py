@@ -1,4 +1,4 @@
-"""Which projection to use, and fitting it: scikit-learn's own, or LEML."""
+"""Choosing and fitting a projection: LEML, or scikit-learn's PCA and random projection."""
 
 from __future__ import annotations
 
@@ -20,21 +20,18 @@ if TYPE_CHECKING:
 PROJECTIONS = ("leml", "pca", "random")
 
 RAW_BESIDE = 2_048
-"""``keep_raw="auto"`` keeps the raw features of sparse X beside the projected ones up to so many."""
+"""Maximum number of raw features that ``keep_raw="auto"`` keeps in addition to the projected ones."""
 
 
 def choose_projection(kind: str | None, rows: RowsInfo, dim: int) -> str | None:
-    """What ``projection="auto"`` means for this data: raw features where they are dense or few, else LEML.
-
-    Raw as well where values are missing, which no projection can take.
-    """
+    """Resolve ``projection="auto"``: LEML for sparse X with more than ``dim`` features and no NaN, else None."""
     if kind != "auto":
         return kind
     return "leml" if rows.sparse and rows.n_features > dim and not rows.nan else None
 
 
 def choose_keep_raw(keep_raw: bool | str, kind: str | None, rows: RowsInfo) -> bool:
-    """What ``keep_raw="auto"`` means for this data."""
+    """Resolve ``keep_raw="auto"``."""
     if kind is None:
         return False
     return rows.n_features <= RAW_BESIDE if keep_raw == "auto" else bool(keep_raw)
@@ -51,7 +48,7 @@ def fit_projection(
     n_jobs: int,
     verbose: int = 0,
 ) -> Projection:
-    """Fit the projection of that kind to ``dim`` columns (fewer where X has not as many)."""
+    """Fit a projection to ``dim`` columns, or fewer if X has fewer features."""
     return rounded(_components(kind, X, Y, dim, seed, n_jobs, verbose), keep_raw)
 
 
@@ -63,7 +60,7 @@ def _components(
         W: Array = LEML(dim, n_jobs=n_jobs, random_state=seed, verbose=verbose).fit(X, Y).components_
         return W
     if kind == "random":
-        # drawn by the size of X alone; one row is enough to fit it
+        # depends on the shape of X only; one row is enough to fit it
         fitted = GaussianRandomProjection(min(dim, X.shape[1]), random_state=seed).fit(X[:1])
         return np.asarray(fitted.components_.T)
     dim = min(dim, *X.shape)
@@ -73,8 +70,8 @@ def _components(
         fitted = TruncatedSVD(dim, random_state=seed)
     else:
         return np.eye(X.shape[1])
-    # BLAS adds in another order for another number of threads, and in another build: one thread, and float64, whose
+    # the summation order of BLAS depends on the number of threads and on the build: use one thread and float64, whose
     # last bits are lost when components are rounded to float16
-    with threadpool_limits(1), np.errstate(invalid="ignore"):  # one row has no variance to divide by
+    with threadpool_limits(1), np.errstate(invalid="ignore"):  # a single row has no variance
         fitted.fit(X.astype(np.float64))
     return np.asarray(fitted.components_.T)

@@ -1,20 +1,20 @@
-"""LEML: features that are good for predicting the labels linearly (Yu, Jain, Kar & Dhillon, ICML 2014).
+"""LEML: supervised linear projection for multi-label data (Yu, Jain, Kar & Dhillon, ICML 2014).
 
-Minimises ‖Y − X W Hᵀ‖² + γ(‖W‖² + ‖H‖²) over W (n_features × r) and H (n_labels × r), and gives X W as features.
+Minimises ‖Y − X W Hᵀ‖² + γ(‖W‖² + ‖H‖²) over W (n_features × r) and H (n_labels × r); the features are X W.
 
 - H step: Z = X W, H = (Yᵀ Z)(Zᵀ Z + γ I)⁻¹, one r × r factorisation for all labels.
 - W step: with M = Hᵀ H, solve Xᵀ X W M + γ W = Xᵀ (Y H). In the eigenbasis of M its columns decouple into r ridge
-  systems (m_j Xᵀ X + γ I) w_j = b_j, solved side by side by conjugate gradients. The labels do not enter this loop.
-- Where features are few, the reduced-rank ridge regression min ‖Y − X B‖² + γ‖B‖², rank(B) ≤ r, is solved exactly
+  systems (m_j Xᵀ X + γ I) w_j = b_j, solved together by conjugate gradients. The labels are not used in this loop.
+- With few features, the reduced-rank ridge regression min ‖Y − X B‖² + γ‖B‖², rank(B) ≤ r, is solved exactly
   instead: with Xᵀ X + γ I = Rᵀ R and U Σ² Uᵀ the leading eigenpairs of R⁻ᵀ Xᵀ Y Yᵀ X R⁻¹, W = R⁻¹ U Σ.
 
-Any W A gives the same fit. Trees cut along axes, so W is rotated until the new columns are uncorrelated, the one of
-largest variance first.
+Any W A gives the same fit. Trees split along axes, so W is rotated to make the new columns uncorrelated, in order of
+decreasing variance.
 
-The same bytes come out of any BLAS, nearly always: BLAS and LAPACK work in float64 on small matrices only (r × r, or
-n_features² where features are few), whose entries are rounded to a grid; all products with rows, features or labels are
-taken by kernels of our own, in a fixed order. No n_features² matrix is made unless features are few, and never one of
-rows × labels.
+The result is nearly always byte-identical for every BLAS: BLAS and LAPACK are used in float64 on small matrices only
+(r × r, or n_features² if features are few), whose entries are rounded to a grid; products over rows, features or labels
+are computed by kernels with a fixed summation order. A matrix of size n_features² is only allocated if features are
+few, and one of size rows × labels never.
 """
 
 from __future__ import annotations
@@ -40,41 +40,44 @@ if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
 
 EXACT_FEATURES = 2_048
-"""Up to so many features the reduced-rank ridge regression is solved exactly."""
+"""Maximum number of features for which the reduced-rank ridge regression is solved exactly."""
 
 LABEL_BLOCK = 16_384
 
 TOLERANCE = 0.1
-"""Conjugate gradients stop when the residual has fallen to this share; the next round moves the target anyway."""
+"""Relative residual at which conjugate gradients stop; the next round changes the system anyway."""
 
 
 class LEML(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Supervised linear features for multi-label data, as a scikit-learn transformer.
+    """Supervised linear dimensionality reduction for multi-label data.
 
     Parameters
     ----------
     n_components : int, default=100
-        Number of new features r; fewer where X or Y has not as many columns.
+        Number of new features; limited by the number of features and of labels.
     gamma : float, default=1.0
-        Regularisation, in units of the mean of the diagonal of XᵀX, X being scaled to rows of a length of about 1:
-        it does not depend on how X is scaled or how many rows it has.
+        Regularisation strength, relative to the mean diagonal of XᵀX, with X scaled to rows of about unit length. It
+        does not depend on the scale of X or the number of rows.
     max_iter : int, default=5
-        Rounds of alternating minimisation, where features are many.
+        Number of rounds of alternating minimisation.
     cg_iter : int, default=5
-        Steps of conjugate gradients in a round.
+        Number of conjugate gradient steps per round.
     solver : {"auto", "exact", "alternating"}, default="auto"
-        "auto" is exact for up to 2,048 features.
+        "exact": reduced-rank ridge regression; "alternating": alternating minimisation; "auto": "exact" for up to 2,048
+        features.
     n_jobs : int or None, default=None
-        Threads; None for all cores. The result does not depend on it.
+        Number of threads; None for all cores. Does not affect the result.
     random_state : int, RandomState or None, default=0
-        Draws the start of the alternating minimisation.
+        Seed of the initialisation of the alternating minimisation.
     verbose : int, default=0
-        0 is silent, 1 shows a progress bar on a terminal.
+        0: silent; 1: progress bar on a terminal.
 
     Attributes
     ----------
-    components_ : float32 array, shape (n_features, r)
-        W.
+    components_ : ndarray of float32, shape (n_features, n_components)
+        Projection matrix.
+    n_features_in_ : int
+        Number of features seen in ``fit``.
 
     Examples
     --------
@@ -106,12 +109,19 @@ class LEML(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  #
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit W to features and labels.
+        """Fit the projection.
 
         Parameters
         ----------
-        X : array-like or sparse matrix, shape (n_rows, n_features)
-        y : sparse or dense 0/1 matrix, lists of label names, or one class a row
+        X : {array-like, sparse matrix} of shape (n_rows, n_features)
+            Features.
+        y : sparse or dense 0/1 matrix, lists of label names, or one class per row
+            Targets.
+
+        Returns
+        -------
+        self : object
+            Fitted transformer.
         """
         self._check()
         X = self._validate(X, reset=True)
@@ -122,7 +132,7 @@ class LEML(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  #
         X = X * np.float32(scale)
         gamma = self.gamma * max(_mean_square(X) * X.shape[0], 1e-30)
         exact = self.solver == "exact" or (self.solver == "auto" and X.shape[1] <= EXACT_FEATURES)
-        # BLAS adds in another order for another number of threads: one thread gives the same bits always
+        # the summation order of BLAS depends on the number of threads
         with threadpool_limits(1), reporting(self.verbose):
             if exact:
                 W = _reduced_rank_ridge(X, Y, rank, gamma, n_jobs)
@@ -134,7 +144,18 @@ class LEML(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  #
         return self
 
     def transform(self, X: Any) -> Array:
-        """X W, float32 (n_rows, r)."""
+        """Project the features.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_rows, n_features)
+            Features.
+
+        Returns
+        -------
+        X_new : ndarray of float32, shape (n_rows, n_components)
+            Projected features.
+        """
         check_is_fitted(self, "components_")
         return times(self._validate(X, reset=False), self.components_, effective_n_jobs(self.n_jobs))
 
@@ -148,12 +169,17 @@ class LEML(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  #
         for name, low in (("n_components", 1), ("max_iter", 1), ("cg_iter", 1)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low:
-                raise ValueError(f"{name}={value!r} is not allowed in LEML; wanted an int >= {low}.")
+                raise ValueError(
+                    f"The {name!r} parameter of LEML must be an int >= {low}. Got {value!r} instead."
+                )
         if not isinstance(self.gamma, int | float | np.number) or not 0 < self.gamma < np.inf:
-            raise ValueError(f"gamma={self.gamma!r} is not allowed in LEML; wanted a number > 0.")
+            raise ValueError(
+                f"The 'gamma' parameter of LEML must be a number > 0. Got {self.gamma!r} instead."
+            )
         if self.solver not in ("auto", "exact", "alternating"):
             raise ValueError(
-                f"solver={self.solver!r} is not allowed in LEML; wanted 'auto', 'exact' or 'alternating'."
+                "The 'solver' parameter of LEML must be one of {'auto', 'exact', 'alternating'}. Got"
+                f" {self.solver!r} instead."
             )
 
     def _validate(self, X: Any, *, reset: bool) -> Features:
@@ -170,9 +196,9 @@ def _mean_square(X: Features) -> float:
 
 
 def _scale(X: Features) -> float:
-    """The power of two that brings rows to a length of about 1: the penalty on W then means the same for any X.
+    """Power of two that scales rows to about unit length, so that gamma does not depend on the scale of X.
 
-    Within a range that float32 can hold, so that neither X nor W is lost by it.
+    Limited to a range that float32 can represent.
     """
     square = _mean_square(X) * X.shape[1]
     return float(2.0 ** np.clip(-np.round(np.log2(square) / 2), -120, 120)) if square > 0 else 1.0
@@ -209,7 +235,7 @@ def _dense(matrix: Any) -> Array:
 
 
 class _Alternating:
-    """Alternating minimisation; transposes are kept as CSR, so that every product is by rows."""
+    """Alternating minimisation; transposes are stored as CSR, so that every product is row-wise."""
 
     def __init__(self, X: Features, Y: sp.csr_matrix, gamma: float, n_jobs: int) -> None:
         self._X = X
@@ -220,7 +246,7 @@ class _Alternating:
         self._n_jobs = n_jobs
 
     def fit(self, rank: int, rounds: int, cg_steps: int, seed: int) -> Array:
-        """W after some rounds."""
+        """Run the rounds and return W."""
         with phase("alternating minimisation", rounds + 1) as advance:
             W = self._start(rank, seed)
             advance(1, "")
@@ -230,7 +256,7 @@ class _Alternating:
         return W
 
     def _start(self, rank: int, seed: int) -> Array:
-        """The leading left singular vectors of Xᵀ Y, roughly: directions that matter for the labels at all."""
+        """Approximate leading left singular vectors of Xᵀ Y."""
         rng = np.random.Generator(np.random.PCG64(seed))
         W = rng.standard_normal((self._Xt.shape[0], rank), dtype=np.float32)
         for _ in range(2):
@@ -239,7 +265,7 @@ class _Alternating:
         return self._orthonormal(W)
 
     def _orthonormal(self, W: Array) -> Array:
-        """Other columns that span the same, by the eigenvectors of WᵀW."""
+        """Orthonormal basis of the column space of W, by the eigenvectors of WᵀW."""
         values, vectors = np.linalg.eigh(_gram(W))
         lengths = np.sqrt(np.maximum(values, 1e-12 * values[-1]))
         lengths[lengths == 0] = 1.0
@@ -254,10 +280,10 @@ class _Alternating:
         return self._times(right, on_grid(inverse).astype(np.float32))
 
     def _w_step(self, W: Array, H: Array, steps: int, tolerance: float = TOLERANCE) -> Array:
-        """W for this H, in the eigenbasis of HᵀH, which is kept as ``basis``: the fit is then X W (H basis)ᵀ."""
+        """W for fixed H, in the eigenbasis of HᵀH, stored as ``basis``: the fit is X W (H basis)ᵀ."""
         weights, basis = np.linalg.eigh(_gram(H))
         self.basis = rotation = on_grid(basis).astype(np.float32)
-        scale = on_grid(np.maximum(weights, 0.0), 34).astype(np.float32)  # small ones count, too
+        scale = on_grid(np.maximum(weights, 0.0), 34).astype(np.float32)  # keeps small eigenvalues
         W = self._times(W, rotation)  # warm start
         residual = self._times(self._Xt, self._times(self._Y, self._times(H, rotation)))
         start = _column_dots(residual, residual)
@@ -287,7 +313,7 @@ class _Alternating:
 
 
 def _gram(Z: Array) -> Array:
-    """Zᵀ Z in float64, over blocks of rows so that no float64 copy of Z is made."""
+    """Zᵀ Z in float64, by blocks of rows to avoid a float64 copy of Z."""
     gram = np.zeros((Z.shape[1], Z.shape[1]))
     for begin in range(0, len(Z), 65_536):
         block = Z[begin : begin + 65_536].astype(np.float64)
@@ -303,18 +329,18 @@ def _column_dots(A: Array, B: Array) -> Array:
 
 
 def _ratio(numerator: Array, denominator: Array) -> Array:
-    """A step of conjugate gradients; 0 for a column that is solved already."""
+    """Step length of conjugate gradients; 0 for columns that have converged."""
     positive = denominator > 0
     return np.where(positive, numerator / np.where(positive, denominator, 1.0), 0.0).astype(np.float32)
 
 
 def _rotate(X: Features, W: Array, n_jobs: int) -> Array:
-    """W with uncorrelated columns of X W, largest variance first, each column's largest weight positive."""
+    """Rotate W so that the columns of X W are uncorrelated, in order of decreasing variance, with fixed signs."""
     Z = times(X, W, n_jobs)
     centre = Z.mean(axis=0, dtype=np.float64)
     covariance = _gram(Z) / len(Z) - np.outer(centre, centre)
     values, vectors = np.linalg.eigh(covariance)
-    vectors[:, values <= 1e-12 * values[-1]] = 0.0  # columns of no variance are any columns
+    vectors[:, values <= 1e-12 * values[-1]] = 0.0  # directions of columns without variance are arbitrary
     rotated = times(W, np.ascontiguousarray(on_grid(vectors)[:, ::-1], np.float32), n_jobs)
     largest = rotated[np.abs(rotated).argmax(axis=0), np.arange(rotated.shape[1])]
     return rotated * np.where(largest < 0, np.float32(-1), np.float32(1))

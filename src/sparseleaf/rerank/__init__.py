@@ -1,1 +1,1 @@
-"""Re-rankers: stages that score the best labels of the trees again. One file each; see :mod:`.stage`."""
+"""Re-rankers: model stages that rescore the trees' candidate labels. One file each; see :mod:`.stage`."""

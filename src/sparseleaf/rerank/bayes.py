@@ -1,16 +1,17 @@
-"""Re-ranking by naive Bayes over the discriminative features of each label: one pass over the rows, no iterations.
+"""Re-ranking by naive Bayes over the discriminative features of each label, fitted in one pass over the rows.
 
-In: a row's best labels and their scores from the trees. Out: these and the labels with a discriminative feature in the
-row, with new scores from 0 to 1. Features are binary: zero or not. With q the rate of a feature among all rows and p
-that among a label's rows, smoothed towards q, a feature that is present adds log(p / q) to the evidence for the label,
-and one that is absent log((1 - p) / (1 - q)). A label has the few features whose rate among its rows exceeds q most
-significantly: features depend on each other, and sums over many are overconfident.
+Candidates are the trees' best labels and the labels with a discriminative feature in the row; scores are from 0 to 1.
+Features are binary: zero or not. With q the rate of a feature among all rows and p its rate among a label's rows,
+smoothed towards q, a present feature adds log(p / q) to the evidence for the label, an absent one
+log((1 - p) / (1 - q)). A label uses only the few features whose rate among its rows exceeds q most significantly:
+features are dependent, and sums over many are overconfident.
 """
 
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -21,40 +22,49 @@ from sklearn.linear_model import LogisticRegression
 
 from sparseleaf import _kernels
 from sparseleaf._arrays import csr_parts
+from sparseleaf._steps import UNSIGNED, narrow
 from sparseleaf._threads import in_threads
 from sparseleaf._vectors import PackedVectors
-from sparseleaf.model.candidates import PLACES, true_candidates
+from sparseleaf.data.weights import NO_WEIGHTS
+from sparseleaf.model.attribution import Attribution, added, secant_components
+from sparseleaf.model.candidates import PLACES, find_pairs, look_up, true_candidates
+from sparseleaf.model.importance import mixed_importances, normalised_rows
 from sparseleaf.model.registry import register
+from sparseleaf.rerank.mixing import Ranked
 from sparseleaf.rerank.stage import DEFAULT_WEIGHT, ListedReranker
-from sparseleaf.rerank.weighing import Ranked
+from sparseleaf.rerank.terms import product_terms
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
+    from sparseleaf.data.weights import TrainingWeights
+    from sparseleaf.model.attribution import Pairs
     from sparseleaf.model.source import StageSource
+    from sparseleaf.model.stage import Scores
+    from sparseleaf.model.update import NewRows
     from sparseleaf.rerank.rows import TrainingRows
     from sparseleaf.rerank.validation import Validation
 
 FEATURES = (4, 8, 16, 32)
-"""How many features of a label may count."""
+"""Numbers of features per label to try."""
 
 POWERS = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5)
-"""Factors of a label's log prior that are tried: above 1, since frequent labels have discriminative features beyond the
-few that are kept."""
+"""Factors of the log prior to try: above 1, since frequent labels have more discriminative features than the few that
+are kept."""
 
 DEFAULTS = (8, 1.5)
-"""Features and power where there are no rows to choose them on."""
+"""Number of features and power without validation rows."""
 
 WEIGHTS = (0.0, 0.15, 0.3, 0.45, 0.6, 0.75, 0.9, 1.0)
-"""Shares of the trees that are tried."""
+"""Weights of the trees to try."""
 
 SMOOTHING = 2.0
-"""Rows with the rates of all rows that are added to every label's."""
+"""Pseudo-rows with the overall rates, added to every label."""
 
 FLOOR = 0.01
-"""Of the row's best score, which every candidate has from the trees: their logarithm is mixed."""
+"""Added to the trees' scores, relative to the row's best, before taking logarithms."""
 
-MOST_ADDED = 100
-"""Candidates of a row by its features, those of highest evidence."""
+MAX_ADDED = 100
+"""Maximum number of candidates added per row, those of highest evidence."""
 
 BLOCK_LABELS = 2048
 
@@ -66,142 +76,199 @@ class DiscriminativeFeatures:
     Attributes
     ----------
     features : int32 array, shape (n_labels, most)
-        -1 is none.
+        Padded with -1.
     weights, absent : float32 arrays, shape (n_labels, most)
-        What is added by the feature, and what by its absence, as if all were absent first.
-    log_shares : float32 array, shape (n_labels,)
-        Logarithm of the share of rows that have the label.
-    n_features : int
+        Evidence of absence, and what presence adds to it.
+    log_priors : float32 array, shape (n_labels,)
+        Log of the fraction of rows with the label.
+    feature_counts : int64 array, shape (n_features,)
+        Rows of every feature.
     """
 
     features: Array
     weights: Array
     absent: Array
-    log_shares: Array
-    n_features: int
+    log_priors: Array
+    feature_counts: Array
 
     cross_validated: ClassVar[bool] = False
 
     @classmethod
-    def fit(cls, X: Features, Y: sp.csr_matrix, n_jobs: int, most: int = max(FEATURES)) -> Self:
-        """Those of the labels of these rows."""
-        X = sp.csr_matrix(X, dtype=np.float32)
-        # rows are counted in float64: float32 ends at 2²⁴, from where on nothing depends on one row more
-        there = sp.csr_matrix(((X.data != 0).astype(np.float64), X.indices, X.indptr), shape=X.shape)
-        n_rows, n_features = X.shape
-        by_label = sp.csr_matrix(Y.T, dtype=np.float64)
-        rows_of = np.diff(by_label.indptr).astype(np.float64)
-        shares = np.bincount(X.indices, weights=there.data, minlength=n_features) / max(1, n_rows)
+    def fit(
+        cls,
+        X: Features,
+        Y: sp.csr_matrix,
+        n_jobs: int,
+        most: int = max(FEATURES),
+        row_weights: TrainingWeights = NO_WEIGHTS,
+    ) -> Self:
+        """Select the discriminative features of every label."""
+        there = presence(X)
+        by_label = sp.csr_matrix(row_weights.weighted(Y).T, dtype=np.float64)
+        return cls.of_counts(
+            lambda block: by_label[block] @ there,
+            row_weights.counts(Y).astype(np.float64),
+            row_weights.total(there.shape[0]),
+            np.bincount(there.indices, weights=row_weights.weighted(there).data, minlength=there.shape[1]),
+            n_jobs,
+            most,
+            row_weights.labels,
+        )
+
+    @classmethod
+    def of_counts(
+        cls,
+        common_of: Callable[[slice], sp.csr_matrix],
+        rows_of: Array,
+        n_rows: float,
+        feature_counts: Array,
+        n_jobs: int,
+        most: int,
+        label_weights: Array | None = None,
+    ) -> Self:
+        """Select the features from counts.
+
+        Parameters
+        ----------
+        common_of : callable
+            Number of rows with both label and feature, for a block of labels: CSR matrix.
+        rows_of : float64 array, shape (n_labels,)
+            Rows of every label.
+        n_rows : float
+        feature_counts : float64 array, shape (n_features,)
+            Rows of every feature.
+        n_jobs, most : int
+        label_weights : float32 array, shape (n_labels,), or None
+            Factors of the priors.
+        """
+        rates = feature_counts / (n_rows or 1.0)
         features = np.empty((len(rows_of), most), np.int32)
         weights, absent = (np.empty((len(rows_of), most), np.float32) for _ in range(2))
 
         def fit_block(begin: int) -> None:
             block = slice(begin, begin + BLOCK_LABELS)
-            both = sp.csr_matrix(by_label[block] @ there, dtype=np.float32)
+            both = sp.csr_matrix(common_of(block), dtype=np.float32)
             both.eliminate_zeros()
             common = np.empty_like(weights[block])
-            _kernels.select_telling(*csr_parts(both), rows_of[block], shares, features[block], common, 1)
-            held = features[block] >= 0
-            q = np.where(held, shares[features[block]], 0.5)
-            p = np.where(held, (common + SMOOTHING * q) / (rows_of[block, None] + SMOOTHING), 0.5)
+            _kernels.select_discriminative(
+                *csr_parts(both), rows_of[block], rates, features[block], common, 1
+            )
+            used = features[block] >= 0
+            q = np.where(used, rates[features[block]], 0.5)
+            p = np.where(used, (common + SMOOTHING * q) / (rows_of[block, None] + SMOOTHING), 0.5)
             lacking = np.log1p(-p) - np.log1p(-q)
             weights[block] = np.log(p / q) - lacking
-            features[block][weights[block] <= 0] = -1  # no evidence but rounding
+            features[block][weights[block] <= 0] = -1  # only rounding, no evidence
             absent[block] = np.where(features[block] >= 0, lacking, 0)
 
         in_threads(fit_block, range(0, len(rows_of), BLOCK_LABELS), n_jobs)
-        return cls(
-            features,
-            weights,
-            absent,
-            np.log((rows_of + 0.5) / (n_rows + 1)).astype(np.float32),
-            n_features,
-        )
+        priors = rows_of if label_weights is None else rows_of * label_weights
+        log_priors = np.log((priors + 0.5) / (n_rows + 1)).astype(np.float32)
+        return cls(features, weights, absent, log_priors, np.rint(feature_counts).astype(np.int64))
 
     def tuned(self, validation: Validation, weight: float | None) -> BayesReranker:
-        """The stage whose number of features, power and weight are best; ``weight`` fixes the last."""
+        """The stage with the best number of features, power and weight; ``weight`` fixes the last."""
         if not len(validation):
             return self.stage(*DEFAULTS, DEFAULT_WEIGHT if weight is None else weight)
-        X, Y, n_jobs, found = validation.X, validation.Y, validation.n_jobs, validation.found(PLACES)
+        X, Y, n_jobs, best = validation.X, validation.Y, validation.n_jobs, validation.found(PLACES)
 
         def prepare(most: int) -> tuple[Any, ...]:
             stage = self.stage(most, DEFAULTS[1], 0.0)
-            starts, labels, trees, evidence = stage.candidates(X, *found, n_jobs)
-            bare = evidence - np.float32(stage.power) * self.log_shares[labels]
-            return stage, labels, trees, bare, Ranked(starts, true_candidates(starts, labels, Y), 1)
+            starts, labels, trees, evidence = stage.candidates(X, *best, n_jobs)
+            bare = evidence - np.float32(stage.power) * self.log_priors[labels]
+            return (
+                stage,
+                labels,
+                trees,
+                bare,
+                Ranked(starts, true_candidates(starts, labels, Y), 1, validation.weights),
+            )
 
         def values(tried: tuple[Any, ...]) -> list[tuple[float, BayesReranker]]:
             (stage, labels, trees, bare, ranked), power = tried
-            evidence = bare + np.float32(power) * self.log_shares[labels]
+            evidence = bare + np.float32(power) * self.log_priors[labels]
             stages = [
                 replace(stage, power=power, weight=share)
                 for share in (WEIGHTS if weight is None else (weight,))
             ]
-            return [(ranked.worth(stage.margins(trees, evidence)), stage) for stage in stages]
+            return [(ranked.precision(stage.margins(trees, evidence)), stage) for stage in stages]
 
         tried = itertools.product(in_threads(prepare, FEATURES, n_jobs), POWERS)
         valued = itertools.chain.from_iterable(in_threads(values, tried, n_jobs))
-        _, stage = max(valued, key=lambda one: one[0])  # the first of equals
-        starts, labels, trees, evidence = stage.candidates(X, *found, n_jobs)
+        _, stage = max(valued, key=lambda one: one[0])  # the first in a tie
+        starts, labels, trees, evidence = stage.candidates(X, *best, n_jobs)
         truth = true_candidates(starts, labels, Y)
-        return replace(stage, platt=fit_platt(stage.margins(trees, evidence), truth))
+        weights = validation.weights
+        of_candidates = None if weights is None else np.repeat(weights, np.diff(starts))
+        return replace(stage, platt=fit_platt(stage.margins(trees, evidence), truth, of_candidates))
 
     def stage(self, most: int, power: float, weight: float) -> BayesReranker:
-        """With the first ``most`` of them."""
-        held = self.features[:, :most] >= 0
-        indptr = np.concatenate(([0], np.cumsum(held.sum(axis=1))))
+        """The stage with the first ``most`` features of every label."""
+        used = self.features[:, :most] >= 0
+        indptr = np.concatenate(([0], np.cumsum(used.sum(axis=1))))
         by_label = sp.csr_matrix(
-            (self.weights[:, :most][held], self.features[:, :most][held], indptr),
-            shape=(len(self.features), self.n_features),
+            (self.weights[:, :most][used], self.features[:, :most][used], indptr),
+            shape=(len(self.features), len(self.feature_counts)),
         )
         by_label.sort_indices()
         absent = self.absent[:, :most].sum(axis=1, dtype=np.float32)
         return BayesReranker(
-            PackedVectors.of(by_label), absent, self.log_shares, most, power, weight, (1.0, 0.0)
+            PackedVectors.of(by_label),
+            absent,
+            self.log_priors,
+            most,
+            power,
+            weight,
+            (1.0, 0.0),
+            self.feature_counts,
         )
 
 
 @register("bayes")
 @dataclass(frozen=True)
 class BayesReranker(ListedReranker):
-    """The stage.
+    """Naive Bayes re-ranker.
 
     Attributes
     ----------
     log_odds : PackedVectors, shape (n_labels, n_features)
-        Logarithm of the odds ratio of every feature, above 0; what is rounded to 0 is no feature of the label.
+        Log odds ratio of every feature, positive; entries rounded to 0 are ignored.
     absent : float32 array, shape (n_labels,)
-        What is said where none of a label's features is there.
-    log_shares : float32 array, shape (n_labels,)
-        Logarithm of the share of rows that have the label.
+        Evidence if none of the label's features is present.
+    log_priors : float32 array, shape (n_labels,)
+        Log of the fraction of rows with the label.
     most : int
-        Features that a label may have.
+        Maximum number of features per label.
     power : float
-        How often the share of rows counts.
+        Factor of the log prior.
     weight : float
-        β, the trees' share: with t their score by the row's best and e the evidence, all of the above added up, a
-        candidate's margin is β log(t + 0.01) + (1 - β) e.
+        β, the weight of the trees: with t their score relative to the row's best and e the evidence, the sum of the
+        above, a candidate's margin is β log(t + 0.01) + (1 - β) e.
     platt : (float, float)
         a and b: the score is 1 / (1 + exp(-(a · margin + b))).
+    feature_counts : int array, shape (n_features,), or empty
+        Training rows of every feature, for updates; empty for files of earlier versions.
     """
 
     log_odds: PackedVectors
     absent: Array
-    log_shares: Array
+    log_priors: Array
     most: int
     power: float
     weight: float
     platt: tuple[float, float]
+    feature_counts: Array = field(default_factory=lambda: np.empty(0, np.int64))
 
     kind: ClassVar[str] = "bayes"
+    places: ClassVar[int] = PLACES
 
     def __getstate__(self) -> dict[str, Any]:
-        # the compiled part is made again where it is needed
-        return {name: value for name, value in vars(self).items() if name != "kernel"}
+        # without the compiled part, which is rebuilt on demand
+        return {name: value for name, value in vars(self).items() if name not in ("kernel", "vectors")}
 
     @cached_property
-    def kernel(self) -> _kernels.TellingIndex:
-        """The compiled part; making it checks every index and number."""
+    def kernel(self) -> _kernels.DiscriminativeIndex:
+        """The compiled part; its constructor validates all indices and values."""
         by_label = self.log_odds.unpacked()
         there = by_label.data != 0
         label = np.repeat(np.arange(self.n_labels), np.diff(by_label.indptr))[there]
@@ -209,10 +276,10 @@ class BayesReranker(ListedReranker):
         postings = sp.csr_matrix(
             (by_label.data[there], (place, label)), shape=(len(features), self.n_labels), dtype=np.float32
         )
-        return _kernels.TellingIndex(
+        return _kernels.DiscriminativeIndex(
             features,
             *csr_parts(postings),
-            self.absent + np.float32(self.power) * self.log_shares,
+            self.absent + np.float32(self.power) * self.log_priors,
             self.log_odds.width,
         )
 
@@ -224,21 +291,21 @@ class BayesReranker(ListedReranker):
     def candidates(
         self, X: Features, labels: Array, scores: Array, n_jobs: int
     ) -> tuple[Array, Array, Array, Array]:
-        """The union of the trees' labels and those of highest evidence, rising by label within a row.
+        """The union of the trees' labels and those of highest evidence, increasing within a row.
 
-        Returns starts (n_rows + 1), labels, logarithms of the trees' scores, evidence.
+        Returns starts (n_rows + 1), labels, log scores of the trees, evidence.
         """
         starts, joined, relative, evidence = self.kernel.join(
             *csr_parts(sp.csr_matrix(X, dtype=np.float32)),
             np.ascontiguousarray(labels, np.int32),
             np.ascontiguousarray(scores, np.float32),
-            MOST_ADDED,
+            MAX_ADDED,
             n_jobs,
         )
         return starts, joined, np.log(relative + np.float32(FLOOR)), evidence
 
     def margins(self, trees: Array, evidence: Array) -> Array:
-        """The margins of candidates."""
+        """Margins of candidates: the mix of log score and evidence."""
         mixed: Array = np.float32(self.weight) * trees + (1 - np.float32(self.weight)) * evidence
         return mixed
 
@@ -252,56 +319,150 @@ class BayesReranker(ListedReranker):
     def scores_of(self, margins: Array) -> Array:
         """See :class:`~sparseleaf.rerank.stage.ListedReranker`."""
         a, b = self.platt
-        # never quite 0, which is the score of all other labels
+        # above 0, the score of all other labels
         scores: Array = np.maximum(expit(np.float32(a) * margins + np.float32(b)), np.float32(1e-30))
         return scores
+
+    # --- explanation
+
+    @cached_property
+    def vectors(self) -> _kernels.LabelVectors:
+        """The log odds, compiled for explanations."""
+        return _kernels.LabelVectors(self.log_odds.kernel)
+
+    def label_importances(self, labels: Array, before: sp.csr_matrix, n_jobs: int) -> sp.csr_matrix:
+        """See :class:`~sparseleaf.model.stage.Stage`; those of the trees and the log odds, by weight."""
+        odds = normalised_rows(self.log_odds.unpacked()[labels])
+        return mixed_importances([(self.weight, before), (1 - self.weight, odds)])
+
+    def explain(self, before: Scores, labels: Array, scores: Array, pairs: Pairs) -> Attribution:
+        """See :class:`~sparseleaf.rerank.stage.Reranker`; contributions to the margin are scaled to the score."""
+        X, n_jobs = sp.csr_matrix(before.rows.X, dtype=np.float32), before.rows.n_jobs
+        starts, joined, trees, evidence = self.candidates(X, labels, scores, n_jobs)
+        there, place = find_pairs(starts, joined, pairs, self.n_labels)
+        some, place = pairs.some(there), place[there]
+        a, b = self.platt
+        listed, _ = look_up(labels, some)
+        highest = np.max(np.where(labels >= 0, scores, 0), axis=1, initial=0)[some.rows].astype(np.float64)
+        raw = before.explain_candidates(some.some(listed)).placed(listed)
+        relative = np.divide(raw.base, highest, out=np.zeros(len(some)), where=highest > 0).clip(0)
+        logs = raw.through(np.log(relative + FLOOR), trees[place].astype(np.float64))
+        constant = (self.absent + np.float32(self.power) * self.log_priors)[some.labels].astype(np.float64)
+        there_or_not = sp.csr_matrix(((X.data != 0).astype(np.float32), X.indices, X.indptr), shape=X.shape)
+        odds = product_terms(self.vectors, there_or_not, some, constant, n_jobs)
+        margins = added([logs.scaled(a * self.weight), odds.scaled(a * (1 - self.weight))])
+        final = self.scores_of(self.margins(trees[place], evidence[place])).astype(np.float64)
+        margins = replace(margins, base=margins.base + b)
+        lowest = a * (self.weight * np.log(FLOOR) + (1 - self.weight) * constant) + b
+        parts = {
+            "trees": a * self.weight * (trees[place] - np.log(FLOOR)),
+            "bayes": a * (1 - self.weight) * odds.sums,
+        }
+        components = secant_components(expit(lowest), parts, final)
+        return margins.through(expit(margins.base), final).named(components).placed(there)
 
     # --- fitting
 
     @classmethod
     def untuned(cls, kind: str, rows: TrainingRows) -> DiscriminativeFeatures:
         """See :class:`~sparseleaf.rerank.stage.Reranker`."""
-        return DiscriminativeFeatures.fit(rows.X, rows.Y, rows.n_jobs)
+        return DiscriminativeFeatures.fit(rows.X, rows.Y, rows.n_jobs, row_weights=rows.weights)
 
     def refit(self, rows: TrainingRows) -> BayesReranker:
         """See :class:`~sparseleaf.rerank.stage.Reranker`."""
-        again = DiscriminativeFeatures.fit(rows.X, rows.Y, rows.n_jobs, self.most)
+        again = DiscriminativeFeatures.fit(rows.X, rows.Y, rows.n_jobs, self.most, rows.weights)
         return replace(again.stage(self.most, self.power, self.weight), platt=self.platt)
+
+    def updated(self, new: NewRows) -> BayesReranker:
+        """Select the features again, from the old counts, as far as they are stored, and those of new rows."""
+        there = presence(new.X)
+        added = np.bincount(there.indices, weights=there.data, minlength=there.shape[1])
+        if len(self.feature_counts):
+            counts = new.keep * self.feature_counts
+        else:  # a file of an earlier version: assume the rates of the new rows
+            counts = new.old_rows * (added + 0.5) / (new.n_rows + 1)
+        rates = counts / max(1, new.old_rows)
+        old, seen = self._common(rates, new.old_counts), sp.csr_matrix(new.Y.T, dtype=np.float64)
+
+        def common_of(block: slice) -> sp.csr_matrix:
+            both, before = sp.csr_matrix(seen[block] @ there), old[block]
+            # old rows with features that are not stored: as many as by chance
+            label = np.repeat(np.arange(both.shape[0]), np.diff(both.indptr))
+            chance = new.old_counts[block][label] * rates[both.indices]
+            expected = sp.csr_matrix((chance, both.indices, both.indptr), shape=both.shape)
+            stored = sp.csr_matrix((np.ones(before.nnz), before.indices, before.indptr), shape=before.shape)
+            return both + before + (expected - expected.multiply(stored))
+
+        again = DiscriminativeFeatures.of_counts(
+            common_of,
+            (new.old_counts + new.counts).astype(np.float64),
+            new.old_rows + new.n_rows,
+            counts + added,
+            new.n_jobs,
+            self.most,
+        )
+        return replace(again.stage(self.most, self.power, self.weight), platt=self.platt)
+
+    def _common(self, rates: Array, rows_of: Array) -> sp.csr_matrix:
+        """Old rows with both label and feature, from the log odds ratios; ``rows_of`` are the labels' rows."""
+        odds = self.log_odds.unpacked().astype(np.float64)
+        odds.resize(len(rows_of), odds.shape[1])
+        q = np.clip(rates[odds.indices], 0, 1 - 1e-9)
+        ratio = np.exp(odds.data) * q / (1 - q)
+        rows = np.repeat(rows_of, np.diff(odds.indptr))
+        common = ratio / (1 + ratio) * (rows + SMOOTHING) - SMOOTHING * q
+        return sp.csr_matrix((np.rint(common).clip(0, rows), odds.indices, odds.indptr), shape=odds.shape)
 
     # --- tensors of the model file
 
     def tensors(self, compact: bool) -> dict[str, Array]:
         """See :class:`~sparseleaf.rerank.stage.Reranker`."""
-        return {
+        counts = {"feature_counts": narrow(self.feature_counts)} if len(self.feature_counts) else {}
+        return counts | {
             "settings": np.array([self.weight, self.most, self.power, *self.platt], np.float32),
             "absent": self.absent,
-            "log_shares": self.log_shares,
+            "log_shares": self.log_priors,
             **self.log_odds.tensors(compact),
         }
 
     @classmethod
     def from_tensors(cls, source: StageSource) -> Self:
-        """From tensors; ValueError where they are not sound."""
+        """See :class:`~sparseleaf.model.stage.Stage`."""
         settings = source.take("settings", ("F32",), 1)
         if len(settings) != 5 or not np.isfinite(settings).all():
-            raise ValueError("settings: wanted five finite numbers")
+            raise ValueError("settings must be five finite numbers")
         weight, most, power, slope, offset = settings.tolist()
         if not (0 <= weight <= 1 and most >= 1 and power >= 0 and slope > 0):
             raise ValueError(
-                "settings: wanted a weight from 0 to 1, a number of features, a power and a slope"
+                "settings must be a weight in [0, 1], a number of features, a power, a slope and an offset"
             )
-        absent, log_shares = source.take("absent", ("F32",), 1), source.take("log_shares", ("F32",), 1)
-        if len(absent) != source.n_labels or len(log_shares) != source.n_labels:
-            raise ValueError(f"absent and log_shares must have a number for each of {source.n_labels} labels")
+        absent, log_priors = source.take("absent", ("F32",), 1), source.take("log_shares", ("F32",), 1)
+        if len(absent) != source.n_labels or len(log_priors) != source.n_labels:
+            raise ValueError(
+                f"absent and log_shares must have one entry for each of {source.n_labels} labels"
+            )
         log_odds = PackedVectors.from_tensors(source, source.n_labels, source.n_features)
-        _ = log_odds.kernel  # checks that indices exist
-        stage = cls(log_odds, absent, log_shares, int(most), power, weight, (slope, offset))
-        _ = stage.kernel  # checks that indices exist and numbers are finite
+        _ = log_odds.kernel  # validates the indices
+        counts = np.empty(0, np.int64)
+        if source.has("feature_counts"):
+            counts = source.take("feature_counts", UNSIGNED, 1)
+            if len(counts) != source.n_features:
+                raise ValueError(
+                    f"feature_counts must have one entry for each of {source.n_features} features"
+                )
+        stage = cls(log_odds, absent, log_priors, int(most), power, weight, (slope, offset), counts)
+        _ = stage.kernel  # validates indices and values
         return stage
 
 
+def presence(X: Features) -> sp.csr_matrix:
+    """Which features are not zero, as 1.0: float64, so that rows are counted exactly."""
+    X = sp.csr_matrix(X, dtype=np.float32)
+    return sp.csr_matrix(((X.data != 0).astype(np.float64), X.indices, X.indptr), shape=X.shape)
+
+
 def _numbered(features: Array, width: int) -> tuple[Array, Array]:
-    """The distinct features, rising, and which of them each is."""
+    """The distinct features, increasing, and the index of each among them."""
     if width > 4 * len(features) or features.max(initial=0) >= width:
         return np.unique(features, return_inverse=True)
     there = np.zeros(width, bool)
@@ -309,14 +470,14 @@ def _numbered(features: Array, width: int) -> tuple[Array, Array]:
     return np.flatnonzero(there).astype(features.dtype), (np.cumsum(there) - 1)[features]
 
 
-def fit_platt(margins: Array, truth: Array) -> tuple[float, float]:
-    """Slope and offset of Platt's scaling; (1, 0) where all candidates are true, or none."""
+def fit_platt(margins: Array, truth: Array, weights: Array | None = None) -> tuple[float, float]:
+    """Slope and offset of Platt scaling; (1, 0) if all candidates are relevant, or none."""
     if truth.all() or not truth.any():
         return 1.0, 0.0
-    # in float32 the line search of scikit-learn 1.6 may not converge, and warns
+    # with float32, the line search of scikit-learn 1.6 may fail to converge and warn
     columns = margins[:, None].astype(np.float64)
-    fitted = LogisticRegression(solver="newton-cholesky").fit(columns, truth.astype(np.float64))
-    # four digits: the last ones depend on the BLAS
+    fitted = LogisticRegression(solver="newton-cholesky").fit(columns, truth.astype(np.float64), weights)
+    # four digits: the last ones depend on the BLAS library
     slope, offset = (float(f"{number:.4g}") for number in (fitted.coef_[0, 0], fitted.intercept_[0]))
-    # a higher margin must stay a higher score
+    # scores must increase with the margin
     return (slope, offset) if slope > 0 else (1.0, 0.0)

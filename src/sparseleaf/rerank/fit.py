@@ -1,4 +1,4 @@
-"""Fitting a re-ranking stage: tuned on validation rows, then fitted again to all training rows."""
+"""Fitting a re-ranker: tuned on validation rows, then refitted to all training rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import scipy.sparse as sp
 
 from sparseleaf._arrays import hash_rows, smallest_hashes
 from sparseleaf._warnings import warn
+from sparseleaf.data.weights import TrainingWeights
+from sparseleaf.model.drift import validation_record
 from sparseleaf.model.registry import stage_class
+from sparseleaf.model.stage import Role
 from sparseleaf.model.threshold import best_threshold
 from sparseleaf.progress import phase
 from sparseleaf.rerank.rows import TrainingRows
@@ -19,41 +22,59 @@ from sparseleaf.rerank.validation import N_FOLDS, Validation
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
     from sparseleaf.model import Model
+    from sparseleaf.rerank.side import SideEvidence
     from sparseleaf.rerank.stage import Reranker, Untuned
 
 HELD_SHARE = 0.1
-MOST_HELD = 4000
+MAX_HELD_OUT = 4000
 FEWEST_ROWS = 50
+
+N_HALVES = 2
+"""Folds of the cross-fitting of re-rankers for calibration: together they take as long as one fit."""
 
 AUTO = "auto"
 
 AUTO_KINDS = ("boosted", "linear", "bayes")
-"""Stages that "auto" chooses from, beside none at all: the first, where they are about as good. Centroids are part of
-the first two."""
+"""Kinds that "auto" chooses from, besides no re-ranker: the first, unless another is significantly better. Centroids
+are part of the first two."""
+
+
+SIDE_KIND = "boosted"
+"""The kind that learns from side information of labels."""
+
+
+def check_side_kind(kind: str | None) -> None:
+    """Raise ValueError if re-rankers of that kind cannot use side information of labels."""
+    if kind not in (SIDE_KIND, AUTO):
+        raise ValueError(
+            f"The 'rerank' parameter must be {SIDE_KIND!r} or {AUTO!r} with label_info. Got {kind!r} instead."
+        )
 
 
 def held_out_rows(n_rows: int, seed: int) -> Array:
-    """Rows to choose the weight on: a tenth, at most 4,000; none of a set too small to spare them."""
+    """A validation sample of the training rows: 10 %, at most 4,000; empty for very small sets."""
     if n_rows < FEWEST_ROWS:
         return np.empty(0, np.int64)
-    return smallest_hashes(hash_rows(n_rows, seed, 7), min(MOST_HELD, int(HELD_SHARE * n_rows)))
+    return smallest_hashes(hash_rows(n_rows, seed, 7), min(MAX_HELD_OUT, int(HELD_SHARE * n_rows)))
 
 
 def rows_to_hold_out(params: Any, n_rows: int, seed: int, *, has_validation: bool) -> Array:
-    """Rows that the trees must not see, since the settings of the stage are chosen on them."""
+    """Rows held out from the trees to tune the re-ranker and to calibrate scores on."""
     refuse_fixed_weight(params.rerank, params.rerank_weight, "rerank_weight")
-    if params.rerank is None or params.rerank_weight != AUTO or has_validation:
+    tuned = params.rerank is not None and params.rerank_weight == AUTO
+    calibrated = params.calibrate not in (None, AUTO)
+    if has_validation or not (tuned or calibrated):
         return np.empty(0, np.int64)
     return held_out_rows(n_rows, seed)
 
 
-def all_but(n_rows: int, held: Array) -> Array:
-    """The other rows."""
-    return np.setdiff1d(np.arange(n_rows), held, assume_unique=True)
+def all_but(n_rows: int, held_out: Array) -> Array:
+    """All rows but the held-out ones."""
+    return np.setdiff1d(np.arange(n_rows), held_out, assume_unique=True)
 
 
 def fit_stage(kind: str, rows: TrainingRows, validation: Validation, weight: float | None) -> Reranker | None:
-    """A stage of that kind, or the best of all for "auto", fitted to these rows and tuned on the validation rows."""
+    """Fit a re-ranker of that kind, or the best for "auto", and tune it on the validation rows."""
     if kind == AUTO and len(validation) < N_FOLDS:
         kind = "cosine"
     if kind == AUTO:
@@ -64,33 +85,45 @@ def fit_stage(kind: str, rows: TrainingRows, validation: Validation, weight: flo
 
 
 def refuse_fixed_weight(kind: str | None, weight: Any, name: str) -> None:
-    """Raise ValueError where the trees have no share that could be told."""
+    """Raise ValueError if a weight is given for a kind without one."""
     if kind is None or weight is None or weight == AUTO:
         return
     if kind == AUTO or not stage_class(kind).takes_weight:
-        raise ValueError(f"{name}: found {weight!r}; rerank={kind!r} learns how to weigh, wanted none.")
+        raise ValueError(f"{name} is not supported for rerank={kind!r}, which learns it. Got {weight!r}.")
+
+
+def adds_candidates(kind: str | None) -> bool:
+    """Whether re-rankers of that kind, or all that "auto" chooses from, add candidates to those of the trees."""
+    kinds = AUTO_KINDS if kind == AUTO else () if kind is None else (kind,)
+    return bool(kinds) and all(stage_class(one).adds_candidates for one in kinds)
 
 
 @dataclass
 class Reranking:
-    """The stage of a classifier that is being fitted: which rows the trees see, and what is fitted after them.
+    """Re-ranking during ``fit``: which rows the trees are trained on, and what is fitted after them.
 
     Attributes
     ----------
     kind : str or None
-        A kind of re-ranker, or "auto"; None is no stage at all.
+        A kind of re-ranker, or "auto"; None for no re-ranker.
     weight : float or None
-        Share of the trees; None is chosen.
+        Weight of the trees; None to tune it.
     scale : float or None
-    X, Y
+    X, Y, weights
         All training rows.
-    held : int array
-        Rows that the trees must not see, since the weight is chosen on them.
+    held_out : int array
+        Rows held out from the trees for tuning.
     validation : (X, Y) or None
-        Other rows to choose the weight on.
+        A separate validation set, if given.
     seed : int
+    side : SideEvidence or None
+        Names and hierarchy of the labels.
+    calibrated : bool
+        Whether scores are calibrated, if there are validation rows.
     interrupted : bool
-        Whether Ctrl-C ended any of it early.
+        Whether Ctrl-C interrupted a step.
+    precision : dict or None
+        Precision on the validation rows, for the model's ``validation``.
     """
 
     kind: str | None
@@ -98,10 +131,16 @@ class Reranking:
     scale: float | None
     X: Features
     Y: sp.csr_matrix
-    held: Array
+    weights: TrainingWeights
+    held_out: Array
     validation: tuple[Features, sp.csr_matrix] | None
     seed: int
+    calibrated: bool = False
+    side: SideEvidence | None = None
     interrupted: bool = field(default=False, init=False)
+    precision: dict[str, Any] | None = field(default=None, init=False)
+    _tuning: Validation | None = field(default=None, init=False, repr=False)
+    _all_rows: TrainingRows = field(init=False)
 
     @classmethod
     def plan(
@@ -109,74 +148,108 @@ class Reranking:
         params: Any,
         X: Features,
         Y: sp.csr_matrix,
+        weights: TrainingWeights,
         seed: int,
         validation: tuple[Features, sp.csr_matrix] | None = None,
+        side: SideEvidence | None = None,
     ) -> Reranking:
-        """By the settings ``rerank``, ``rerank_weight`` and ``rerank_scale``."""
-        held = rows_to_hold_out(params, X.shape[0], seed, has_validation=validation is not None)
+        """From the parameters ``rerank``, ``rerank_weight`` and ``rerank_scale``."""
+        held_out = rows_to_hold_out(params, X.shape[0], seed, has_validation=validation is not None)
         weight = None if params.rerank_weight == AUTO else float(params.rerank_weight)
-        return cls(params.rerank, weight, params.rerank_scale, X, Y, held, validation, seed)
+        calibrated = params.calibrate is not None
+        scale = params.rerank_scale
+        kind = params.rerank if side is None else SIDE_KIND
+        return cls(kind, weight, scale, X, Y, weights, held_out, validation, seed, calibrated, side)
 
-    def tree_rows(self) -> tuple[Features, sp.csr_matrix]:
-        """What the trees are to be trained on."""
-        if not len(self.held):
-            return self.X, self.Y
-        seen = all_but(self.X.shape[0], self.held)
-        return self.X[seen], self.Y[seen]
+    def choose(self, trees: Model, final: Model, n_jobs: int) -> Reranker | None:
+        """Fit and tune the re-ranker on validation rows, which ``trees`` were not trained on.
 
-    def choose(self, trees: Model, n_jobs: int) -> Reranker | None:
-        """The stage whose settings are best on the validation rows, which these trees have not seen.
-
-        None after Ctrl-C: the trees are kept without it.
+        ``final`` is the same forest, or one whose leaves have the held-out rows, too. This matters: a linear model is
+        trained on false candidates, and trees never propose a label they have not seen. None after Ctrl-C: the model
+        is kept without a re-ranker.
         """
         if self.kind is None:
             return None
-        validation = Validation(*self._validation_rows(), trees, self.seed, n_jobs)
+        validation = self._validation_of(trees, n_jobs)
+        rows = TrainingRows(self.X, self.Y, final, self.scale, self.seed, n_jobs, self.weights, self.side)
+        seen, self._all_rows = rows.split(self.held_out, trees)
         try:
             with phase("re-ranking"):
-                return fit_stage(
-                    self.kind, self._rows(*self.tree_rows(), trees, n_jobs), validation, self.weight
-                )
+                return fit_stage(self.kind, seen, validation, self.weight)
         except KeyboardInterrupt:
             self.interrupted = True
-            warn("interrupted: the model has all trees, but no re-ranking stage; fit_rerank adds one")
+            warn(
+                "Re-ranking was interrupted; the model has all trees but no re-ranker. Use fit_rerank to add one."
+            )
             return None
 
-    def threshold(self, model: Model, n_jobs: int) -> float | None:
-        """Score from which labels are returned, chosen on the validation rows; None where there are none.
+    @property
+    def has_validation(self) -> bool:
+        """Whether there are validation rows."""
+        return bool(self._validation_rows()[0].shape[0])
 
-        ``model`` ends with the stage that was chosen, and its trees have not seen these rows. None after Ctrl-C.
+    def threshold(self, model: Model, n_jobs: int) -> float | None:
+        """Decision threshold of ``predict``, chosen on the validation rows; None without such rows or after Ctrl-C.
+
+        ``model`` has the tuned re-ranker, and its trees were not trained on these rows.
         """
-        X, Y = self._validation_rows()
-        if self.kind is None or not X.shape[0]:
+        X, Y, weights = self._validation_rows()
+        if (self.kind is None and not self.calibrated) or not X.shape[0]:
             return None
         try:
             with phase("choosing the threshold"):
-                return best_threshold(model.scores(X, None, n_jobs), Y)
+                scores = model.scores(X, None, n_jobs)
+                self.precision = validation_record(scores, Y)
+                return best_threshold(scores, Y, weights)
         except KeyboardInterrupt:
             self.interrupted = True
-            warn("interrupted: predict has the default threshold")
+            warn("Choosing the threshold was interrupted; predict uses the default threshold.")
             return None
 
-    def _validation_rows(self) -> tuple[Features, sp.csr_matrix]:
-        return self.validation or (self.X[self.held], self.Y[self.held])
+    def ranked(self, model: Model, places: int, n_jobs: int) -> tuple[Array, Array, sp.csr_matrix]:
+        """The best labels of the validation rows, their scores, and the true labels, for calibration.
 
-    def refit(self, stage: Reranker | None, trees: Model, n_jobs: int) -> Reranker | None:
-        """The chosen stage with all training rows.
-
-        ``trees`` are those that will predict. Where they have taken in the held-out rows since, it matters: a linear
-        model learns from the rows that its label is proposed for in error, and trees that have never seen a label
-        propose it for none. Ctrl-C leaves the stage as it is.
+        ``model`` has the tuned re-ranker. One that can overfit the validation rows is cross-fitted.
         """
-        if stage is None or not len(self.held):
+        X, Y, _ = self._validation_rows()
+        stage: Reranker | None = model.rerank
+        if stage is None or X.shape[0] < N_HALVES:
+            return *model.topk(X, places, None, n_jobs), Y
+        validation = self._validation_of(model.with_stage(Role.RERANKER, None), n_jobs)
+        labels = np.empty((X.shape[0], places), np.int32)
+        scores = np.empty((X.shape[0], places), np.float32)
+        fold = np.arange(X.shape[0]) % N_HALVES
+        for one in range(N_HALVES):
+            fitted = stage.retuned(validation.rows(fold != one))
+            part = validation.rows(fold == one)
+            best = part.found(fitted.places)
+            labels[fold == one], scores[fold == one] = fitted.topk(part.X, *best, places, n_jobs)
+        return labels, scores, Y
+
+    def _validation_of(self, trees: Model, n_jobs: int) -> Validation:
+        if self._tuning is None:
+            X, Y, weights = self._validation_rows()
+            self._tuning = Validation(X, Y, trees, self.seed, n_jobs, weights)
+        return self._tuning
+
+    def _validation_rows(self) -> tuple[Features, sp.csr_matrix, Array | None]:
+        if self.validation is not None:
+            X, Y = self.validation
+            rows = (
+                self.weights.rows if Y is self.Y else None
+            )  # without a re-ranker, these are the held-out rows
+            return X, Y, TrainingWeights(rows, self.weights.labels).of_rows(Y)
+        Y = self.Y[self.held_out]
+        return self.X[self.held_out], Y, self.weights.take(self.held_out).of_rows(Y)
+
+    def refit(self, stage: Reranker | None) -> Reranker | None:
+        """Refit the tuned re-ranker to all training rows; after Ctrl-C it stays as it is."""
+        if stage is None or not len(self.held_out):
             return stage
         try:
             with phase("re-ranking on all rows"):
-                return stage.refit(self._rows(self.X, self.Y, trees, n_jobs))
+                return stage.refit(self._all_rows)
         except KeyboardInterrupt:
             self.interrupted = True
-            warn("interrupted: the re-ranking stage is fitted without its validation rows")
+            warn("Refitting was interrupted; the re-ranker is fitted without the validation rows.")
             return stage
-
-    def _rows(self, X: Features, Y: sp.csr_matrix, trees: Model, n_jobs: int) -> TrainingRows:
-        return TrainingRows(X, Y, trees, self.scale, self.seed, n_jobs)

@@ -7,13 +7,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from scipy.special import expit
 
 from sparseleaf import _kernels
 from sparseleaf._arrays import row_blocks, sparse_parts
+from sparseleaf._warnings import warn
+from sparseleaf.model.attribution import Attribution, added
 from sparseleaf.model.registry import register
 from sparseleaf.rerank.evidence import COMPONENTS, NO_LISTS, STEEPNESS, Evidence, EvidenceReranker
-from sparseleaf.rerank.neighbours import NEIGHBOURS, ROW_FEATURES
-from sparseleaf.rerank.weighing import choose_shares, mixed
+from sparseleaf.rerank.mixing import choose_weights, mixed
+from sparseleaf.rerank.neighbours import NEIGHBOURS
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
@@ -26,80 +29,91 @@ if TYPE_CHECKING:
 @register("linear")
 @dataclass(frozen=True)
 class LinearReranker(EvidenceReranker):
-    """The stage.
+    """Linear mix of score components.
 
     Attributes
     ----------
     evidence : Evidence
-    shares : float32 array, shape (4,)
-        Of the ``COMPONENTS``, each from 0 to 1.
+    weights : float32 array, shape (4,)
+        Mixing weights of the ``COMPONENTS``, each from 0 to 1.
     """
 
     evidence: Evidence
-    shares: Array
+    weights: Array
 
     kind: ClassVar[str] = "linear"
     cross_validated: ClassVar[bool] = False
 
     def __getstate__(self) -> dict[str, Any]:
-        # the compiled part is made again where it is needed
+        # without the compiled part, which is rebuilt on demand
         return {name: value for name, value in vars(self).items() if name != "ranker"}
 
     @property
     def weight(self) -> float:
-        """Share of the trees."""
-        return float(self.shares[0])
+        """Weight of the trees."""
+        return float(self.weights[0])
+
+    @property
+    def shares(self) -> Array:
+        """The former name of ``weights``."""
+        warn("The 'shares' attribute is deprecated; use 'weights'.", FutureWarning)
+        return self.weights
 
     # --- fitting
 
     @classmethod
     def untuned(cls, kind: str, rows: TrainingRows) -> Self:
         """See :class:`~sparseleaf.rerank.stage.Reranker`."""
-        return cls(rows.evidence, equal_shares(None))
+        return cls(rows.evidence.without_side(), equal_weights(None))
 
     def tuned(self, validation: Validation, weight: float | None) -> LinearReranker:
-        """With the shares of highest precision."""
+        """The stage with the weights of highest precision."""
         if not len(validation):
-            return replace(self, shares=equal_shares(weight))
+            return replace(self, weights=equal_weights(weight))
         candidates, truth = validation.examples(self.evidence)
-        shares = choose_shares(
-            candidates.components(), candidates.starts, truth, weight, n_jobs=validation.n_jobs
+        weights = choose_weights(
+            candidates.components(),
+            candidates.starts,
+            truth,
+            weight,
+            n_jobs=validation.n_jobs,
+            of_rows=validation.weights,
         )
-        return replace(self, shares=shares)
+        return replace(self, weights=weights)
 
     def refit(self, rows: TrainingRows) -> LinearReranker:
         """See :class:`~sparseleaf.rerank.stage.Reranker`."""
-        return replace(self, evidence=rows.evidence)
+        return replace(self, evidence=rows.evidence.without_side())
 
     # --- prediction
 
     @cached_property
-    def ranker(self) -> _kernels.OpinionRanker:
-        """The compiled whole: what :meth:`weigh` makes of candidates, without their table."""
+    def ranker(self) -> _kernels.LinearRanker:
+        """The compiled stage: :meth:`score` without a table of candidates."""
         evidence = self.evidence
         assert evidence.models is not None
         index, lists = evidence.neighbours, NO_LISTS
         if index is not None:
             lists = index.labels
-        return _kernels.OpinionRanker(
+        return _kernels.LinearRanker(
             evidence.centroids.kernel,
             evidence.models.kernel,
             evidence.models.bias,
             None if index is None else index.kernel,
             lists.kernel,
             evidence.centroids.feature_weights,
-            self.shares,
+            self.weights,
             NEIGHBOURS,
-            ROW_FEATURES,
+            0 if index is None else index.query_features,
             STEEPNESS,
         )
 
-    def weigh(self, candidates: Candidates, n_jobs: int) -> Array:
+    def score(self, candidates: Candidates, n_jobs: int) -> Array:
         """See :class:`~sparseleaf.rerank.evidence.EvidenceReranker`."""
-        return mixed(candidates.components(), self.shares)
+        return mixed(candidates.components(), self.weights)
 
     def topk(self, X: Features, labels: Array, scores: Array, k: int, n_jobs: int) -> tuple[Array, Array]:
-        """See :class:`~sparseleaf.rerank.stage.Reranker`; compiled as a whole."""
+        """See :class:`~sparseleaf.rerank.stage.Reranker`; compiled."""
         best, ranked = np.empty((labels.shape[0], k), np.int32), np.empty((labels.shape[0], k), np.float32)
         labels, scores = np.ascontiguousarray(labels, np.int32), np.ascontiguousarray(scores, np.float32)
         for block, rows in row_blocks(X):
@@ -108,22 +122,45 @@ class LinearReranker(EvidenceReranker):
             )
         return best, ranked
 
+    def component_weights(self) -> dict[str, float]:
+        """See :class:`~sparseleaf.rerank.evidence.EvidenceReranker`."""
+        return dict(zip(COMPONENTS, self.weights.tolist(), strict=True))
+
+    def explain_scores(
+        self, parts: dict[str, Attribution], candidates: Candidates, highest: Array, n_jobs: int
+    ) -> Attribution:
+        """See :class:`~sparseleaf.rerank.evidence.EvidenceReranker`; a component is a link function of its number."""
+        trees, margin = parts["trees"].base, parts["margin"].base
+        bases = (
+            np.divide(trees, highest, out=np.zeros(len(trees)), where=highest > 0).clip(0, 1),
+            parts["cosine"].base,
+            expit(STEEPNESS * margin),
+            parts["votes"].base,
+        )
+        finals = candidates.components().astype(np.float64)
+        return added(
+            [
+                parts[name].through(base, final).scaled(float(weight)).named(name)
+                for name, base, final, weight in zip(COMPONENTS, bases, finals.T, self.weights, strict=True)
+            ]
+        )
+
     # --- tensors of the model file
 
     def tensors(self, compact: bool) -> dict[str, Array]:
         """See :class:`~sparseleaf.rerank.stage.Reranker`."""
-        return {"shares": self.shares, **self.evidence.tensors(compact)}
+        return {"shares": self.weights, **self.evidence.tensors(compact)}
 
     @classmethod
     def from_tensors(cls, source: StageSource) -> Self:
-        """From tensors; ValueError where they are not sound."""
-        shares = source.take("shares", ("F32",), 1)
-        if len(shares) != len(COMPONENTS) or not ((shares >= 0) & (shares <= 1)).all():
-            raise ValueError(f"shares: wanted {len(COMPONENTS)} numbers from 0 to 1")
-        return cls(Evidence.from_tensors(source), shares)
+        """See :class:`~sparseleaf.model.stage.Stage`."""
+        weights = source.take("shares", ("F32",), 1)
+        if len(weights) != len(COMPONENTS) or not ((weights >= 0) & (weights <= 1)).all():
+            raise ValueError(f"shares must be {len(COMPONENTS)} numbers in [0, 1]")
+        return cls(Evidence.from_tensors(source), weights)
 
 
-def equal_shares(trees: float | None) -> Array:
-    """Shares of the components where there are no rows to choose them on; ``trees`` fixes the first."""
+def equal_weights(trees: float | None) -> Array:
+    """Weights without validation rows to choose them on: equal, or ``trees`` for the first."""
     first = 1 / len(COMPONENTS) if trees is None else trees
     return np.array([first] + [(1 - first) / (len(COMPONENTS) - 1)] * (len(COMPONENTS) - 1), np.float32)

@@ -1,15 +1,16 @@
-"""Re-rankers: stages that score the best labels of the trees again.
+"""Re-rankers: stages that rescore the trees' candidate labels.
 
-A kind of re-ranker is a file of this package: a :class:`Reranker` that is registered under its name, which is then a
-value of every classifier's ``rerank`` parameter. Fitting has two steps: :meth:`Reranker.untuned` looks at training
-rows, and :meth:`Untuned.tuned` chooses settings on validation rows, which neither the trees nor the first step have
-seen. After that, :meth:`Reranker.refit` takes in the validation rows.
+A kind of re-ranker is one file of this package: a :class:`Reranker` registered under a name, which becomes a value of
+the classifiers' ``rerank`` parameter. Fitting has three steps: :meth:`Reranker.untuned` fits to training rows,
+:meth:`Untuned.tuned` chooses settings on validation rows, which were used neither by the trees nor by the first step,
+and :meth:`Reranker.refit` refits to all rows.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
@@ -17,118 +18,144 @@ import scipy.sparse as sp
 
 from sparseleaf._arrays import row_blocks
 from sparseleaf.model import candidates
-from sparseleaf.model.candidates import PLACES, topk_of
+from sparseleaf.model.attribution import Attribution
+from sparseleaf.model.candidates import topk_of
 from sparseleaf.model.stage import Role, Scores, Stage
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
+    from sparseleaf.model import Model
+    from sparseleaf.model.attribution import Pairs
+    from sparseleaf.model.empty import EmptyRows
     from sparseleaf.rerank.rows import TrainingRows
     from sparseleaf.rerank.validation import Validation
 
 DEFAULT_WEIGHT = 0.5
-"""Share of the trees where there are no rows to choose it on."""
+"""Weight of the trees without validation rows."""
 
 
 class Untuned(Protocol):
-    """A re-ranker before its settings are chosen."""
+    """A re-ranker before tuning."""
 
     cross_validated: ClassVar[bool]
-    """Whether it has so many settings that its precision must be measured on rows it was not tuned on."""
+    """Whether its precision must be estimated by cross-validation, because it can overfit the validation rows."""
 
     def tuned(self, validation: Validation, weight: float | None) -> Reranker:
-        """The stage with the settings that are best on these rows; ``weight`` fixes that of the trees."""
+        """The stage with the best settings on these rows; ``weight`` fixes the weight of the trees."""
 
 
 class Reranker(Stage):
-    """Base of re-rankers."""
+    """Base class of re-rankers."""
 
     role: ClassVar[Role] = Role.RERANKER
     takes_nan: ClassVar[bool] = False
-    places: ClassVar[int] = PLACES
-    """Labels of the trees that it looks at, however many are asked for."""
     takes_weight: ClassVar[bool] = True
-    """Whether a user may fix the share of the trees."""
+    """Whether the weight of the trees can be set."""
+    adds_candidates: ClassVar[bool] = False
+    """Whether it adds candidates to those of the trees, so that few trees suffice for rare labels."""
 
     if TYPE_CHECKING:
 
         @property
         def n_labels(self) -> int:
-            """Labels that there are."""
+            """Number of labels."""
 
         @property
         def weight(self) -> float | None:
-            """Share of the trees, where there is such a number."""
+            """Weight of the trees, if there is one."""
+
+        @property
+        def places(self) -> int:
+            """Number of candidates from the trees, independent of the requested k."""
+
+    @property
+    def known_features(self) -> Array | None:
+        """Mask of features that it knows without training rows; None for no such."""
+        return None
 
     # --- fitting
 
     @classmethod
     @abstractmethod
     def untuned(cls, kind: str, rows: TrainingRows) -> Untuned:
-        """The stage of that kind for these rows."""
+        """Fit a re-ranker of that kind to these rows."""
+
+    def retuned(self, validation: Validation) -> Reranker:
+        """Tuned on other validation rows; the stage itself if it has too few settings to overfit them."""
+        return self
 
     @abstractmethod
     def refit(self, rows: TrainingRows) -> Reranker:
-        """The same settings for other rows."""
+        """Refit to other rows with the same settings."""
 
     def hits(self, validation: Validation) -> Array:
-        """Whether the five best labels of validation rows are true: (n_rows, 5)."""
-        found = validation.found(self.places)
-        labels, _ = self.topk(validation.X, *found, 5, validation.n_jobs)
+        """Whether the five best labels of validation rows are relevant: (n_rows, 5)."""
+        best = validation.found(self.places)
+        labels, _ = self.topk(validation.X, *best, 5, validation.n_jobs)
         return validation.are_true(labels)
 
     # --- prediction
 
     def apply(self, before: Scores) -> RerankedScores:
-        """New scores for the best labels."""
+        """Rescore the candidates."""
         return RerankedScores(before, self)
 
     @abstractmethod
     def topk(self, X: Features, labels: Array, scores: Array, k: int, n_jobs: int) -> tuple[Array, Array]:
-        """The k best labels by their new scores; (labels, scores) are the trees' best, (n_rows, places); -1 is none."""
+        """The k best labels by new scores; (labels, scores) are the trees' candidates, -1 for none."""
 
     @abstractmethod
     def scores(self, X: Features, labels: Array, scores: Array, n_jobs: int) -> sp.csr_matrix:
         """Scores of all candidates as a CSR matrix."""
 
+    @abstractmethod
+    def explain(self, before: Scores, labels: Array, scores: Array, pairs: Pairs) -> Attribution:
+        """Attribute the scores of pairs; (labels, scores) are the trees' candidates, -1 for none.
+
+        Pairs that are no candidates have score 0, to which nothing contributes.
+        """
+
     def describe(self) -> dict[str, Any]:
-        """Its kind and main setting."""
+        """Kind and weight."""
         return {"rerank": {"mix": self.kind, "weight": self.weight, "scale": None}}
 
 
 class ListedReranker(Reranker):
-    """Base of re-rankers that list candidates for every row, the trees' and their own, and rank these."""
+    """Base class of re-rankers that add candidates to those of the trees."""
+
+    adds_candidates: ClassVar[bool] = True
 
     @abstractmethod
     def ranked_candidates(
         self, X: Features, labels: Array, scores: Array, n_jobs: int
     ) -> tuple[Array, Array, Array]:
-        """Candidates, and numbers by which they are ranked.
+        """Candidates and their margins, by which they are ranked.
 
         Parameters
         ----------
         X : rows
         labels, scores : arrays, shape (n_rows, places)
-            The trees' best; -1 is none.
+            The trees' candidates, -1 for none.
         n_jobs : int
 
         Returns
         -------
         starts : int64 array, shape (n_rows + 1,)
         candidates : int32 array
-            Rising within a row.
+            Increasing within a row.
         margins : float32 array
         """
 
     def scores_of(self, margins: Array) -> Array:
-        """Scores from 0 to 1, which rise with the margins."""
+        """Scores from 0 to 1, increasing with the margins."""
         return margins
 
     def topk(self, X: Features, labels: Array, scores: Array, k: int, n_jobs: int) -> tuple[Array, Array]:
         """See :class:`Reranker`."""
         best = np.empty((labels.shape[0], k), np.int32)
         margins = np.empty((labels.shape[0], k), np.float32)
-        for block, starts, joined, found in self._blocks(X, labels, scores, n_jobs):
-            best[block], margins[block] = topk_of(starts, joined, found, k)
+        for block, starts, joined, ranked in self._blocks(X, labels, scores, n_jobs):
+            best[block], margins[block] = topk_of(starts, joined, ranked, k)
         return best, np.where(best < 0, np.float32(-np.inf), self.scores_of(margins))
 
     def scores(self, X: Features, labels: Array, scores: Array, n_jobs: int) -> sp.csr_matrix:
@@ -146,8 +173,17 @@ class ListedReranker(Reranker):
             yield block, *self.ranked_candidates(rows, labels[block], scores[block], n_jobs)
 
 
+def with_known_features(model: Model) -> Model:
+    """The model, whose rows are not empty if they have a feature that its re-ranker knows without training rows."""
+    empty: EmptyRows | None = model.stage(Role.EMPTY_ROWS)
+    known = None if model.rerank is None else model.rerank.known_features
+    if empty is None or known is None:
+        return model
+    return model.with_stage(Role.EMPTY_ROWS, replace(empty, known=empty.known | known))
+
+
 class RerankedScores(Scores):
-    """Scores of the trees' best labels, and of others that the re-ranker adds."""
+    """Scores of the trees' candidates and of those that the re-ranker adds."""
 
     def __init__(self, before: Scores, stage: Reranker) -> None:
         self.rows, self._before, self._stage = before.rows, before, stage
@@ -155,12 +191,17 @@ class RerankedScores(Scores):
     def topk(self, k: int) -> tuple[Array, Array]:
         """See :class:`~sparseleaf.model.stage.Scores`.
 
-        Candidates are always the same, so that the order of labels does not depend on how many are asked for.
+        The candidates do not depend on k, so that the ranking does not either.
         """
-        found = self._before.candidates(self._stage.places)
-        return self._stage.topk(self.rows.X, *found, k, self.rows.n_jobs)
+        best = self._before.candidates(self._stage.places)
+        return self._stage.topk(self.rows.X, *best, k, self.rows.n_jobs)
 
     def sparse(self) -> sp.csr_matrix:
         """See :class:`~sparseleaf.model.stage.Scores`."""
-        found = self._before.candidates(self._stage.places)
-        return self._stage.scores(self.rows.X, *found, self.rows.n_jobs)
+        best = self._before.candidates(self._stage.places)
+        return self._stage.scores(self.rows.X, *best, self.rows.n_jobs)
+
+    def explain(self, pairs: Pairs) -> Attribution:
+        """See :class:`~sparseleaf.model.stage.Scores`."""
+        best = self._before.candidates(self._stage.places)
+        return self._stage.explain(self._before, *best, pairs)

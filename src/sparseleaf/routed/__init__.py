@@ -1,1 +1,1 @@
-"""Trees whose nodes route sparse rows with linear routers."""
+"""Trees with linear routers: LdSM and the sketch forest."""

@@ -1,7 +1,7 @@
-"""How well the splits of routed trees are: J, balance and purity, level by level.
+"""Split quality of LdSM trees per level: objective J, balance and purity.
 
-In: the split records of a fitted :class:`~sparseleaf.LdSMClassifier`, ``split_records_``. Out: numbers a level, which
-:mod:`sparseleaf.plotting` draws.
+Input: ``split_records_`` of a fitted :class:`~sparseleaf.LdSMClassifier`. :mod:`sparseleaf.routed.plotting` plots the
+results.
 """
 
 from __future__ import annotations
@@ -19,21 +19,33 @@ __all__ = ["Level", "SplitRecord", "level_summary", "objective_by_level"]
 
 @dataclass(frozen=True)
 class Level:
-    """The splits at one depth, over all trees.
+    """Means over the splits at one depth of all trees.
 
     Attributes
     ----------
     depth : int
-        0 is the roots.
+        Depth of the nodes, 0 for the roots.
     n_splits : int
+        Number of splits.
     n_rows : float
-        Rows of a split node, mean.
+        Mean number of rows of a split node.
     objective : float
-        J after the last pass, mean.
+        Mean objective J after the last epoch.
     balance : float
-        β of the paper's definition 1, mean over splits: 0 is perfectly balanced.
+        Mean β of the paper's definition 1; 0 is perfectly balanced.
     purity : float
-        α of the paper's definition 2, mean over splits: 0 is perfectly pure.
+        Mean α of the paper's definition 2; 0 is perfectly pure.
+
+    Examples
+    --------
+    >>> from sparseleaf import LdSMClassifier
+    >>> from sparseleaf.data import make_xc
+    >>> from sparseleaf.routed.diagnostics import level_summary
+    >>> X, Y = make_xc(200, 50, 20, labels_per_row=2, nnz_per_row=8)
+    >>> clf = LdSMClassifier(n_trees=2, max_nodes=15).fit(X, Y)
+    >>> root = level_summary(clf.split_records_)[0]
+    >>> root.depth, root.n_splits, root.n_rows
+    (0, 2, 200.0)
     """
 
     depth: int
@@ -45,7 +57,28 @@ class Level:
 
 
 def level_summary(records: Sequence[Sequence[SplitRecord]]) -> list[Level]:
-    """One entry for every depth that has splits; ``records`` has a list for every tree."""
+    """Summarise the splits of LdSM trees by depth.
+
+    Parameters
+    ----------
+    records : sequence of sequences of SplitRecord
+        ``split_records_`` of a fitted :class:`~sparseleaf.LdSMClassifier`: one sequence per tree.
+
+    Returns
+    -------
+    levels : list of Level
+        One entry per depth with splits.
+
+    Examples
+    --------
+    >>> from sparseleaf import LdSMClassifier
+    >>> from sparseleaf.data import make_xc
+    >>> from sparseleaf.routed.diagnostics import level_summary
+    >>> X, Y = make_xc(200, 50, 20, labels_per_row=2, nnz_per_row=8)
+    >>> clf = LdSMClassifier(n_trees=2, max_nodes=15).fit(X, Y)
+    >>> [level.depth for level in level_summary(clf.split_records_)][:2]
+    [0, 1]
+    """
     return [
         Level(
             depth,
@@ -60,15 +93,36 @@ def level_summary(records: Sequence[Sequence[SplitRecord]]) -> list[Level]:
 
 
 def objective_by_level(records: Sequence[Sequence[SplitRecord]]) -> dict[int, list[float]]:
-    """J after every pass, mean over the nodes of a level; one that stopped early keeps its last value."""
-    found = {}
+    """Mean objective J after every epoch by depth; nodes that stopped early keep their last value.
+
+    Parameters
+    ----------
+    records : sequence of sequences of SplitRecord
+        ``split_records_`` of a fitted :class:`~sparseleaf.LdSMClassifier`: one sequence per tree.
+
+    Returns
+    -------
+    objective : dict of int to list of float
+        Depth to the mean of J after every epoch.
+
+    Examples
+    --------
+    >>> from sparseleaf import LdSMClassifier
+    >>> from sparseleaf.data import make_xc
+    >>> from sparseleaf.routed.diagnostics import objective_by_level
+    >>> X, Y = make_xc(200, 50, 20, labels_per_row=2, nnz_per_row=8)
+    >>> clf = LdSMClassifier(n_trees=2, max_nodes=15).fit(X, Y)
+    >>> min(objective_by_level(clf.split_records_))
+    0
+    """
+    means = {}
     for depth, splits in _by_depth(records):
         passes = max(len(split.objective) for split in splits)
         padded = [
             split.objective + split.objective[-1:] * (passes - len(split.objective)) for split in splits
         ]
-        found[depth] = np.mean([values for values in padded if values], axis=0).tolist()
-    return found
+        means[depth] = np.mean([values for values in padded if values], axis=0).tolist()
+    return means
 
 
 def _by_depth(records: Sequence[Sequence[SplitRecord]]) -> list[tuple[int, list[SplitRecord]]]:

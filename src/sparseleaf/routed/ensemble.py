@@ -1,4 +1,4 @@
-"""Grown trees to the flat arrays of a model: nodes in level order, label shares or rates in the leaves."""
+"""Conversion of grown routed trees to the flat arrays of a model."""
 
 from __future__ import annotations
 
@@ -9,32 +9,46 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
-from sparseleaf._arrays import largest_entries, require_countable
+from sparseleaf._arrays import require_countable
 from sparseleaf._steps import encode_steps, quantise
+from sparseleaf.data.weights import NO_WEIGHTS
+from sparseleaf.model.frequencies import label_frequencies, narrow_labels, rounded
 from sparseleaf.model.routed import RoutedTrees
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
+    from sparseleaf.data.weights import TrainingWeights
     from sparseleaf.routed.growth import GrowingTree
 
 
 LARGEST_WEIGHT = 2**15 - 1
-"""Of routers in 16 bits."""
+"""Largest integer of a 16-bit router weight."""
 
 
 @dataclass(frozen=True)
 class SplitRecord:
-    """How well a node was split.
+    """Diagnostics of one split of an LdSM tree.
 
     Attributes
     ----------
     depth : int
-        0 for the root.
+        Depth of the node, 0 for the root.
     n_rows : int
+        Number of training rows in the node.
     objective : list of float
-        J after every pass over the rows.
+        Objective J after every epoch.
     balance, purity : float
-        β and α of the paper's definitions 1 and 2: 0 is perfect.
+        β and α of the paper's definitions 1 and 2; 0 is best.
+
+    Examples
+    --------
+    >>> from sparseleaf import LdSMClassifier
+    >>> from sparseleaf.data import make_xc
+    >>> X, Y = make_xc(200, 50, 20, labels_per_row=2, nnz_per_row=8)
+    >>> clf = LdSMClassifier(n_trees=2, max_nodes=15).fit(X, Y)
+    >>> root = clf.split_records_[0][0]
+    >>> root.depth, root.n_rows
+    (0, 200)
     """
 
     depth: int
@@ -46,21 +60,22 @@ class SplitRecord:
 
 @dataclass(frozen=True)
 class FrozenTree:
-    """A tree that is done: its part of :class:`~sparseleaf.model.routed.RoutedTrees`, and what its splits were like.
+    """A grown tree: its part of :class:`~sparseleaf.model.routed.RoutedTrees`, and records of its splits.
 
     Attributes
     ----------
     inner : bool array, shape (n_nodes,)
-        Which nodes have children; nodes are in level order.
+        Whether each node has children; nodes are in level order.
     sizes, features, weights, bias
         Routers of the inner nodes.
     leaf_counts : CSR matrix of float64, shape (n_leaves, n_labels)
-        Rows of every leaf that have the label.
+        Number, or weight, of the rows of each leaf with the label.
     splits : list of SplitRecord
     scale : float32 array, shape (n_inner,), or empty
-        Of weights in 8 bits.
-    leaf_rows : int64 array, shape (n_leaves,), or None
-        Rows of every leaf, where leaves are to hold rates, label counts by rows; None for shares, by label occurrences.
+        Scale of 8-bit weights.
+    leaf_rows : float64 array, shape (n_leaves,), or None
+        Number, or weight, of the rows of each leaf, to normalise label counts by rows; None to normalise by label
+        occurrences, whose weights then include those of the labels.
     """
 
     inner: Array
@@ -75,9 +90,9 @@ class FrozenTree:
 
 
 def freeze_tree(tree: GrowingTree, n_labels: int) -> FrozenTree:
-    """Put a grown tree in level order."""
+    """Convert a grown tree to arrays in level order."""
     order = [0]
-    for number in order:  # grows while it is walked
+    for number in order:  # extended during the iteration
         first = tree.nodes[number].first_child
         if first >= 0:
             order.extend(range(first, first + tree.arity))
@@ -116,16 +131,23 @@ def join_trees(
     *,
     feature_weights: Array | None = None,
     unit_rows: bool = False,
+    label_weights: Array | None = None,
 ) -> RoutedTrees:
-    """All trees of a model; leaves hold the ``leaf_labels`` largest shares or rates of the labels.
+    """Join the trees of a model; leaves store the ``leaf_labels`` highest label frequencies.
 
-    Weights and leaf values are rounded to what a file holds of them, 16 bits, here and not when they are saved: a saved
-    model predicts what the fitted one does.
+    Weights and leaf values are rounded to 16 bits here, not when they are saved, so that a saved model returns
+    identical predictions.
     """
     require_countable("n_trees", sum(len(tree.inner) for tree in trees), "nodes of all trees")
-    # tree by tree: what is made on the way takes a multiple of the counts
-    shares = [_shares(tree.leaf_counts, tree.leaf_rows, leaf_labels) for tree in trees]
-    leaves = sp.vstack(shares, "csr")
+    # tree by tree: temporary arrays take a multiple of the memory of the counts
+    totals = [_totals(tree.leaf_counts, tree.leaf_rows) for tree in trees]
+    frequencies = [
+        label_frequencies(
+            tree.leaf_counts, total, leaf_labels, None if tree.leaf_rows is None else label_weights
+        )
+        for tree, total in zip(trees, totals, strict=True)
+    ]
+    leaves = sp.vstack(frequencies, "csr")
     sizes = _joined([tree.sizes for tree in trees], np.int64)
     indptr = np.concatenate(([0], np.cumsum(sizes)))
     _, steps = encode_steps(_joined([tree.features for tree in trees], np.int32), indptr)
@@ -144,21 +166,22 @@ def join_trees(
         router_bias=np.concatenate([tree.bias for tree in trees]),
         threshold=threshold,
         leaf_sizes=np.diff(leaves.indptr),
-        leaf_labels=_narrow_labels(leaves),
-        leaf_values=_rounded(leaves.data),
+        leaf_labels=narrow_labels(leaves),
+        leaf_values=rounded(leaves.data),
         router_scale=scale,
         feature_weights=feature_weights,
         unit_rows=unit_rows,
+        leaf_totals=_joined(totals, np.float64),
     )
 
 
 def all_leaf_counts(trees: Sequence[FrozenTree]) -> sp.csr_matrix:
-    """Label counts of the leaves of all trees: (leaves, labels)."""
+    """Label counts of the leaves of all trees, (n_leaves, n_labels)."""
     return sp.vstack([tree.leaf_counts for tree in trees], "csr")
 
 
 def all_leaf_rows(trees: Sequence[FrozenTree]) -> Array | None:
-    """Rows of the leaves of all trees, where they hold rates."""
+    """Number of rows of the leaves of all trees, if label counts are normalised by rows."""
     counts = [tree.leaf_rows for tree in trees if tree.leaf_rows is not None]
     return np.concatenate(counts) if counts else None
 
@@ -169,37 +192,31 @@ def with_more_rows(
     leaves: sp.csr_matrix,
     Y: sp.csr_matrix,
     leaf_labels: int | None,
+    weights: TrainingWeights = NO_WEIGHTS,
 ) -> RoutedTrees:
-    """The same routers over leaves that have the labels of more rows as well; ``leaves``: where these rows come to."""
-    counts = sp.csr_matrix(all_leaf_counts(grown) + leaves.T @ Y)
-    rows = all_leaf_rows(grown)
+    """Add the labels of more rows to the leaves; ``leaves`` has the leaves that these rows reach."""
+    weighted, rows = weights.weighted(Y), all_leaf_rows(grown)
     if rows is not None:
-        rows = rows + np.asarray(leaves.sum(axis=0)).ravel()
-    shares = _shares(counts, rows, leaf_labels)
+        rows = rows + np.asarray(weights.weighted(sp.csr_matrix(leaves)).sum(axis=0)).ravel()
+    elif weights.labels is not None:
+        weighted = sp.csr_matrix(weighted @ sp.diags(weights.labels.astype(np.float64)))
+    counts = sp.csr_matrix(all_leaf_counts(grown) + leaves.T @ weighted)
+    totals = _totals(counts, rows)
+    of_labels = None if rows is None else weights.labels
+    frequencies = label_frequencies(counts, totals, leaf_labels, of_labels)
     return replace(
         trees,
-        leaf_indptr=shares.indptr.astype(np.int64),
-        leaf_labels=_narrow_labels(shares),
-        leaf_values=_rounded(shares.data),
+        leaf_indptr=frequencies.indptr.astype(np.int64),
+        leaf_labels=narrow_labels(frequencies),
+        leaf_values=rounded(frequencies.data),
+        leaf_totals=totals,
     )
 
 
-def _rounded(shares: Array) -> Array:
-    """Shares in 16 bits; one too small for these, which is above 0, stays a candidate."""
-    return np.maximum(shares, np.finfo(np.float16).smallest_subnormal).astype(np.float16)
-
-
-def _narrow_labels(leaves: sp.csr_matrix) -> Array:
-    labels: Array = leaves.indices.astype(np.uint16 if leaves.shape[1] <= 2**16 else np.uint32)
-    return labels
-
-
-def _shares(counts: sp.csr_matrix, rows: Array | None, most: int | None) -> sp.csr_matrix:
-    """Label counts of a leaf by its rows, or else by its label occurrences; the ``most`` largest, labels rising."""
+def _totals(counts: sp.csr_matrix, rows: Array | None) -> Array:
+    """What the counts of each leaf are relative to: its rows, or its label occurrences."""
     totals = np.asarray(counts.sum(axis=1)).ravel() if rows is None else rows
-    shares = sp.csr_matrix(sp.diags(1 / np.maximum(1, totals)) @ counts)
-    shares.sort_indices()
-    return (shares if most is None else largest_entries(shares, most)).astype(np.float32)
+    return totals.astype(np.float64)
 
 
 def _joined(parts: list[Array], dtype: type[np.generic]) -> Array:

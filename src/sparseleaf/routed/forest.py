@@ -1,8 +1,8 @@
-"""The sketch forest's trees: rows parted by sketched labels, routers between the parts' mean rows.
+"""Trees of the sketch forest: rows are clustered by label sketches, and routers separate the cluster means.
 
-Nodes are split by ``cpp/forest.cpp``; here trees grow, level by level, several at once, so that a kernel's call has
-the nodes of a level of all of them to share out among threads. What comes of a node depends on its rows and its key
-alone, and its key on seed, tree and way from the root: neither threads nor the trees beside it can change it.
+Nodes are split by ``cpp/forest.cpp``. Several trees grow level by level in parallel, so that one kernel call has all
+nodes of a level to distribute over threads. The split of a node depends only on its rows and its key, and the key on
+the seed, the tree and the path from the root, so the result does not depend on threads or on the other trees.
 """
 
 from __future__ import annotations
@@ -17,29 +17,31 @@ import scipy.sparse as sp
 from sparseleaf import _kernels
 from sparseleaf._arrays import csr_parts, derive_key, hash_numbers, mix64
 from sparseleaf._threads import in_threads
+from sparseleaf.data.weights import NO_WEIGHTS
 from sparseleaf.rerank.centroids import rarity
 from sparseleaf.routed.ensemble import FrozenTree
-from sparseleaf.routed.growth import trees_abreast
+from sparseleaf.routed.growth import count_parallel_trees
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
+    from sparseleaf.data.weights import TrainingWeights
 
 ROUNDS = 4
-"""Rounds of k-means; more gain nothing."""
+"""Iterations of k-means; more do not improve the accuracy."""
 
 SAMPLE_ROWS = 2000
-"""Rows of a node that k-means sees."""
+"""Maximum number of rows of a node used by k-means."""
 
 WEIGHTS_PER_ROW = 4.0
-"""Weights that a router may have for every row of its node: few rows need few, and most routers are deep down."""
+"""Maximum number of router weights per row of the node; limits the size of the many routers of small nodes."""
 
 DEPTH_LIMIT = 1000
-"""Levels of a tree; only rows that no router can halve come anywhere near."""
+"""Maximum depth; only reached by rows that no router can separate."""
 
 
 @dataclass(frozen=True)
 class ForestRule:
-    """How nodes are split; see :class:`~sparseleaf.SketchForestClassifier`."""
+    """Parameters of the splits; see :class:`~sparseleaf.SketchForestClassifier`."""
 
     arity: int
     min_samples_leaf: int
@@ -52,56 +54,71 @@ class ForestRule:
 
 @dataclass(frozen=True)
 class FeatureView:
-    """How routers see rows.
+    """Feature scaling of the routers.
 
     Attributes
     ----------
     weights : float32 array, shape (n_features,), or empty
-        What features are multiplied by.
+        Feature weights.
     unit_rows : bool
-        Whether rows are then brought to length 1.
+        Whether rows are normalised to unit length after weighting.
     """
 
     weights: Array
     unit_rows: bool
 
     @classmethod
-    def of(cls, X: Features) -> FeatureView:
-        """Sparse rows count by their angles, features that are only there or not by rarity; dense ones by deviation."""
+    def of(cls, X: Features, weights: TrainingWeights = NO_WEIGHTS) -> FeatureView:
+        """Sparse: unit rows, with idf weights for binary features. Dense: inverse standard deviations."""
         if sp.issparse(X):
-            return cls(rarity(X), True)
-        deviation = X.std(axis=0, dtype=np.float64)
-        sound = (
+            return cls(rarity(X, weights), True)
+        if weights.rows is None:
+            deviation = X.std(axis=0, dtype=np.float64)
+        else:
+            mean = np.average(X, axis=0, weights=weights.rows.astype(np.float64))
+            squares = np.average((X - mean) ** 2, axis=0, weights=weights.rows.astype(np.float64))
+            deviation = np.sqrt(squares)
+        usable = (
             (deviation > 1e-6 * np.abs(X).max(axis=0, initial=0)) & (deviation > 1e-30) & (deviation < 1e30)
         )
-        return cls((sound / np.where(sound, deviation, 1)).astype(np.float32), False)
+        return cls((usable / np.where(usable, deviation, 1)).astype(np.float32), False)
 
 
 class SketchForest:
-    """Grows trees on the given rows.
+    """Grows trees.
 
     Parameters
     ----------
     X : float32 array or CSR matrix, shape (n_rows, n_features)
-        May be memory-mapped: a level of a tree reads it twice.
+        May be memory-mapped; it is read twice per level of a tree.
     Y : CSR matrix, shape (n_rows, n_labels)
+    weights : TrainingWeights
     view : FeatureView
     rule : ForestRule
     n_jobs : int
     """
 
     def __init__(
-        self, X: Features, Y: sp.csr_matrix, view: FeatureView, rule: ForestRule, n_jobs: int
+        self,
+        X: Features,
+        Y: sp.csr_matrix,
+        weights: TrainingWeights,
+        view: FeatureView,
+        rule: ForestRule,
+        n_jobs: int,
     ) -> None:
-        self._rule, self._n_jobs, self._Y = rule, n_jobs, Y
-        counts = np.bincount(Y.indices, minlength=Y.shape[1])
+        self._rule, self._n_jobs, self._Y, self._weights = rule, n_jobs, Y, weights
+        counts = weights.counts(Y)
+        of_labels = np.where(counts > 0, counts, 1) ** -rule.label_weight
+        if weights.labels is not None:
+            of_labels = of_labels * weights.labels
         self._splitter = _kernels.SketchSplitter(
             *csr_parts(X if sp.issparse(X) else sp.csr_matrix(X)),
             view.weights,
             view.unit_rows,
             np.ascontiguousarray(Y.indptr, np.int64),
             np.ascontiguousarray(Y.indices, np.int32),
-            (np.maximum(counts, 1) ** -rule.label_weight).astype(np.float32),
+            of_labels.astype(np.float32),
             X.shape[1],
             rule.arity,
             rule.sketch_dim,
@@ -112,15 +129,16 @@ class SketchForest:
             rule.max_features,
             rule.min_samples_leaf,
             n_jobs,
+            weights.rows,
         )
 
     def trees(
         self, roots: Callable[[int], Array], n_trees: int, seed: int, first: int = 0
     ) -> Iterator[FrozenTree]:
-        """Trees in order, from number ``first``; ``roots(tree)`` are a tree's rows."""
-        abreast = trees_abreast(n_trees, self._n_jobs)
-        for begin in range(first, n_trees, abreast):
-            numbers = range(begin, min(n_trees, begin + abreast))
+        """Yield the trees in order, starting with number ``first``; ``roots(tree)`` returns the rows of a tree."""
+        n_parallel = count_parallel_trees(n_trees, self._n_jobs)
+        for begin in range(first, n_trees, n_parallel):
+            numbers = range(begin, min(n_trees, begin + n_parallel))
             yield from self._grow(
                 [roots(tree) for tree in numbers], [derive_key(seed, tree) for tree in numbers]
             )
@@ -135,12 +153,12 @@ class SketchForest:
             level = level.split(self._splitter, rule.arity, large & (depth < limit), trees)
             if not len(level.sizes):
                 break
-        return in_threads(lambda tree: tree.frozen(self._Y, rule.arity), trees, self._n_jobs)
+        return in_threads(lambda tree: tree.frozen(self._Y, self._weights, rule.arity), trees, self._n_jobs)
 
 
 @dataclass
 class _GrowingTree:
-    """Parts of a tree, level by level."""
+    """Arrays of a tree, one entry per level."""
 
     inner: list[Array] = field(default_factory=list)
     sizes: list[Array] = field(default_factory=list)
@@ -151,12 +169,11 @@ class _GrowingTree:
     leaf_rows: list[Array] = field(default_factory=list)
     leaf_sizes: list[Array] = field(default_factory=list)
 
-    def frozen(self, Y: sp.csr_matrix, arity: int) -> FrozenTree:
+    def frozen(self, Y: sp.csr_matrix, weights: TrainingWeights, arity: int) -> FrozenTree:
         rows, sizes = np.concatenate(self.leaf_rows), np.concatenate(self.leaf_sizes)
-        members = sp.csr_matrix(
-            (np.ones(len(rows), np.float64), rows, np.concatenate(([0], np.cumsum(sizes)))),
-            shape=(len(sizes), Y.shape[0]),
-        )
+        of_rows = np.ones(len(rows)) if weights.rows is None else weights.rows[rows].astype(np.float64)
+        starts = np.concatenate(([0], np.cumsum(sizes)))
+        members = sp.csr_matrix((of_rows, rows, starts), shape=(len(sizes), Y.shape[0]))
         counts = sp.csr_matrix(members @ Y.astype(np.float64))
         counts.sort_indices()
         return FrozenTree(
@@ -168,18 +185,18 @@ class _GrowingTree:
             leaf_counts=counts,
             splits=[],
             scale=np.concatenate([np.empty(0, np.float32), *self.scale]),
-            leaf_rows=sizes,
+            leaf_rows=np.add.reduceat(of_rows, starts[:-1]),  # no leaf is empty
         )
 
 
 @dataclass
 class _Level:
-    """Nodes of one depth, those of a tree side by side.
+    """Nodes of one depth of all trees, sorted by tree.
 
     Attributes
     ----------
     rows : int32 array
-        Of all nodes, one after the other.
+        Rows of all nodes, concatenated.
     sizes : int64 array, shape (n_nodes,)
     keys : uint64 array, shape (n_nodes,)
     tree : int64 array, shape (n_nodes,)
@@ -196,27 +213,27 @@ class _Level:
         return cls(np.concatenate(roots), sizes, keys, np.arange(len(roots)))
 
     def split(
-        self, splitter: _kernels.SketchSplitter, arity: int, wanted: Array, trees: list[_GrowingTree]
+        self, splitter: _kernels.SketchSplitter, arity: int, candidates: Array, trees: list[_GrowingTree]
     ) -> _Level:
-        """Split what is wanted, hand routers and leaves to their trees; the children are the next level."""
-        moving = np.repeat(wanted, self.sizes)
-        offsets = np.concatenate(([0], np.cumsum(self.sizes[wanted])))
-        found, sizes, features, weights, scale, bias, rows, counts = splitter.split(
-            self.rows[moving], offsets, self.keys[wanted]
+        """Split the candidate nodes and add routers and leaves to the trees; returns the children."""
+        moving = np.repeat(candidates, self.sizes)
+        offsets = np.concatenate(([0], np.cumsum(self.sizes[candidates])))
+        accepted, sizes, features, weights, scale, bias, rows, counts = splitter.split(
+            self.rows[moving], offsets, self.keys[candidates]
         )
-        done = found.astype(bool)
+        done = accepted.astype(bool)
         split = np.zeros(len(self.sizes), bool)
-        split[wanted] = done
+        split[candidates] = done
         self.rows[moving] = rows
         entries = np.concatenate(([0], np.cumsum(sizes)))
         weights, bias = weights.reshape(-1, arity - 1), bias.reshape(-1, arity - 1)
-        tried_tree = self.tree[wanted]
+        tried_tree = self.tree[candidates]
         in_leaf = np.repeat(~split, self.sizes)
         row_tree = np.repeat(self.tree, self.sizes)
         for number, tree in enumerate(trees):
-            own = self.tree == number
-            tree.inner.append(split[own])
-            tree.leaf_sizes.append(self.sizes[own & ~split])
+            in_tree = self.tree == number
+            tree.inner.append(split[in_tree])
+            tree.leaf_sizes.append(self.sizes[in_tree & ~split])
             tree.leaf_rows.append(self.rows[in_leaf & (row_tree == number)])
             begin, end = np.searchsorted(tried_tree, (number, number + 1))
             kept = slice(entries[begin], entries[end])
@@ -236,7 +253,7 @@ class _Level:
 
 
 def bag(rows: Array, seed: int, tree: int) -> Array:
-    """As many of the rows, drawn with replacement, in order: the tree's own."""
+    """Bootstrap sample of the rows for a tree, sorted."""
     draws = hash_numbers(np.arange(len(rows)), seed, tree, 3) % np.uint64(max(1, len(rows)))
     drawn: Array = rows[np.sort(draws.astype(np.int64))]
     return drawn

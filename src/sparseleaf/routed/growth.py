@@ -1,11 +1,9 @@
-"""Growing routed trees by priority: which node is split next, and when a tree is done.
+"""Best-first growth of routed trees.
 
-In: something that splits nodes (a :class:`Splitter`). Out: grown trees, ready to be frozen.
-
-A tree expands the node of highest priority, Σ − max of its label histogram, until it has ``max_nodes``. A child's
-priority is at most its parent's, but may exceed that of nodes that wait, so the next expansions are not known in
-advance. Splits do not depend on each other, though: several waiting nodes of every tree are split at once, ahead of
-their turn, and taken up in order of priority. The tree is the same as if they were split one by one.
+A tree expands the node with the highest priority, Σ − max of its label histogram, until it has ``max_nodes``. The
+priority of a child is at most that of its parent, but may exceed that of waiting nodes, so the order of expansion is
+not known in advance. Splits are independent of each other, though: several waiting nodes of every tree are split
+speculatively in one kernel call and expanded in order of priority. The tree is the same as with one split at a time.
 """
 
 from __future__ import annotations
@@ -23,37 +21,38 @@ if TYPE_CHECKING:
     from sparseleaf._arrays import Array
 
 TASKS_PER_THREAD = 8
-"""Nodes split at once, for every thread: threads then seldom wait for the largest."""
+"""Number of nodes per thread in one kernel call, for load balancing."""
 
 
 @dataclass(frozen=True)
 class Histogram:
-    """Labels of a node's rows and how often each occurs; labels rise."""
+    """Sorted labels of the rows of a node, and their weighted counts."""
 
     labels: Array
     counts: Array
 
     @property
-    def priority(self) -> int:
-        """What a split could gain: occurrences of all labels but the most frequent."""
-        return int(self.counts.sum() - self.counts.max(initial=0))
+    def priority(self) -> float:
+        """Upper bound of the gain of a split: occurrences of all labels but the most frequent."""
+        return float(self.counts.sum() - self.counts.max(initial=0))
 
 
 @dataclass(frozen=True)
 class Split:
-    """How a node sends its rows to its children.
+    """Routers of a node and the partition of its rows.
 
     Attributes
     ----------
     features : int32 array, shape (n,)
-        Rising.
+        Features of the routers, sorted.
     weights : float32 array, shape (n, arity)
     bias : float32 array, shape (arity,)
     rows : list of int32 arrays
-        Rows of every child; a row may be in several.
+        Rows of each child; a row may be in several.
     histograms : list of Histogram
+        Label histogram of each child.
     objective : float64 array
-        What was minimised, after every pass.
+        Objective J after every epoch.
     balance, purity : float
         Definitions 1 and 2 of LdSM: 0 is perfect.
     """
@@ -69,18 +68,18 @@ class Split:
 
 
 class Splitter(Protocol):
-    """Splits nodes; the result depends on a node's rows and key alone."""
+    """Splits nodes; the result depends only on the rows and the key of a node."""
 
     arity: int
 
     def split(self, rows: Sequence[Array], keys: Array) -> list[Split | None]:
-        """A split of every node, or None where there is none worth having."""
+        """Split each node; None if a node has no acceptable split."""
         ...
 
 
 @dataclass
 class Node:
-    """A node of a growing tree; once it is split its histogram is of no use."""
+    """A node of a growing tree; the histogram is dropped when it is split."""
 
     histogram: Histogram | None
     depth: int
@@ -92,18 +91,18 @@ class Node:
 
 @dataclass
 class GrowingTree:
-    """A tree and the nodes that wait to be split."""
+    """A tree and its queue of nodes to split."""
 
     key: int
     arity: int
     max_nodes: int
     nodes: list[Node]
-    waiting: list[tuple[int, int]] = field(default_factory=list)
+    waiting: list[tuple[float, int]] = field(default_factory=list)
     tried: dict[int, Split | None] = field(default_factory=dict)
 
     @classmethod
     def rooted(cls, key: int, arity: int, max_nodes: int, rows: Array, histogram: Histogram) -> GrowingTree:
-        """A tree of one node."""
+        """Create a tree with a root node."""
         tree = cls(key, arity, max_nodes, [])
         tree._wait(Node(histogram, 0, rows, len(rows)))
         tree.advance()
@@ -111,18 +110,18 @@ class GrowingTree:
 
     @property
     def done(self) -> bool:
-        """Whether no node is left to split, or no room for its children."""
+        """Whether no node can be split, or ``max_nodes`` is reached."""
         return not self.waiting or len(self.nodes) + self.arity > self.max_nodes
 
     def next_nodes(self, n: int) -> list[int]:
-        """Up to ``n`` nodes that are likely to be expanded next and have not been tried."""
+        """Up to ``n`` nodes with the highest priority that have not been tried."""
         if self.done:
             return []
         n = min(n, (self.max_nodes - len(self.nodes)) // self.arity)
         return [node for _, node in heapq.nsmallest(n, self.waiting) if node not in self.tried]
 
     def advance(self) -> None:
-        """Expand in order of priority as far as nodes have been tried."""
+        """Expand nodes in order of priority, as far as their splits are available."""
         while not self.done and self.waiting[0][1] in self.tried:
             _, number = heapq.heappop(self.waiting)
             split = self.tried.pop(number)
@@ -148,8 +147,8 @@ class GrowingTree:
         self.nodes.append(node)
 
 
-def trees_abreast(n_trees: int, n_jobs: int) -> int:
-    """So many trees at a time that all threads have work even at the roots, and no more: a tree's rows take memory."""
+def count_parallel_trees(n_trees: int, n_jobs: int) -> int:
+    """Number of trees to grow in parallel: enough to keep all threads busy at the roots, but limited by memory."""
     return max(1, min(n_trees, 2 * n_jobs))
 
 
@@ -162,15 +161,15 @@ def grow_trees(
     n_jobs: int,
     first: int = 0,
 ) -> Iterator[GrowingTree]:
-    """Grow the trees from number ``first`` side by side, and hand them out in order.
+    """Grow trees in parallel, starting with number ``first``, and yield them in order.
 
-    ``roots(tree)`` are a tree's rows, in the order in which nodes see them, and their histogram.
+    ``roots(tree)`` returns the rows of a tree, in training order, and their label histogram.
     """
-    abreast = trees_abreast(n_trees, n_jobs)
+    n_parallel = count_parallel_trees(n_trees, n_jobs)
     growing: dict[int, GrowingTree] = {}
     started = finished = first
     while finished < n_trees:
-        while started < n_trees and len(growing) < abreast:
+        while started < n_trees and len(growing) < n_parallel:
             key = derive_key(seed, started)
             growing[started] = GrowingTree.rooted(key, splitter.arity, max_nodes, *roots(started))
             started += 1
@@ -198,5 +197,5 @@ def _split_next(splitter: Splitter, trees: list[GrowingTree], ahead: int) -> Non
 
 
 def shuffled_rows(n_rows: int, seed: int, tree: int) -> Array:
-    """All rows in an order that is the tree's own."""
+    """Random permutation of the rows for a tree."""
     return np.argsort(hash_rows(n_rows, seed, tree, 1), kind="stable").astype(np.int32)

@@ -1,4 +1,4 @@
-"""Routed trees that are done to tensors and back, as a checkpoint holds them; all is checked on the way in."""
+"""Serialisation of routed trees in checkpoints, with validation of everything that is read."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ ARRAYS: dict[str, tuple[type[np.generic], int]] = {
     "split_passes": (np.int64, 1),
     "split_objective": (np.float64, 1),
 }
-"""Type and dimensions of every array, of all trees one after the other; ``NAME_of_tree`` says how long each is."""
+"""Type and number of dimensions of the arrays, concatenated over trees; ``NAME_of_tree`` has the lengths."""
 
 SMALL_ARRAYS: dict[str, tuple[type[np.generic], int]] = {
     **{name: kind for name, kind in ARRAYS.items() if not name.startswith("split_")},
     "weights": (np.int8, 2),
     "scale": (np.float32, 1),
-    "leaf_rows": (np.int64, 1),
+    "leaf_rows": (np.float64, 1),
 }
-"""The same of trees with routers in 8 bits, which keep no record of their splits."""
+"""Arrays of trees with 8-bit routers, which have no split records."""
 
 
 def pack_routed(trees: Sequence[FrozenTree], *, small: bool = False) -> dict[str, Array]:
-    """Tensors by name; ``small``: routers are in 8 bits."""
+    """Tensors by name; ``small`` for 8-bit routers."""
     packed: dict[str, Array] = {}
     parts = [_arrays(tree) for tree in trees]
     for name, (kind, _) in (SMALL_ARRAYS if small else ARRAYS).items():
@@ -53,12 +53,14 @@ def pack_routed(trees: Sequence[FrozenTree], *, small: bool = False) -> dict[str
 def unpack_routed(
     tensors: dict[str, Array], arity: int, n_features: int, n_labels: int, *, small: bool = False
 ) -> list[FrozenTree]:
-    """Trees from tensors; ValueError where they are not trees over so many features and labels."""
+    """Read trees from tensors; ValueError if they are not valid for the numbers of features and labels."""
     if not tensors:
         return []
     columns: dict[str, list[Array]] = {}
     for name, (kind, ndim) in (SMALL_ARRAYS if small else ARRAYS).items():
         array, sizes = tensors.get(name), tensors.get(f"{name}_of_tree")
+        if name == "leaf_rows" and array is not None and array.dtype == np.int64:
+            array = array.astype(np.float64)  # checkpoints of version 0.1
         _require(array is not None and array.dtype == kind and array.ndim == ndim, name)
         _require(sizes is not None and sizes.dtype == np.int64 and sizes.ndim == 1, name)
         assert array is not None
@@ -85,7 +87,7 @@ def _arrays(tree: FrozenTree) -> dict[str, Array]:
         "leaf_labels": tree.leaf_counts.indices,
         "leaf_counts": tree.leaf_counts.data,
         "scale": tree.scale,
-        "leaf_rows": np.empty(0, np.int64) if tree.leaf_rows is None else tree.leaf_rows,
+        "leaf_rows": np.empty(0) if tree.leaf_rows is None else tree.leaf_rows,
         "split_depth": np.array([split.depth for split in splits], np.int64),
         "split_rows": np.array([split.n_rows for split in splits], np.int64),
         "split_quality": np.array([(split.balance, split.purity) for split in splits]).reshape(-1, 2),
@@ -94,59 +96,64 @@ def _arrays(tree: FrozenTree) -> dict[str, Array]:
     }
 
 
-def _tree(own: dict[str, Array], arity: int, n_features: int, n_labels: int) -> FrozenTree:
-    n_inner = int(own["inner"].sum())
-    n_leaves = len(own["inner"]) - n_inner
-    small = "scale" in own
-    columns = arity - small  # in 8 bits, the first child has none
-    _require(len(own["inner"]) == 1 + arity * n_inner, "inner")
-    _require(len(own["sizes"]) == n_inner and own["bias"].shape == (n_inner, columns), "bias")
-    _require(_adds_up(own["sizes"], len(own["features"])), "sizes")
-    _require(own["weights"].shape == (len(own["features"]), columns), "weights")
-    _require(_within(own["features"], n_features), "features")
-    _require(bool(np.isfinite(own["weights"]).all() and np.isfinite(own["bias"]).all()), "weights")
+def _tree(arrays: dict[str, Array], arity: int, n_features: int, n_labels: int) -> FrozenTree:
+    n_inner = int(arrays["inner"].sum())
+    n_leaves = len(arrays["inner"]) - n_inner
+    small = "scale" in arrays
+    columns = arity - small  # with 8-bit routers, the first child has no weights
+    _require(len(arrays["inner"]) == 1 + arity * n_inner, "inner")
+    _require(len(arrays["sizes"]) == n_inner and arrays["bias"].shape == (n_inner, columns), "bias")
+    _require(_adds_up(arrays["sizes"], len(arrays["features"])), "sizes")
+    _require(arrays["weights"].shape == (len(arrays["features"]), columns), "weights")
+    _require(_within(arrays["features"], n_features), "features")
+    _require(bool(np.isfinite(arrays["weights"]).all() and np.isfinite(arrays["bias"]).all()), "weights")
     _require(
-        len(own["leaf_sizes"]) == n_leaves and _adds_up(own["leaf_sizes"], len(own["leaf_labels"])), "leaves"
+        len(arrays["leaf_sizes"]) == n_leaves and _adds_up(arrays["leaf_sizes"], len(arrays["leaf_labels"])),
+        "leaves",
     )
-    _require(len(own["leaf_counts"]) == len(own["leaf_labels"]), "leaf_counts")
-    _require(_within(own["leaf_labels"], n_labels), "leaf_labels")
-    _require(bool(np.isfinite(own["leaf_counts"]).all()), "leaf_counts")
+    _require(len(arrays["leaf_counts"]) == len(arrays["leaf_labels"]), "leaf_counts")
+    _require(_within(arrays["leaf_labels"], n_labels), "leaf_labels")
+    _require(bool(np.isfinite(arrays["leaf_counts"]).all()), "leaf_counts")
     if small:
-        _require(len(own["scale"]) == n_inner and bool(np.isfinite(own["scale"]).all()), "scale")
-        _require(len(own["leaf_rows"]) == n_leaves and bool((own["leaf_rows"] >= 0).all()), "leaf_rows")
+        _require(len(arrays["scale"]) == n_inner and bool(np.isfinite(arrays["scale"]).all()), "scale")
+        _require(
+            len(arrays["leaf_rows"]) == n_leaves
+            and bool((arrays["leaf_rows"] >= 0).all() and np.isfinite(arrays["leaf_rows"]).all()),
+            "leaf_rows",
+        )
     else:
-        _require_records(own, n_inner)
-    indptr = np.cumsum([0, *own["leaf_sizes"].tolist()], dtype=np.int64)
+        _require_records(arrays, n_inner)
+    indptr = np.cumsum([0, *arrays["leaf_sizes"].tolist()], dtype=np.int64)
     return FrozenTree(
-        inner=own["inner"],
-        sizes=own["sizes"],
-        features=own["features"],
-        weights=own["weights"],
-        bias=own["bias"],
+        inner=arrays["inner"],
+        sizes=arrays["sizes"],
+        features=arrays["features"],
+        weights=arrays["weights"],
+        bias=arrays["bias"],
         leaf_counts=sp.csr_matrix(
-            (own["leaf_counts"], own["leaf_labels"], indptr), shape=(n_leaves, n_labels)
+            (arrays["leaf_counts"], arrays["leaf_labels"], indptr), shape=(n_leaves, n_labels)
         ),
-        splits=[] if small else _records(own),
-        scale=own.get("scale", np.empty(0, np.float32)),
-        leaf_rows=own.get("leaf_rows"),
+        splits=[] if small else _records(arrays),
+        scale=arrays.get("scale", np.empty(0, np.float32)),
+        leaf_rows=arrays.get("leaf_rows"),
     )
 
 
-def _require_records(own: dict[str, Array], n_inner: int) -> None:
+def _require_records(arrays: dict[str, Array], n_inner: int) -> None:
     records = ("split_depth", "split_rows", "split_quality", "split_passes")
-    _require(all(len(own[name]) == n_inner for name in records), "splits")
-    _require(own["split_quality"].shape == (n_inner, 2), "splits")
-    _require(_adds_up(own["split_passes"], len(own["split_objective"])), "splits")
+    _require(all(len(arrays[name]) == n_inner for name in records), "splits")
+    _require(arrays["split_quality"].shape == (n_inner, 2), "splits")
+    _require(_adds_up(arrays["split_passes"], len(arrays["split_objective"])), "splits")
 
 
-def _records(own: dict[str, Array]) -> list[SplitRecord]:
-    passes = np.cumsum([0, *own["split_passes"].tolist()]).tolist()
+def _records(arrays: dict[str, Array]) -> list[SplitRecord]:
+    passes = np.cumsum([0, *arrays["split_passes"].tolist()]).tolist()
     return [
-        SplitRecord(depth, n_rows, own["split_objective"][a:b].tolist(), balance, purity)
+        SplitRecord(depth, n_rows, arrays["split_objective"][a:b].tolist(), balance, purity)
         for depth, n_rows, (balance, purity), (a, b) in zip(
-            own["split_depth"].tolist(),
-            own["split_rows"].tolist(),
-            own["split_quality"].tolist(),
+            arrays["split_depth"].tolist(),
+            arrays["split_rows"].tolist(),
+            arrays["split_quality"].tolist(),
             itertools.pairwise(passes),
             strict=True,
         )
@@ -161,6 +168,6 @@ def _within(numbers: Array, end: int) -> bool:
     return int(numbers.min(initial=0)) >= 0 and int(numbers.max(initial=-1)) < end
 
 
-def _require(sound: bool, name: str) -> None:
-    if not sound:
-        raise ValueError(f"trees.{name} is missing, or does not fit the others")
+def _require(valid: bool, name: str) -> None:
+    if not valid:
+        raise ValueError(f"trees.{name} is missing or inconsistent with the other arrays")

@@ -1,6 +1,7 @@
-"""Pictures of routed trees: the paper's Figure 1 (J during training), balance and purity by level, Figure 2 (depth).
+"""Plots of LdSM trees: objective J (Figure 1 of the paper), balance and purity by level, depth (Figure 2).
 
-Each function takes ``path`` (``.png``, ``.svg`` or ``.pdf``) or ``ax``, and returns what it drew on.
+Each function draws on ``ax`` or a new figure, saves it to ``path`` (``.png``, ``.svg`` or ``.pdf``) if given, and
+returns the axes.
 """
 
 from __future__ import annotations
@@ -26,7 +27,32 @@ BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#6b6b6b"
 def plot_objective(
     records: Sequence[Sequence[SplitRecord]], path: PathLike | None = None, ax: Axes | None = None
 ) -> Axes:
-    """J after every pass over the rows, a line for every level of the trees: dark is the root."""
+    """Plot the objective J after every epoch, one line per depth, dark for the root.
+
+    Parameters
+    ----------
+    records : sequence of sequences of SplitRecord
+        ``split_records_`` of a fitted :class:`~sparseleaf.LdSMClassifier`: one sequence per tree.
+    path : path-like, optional
+        File to write, by suffix PNG, SVG or PDF.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw on; a new figure by default.
+
+    Returns
+    -------
+    ax : matplotlib.axes.Axes
+        The axes.
+
+    Examples
+    --------
+    >>> from sparseleaf import LdSMClassifier
+    >>> from sparseleaf.data import make_xc
+    >>> from sparseleaf.routed.plotting import plot_objective
+    >>> X, Y = make_xc(200, 50, 20, labels_per_row=2, nnz_per_row=8)
+    >>> clf = LdSMClassifier(n_trees=2, max_nodes=15).fit(X, Y)
+    >>> plot_objective(clf.split_records_).get_ylabel()
+    'objective J'
+    """
     ax = _axes(ax)
     levels = objective_by_level(records)
     deepest = max(levels, default=0)
@@ -34,7 +60,7 @@ def plot_objective(
         shade = 0.15 + 0.75 * depth / max(1, deepest)
         label = f"level {depth}" if depth in (0, deepest // 2, deepest) else None
         ax.plot(range(1, len(values) + 1), values, color=_shade(shade), label=label)
-    ax.set_xlabel("passes over the rows")
+    ax.set_xlabel("epoch")
     ax.set_ylabel("objective J")
     return _finish(ax, path)
 
@@ -42,7 +68,32 @@ def plot_objective(
 def plot_levels(
     records: Sequence[Sequence[SplitRecord]], path: PathLike | None = None, ax: Axes | None = None
 ) -> Axes:
-    """Balance β and purity α of the splits of every level (definitions 1 and 2): 0 is perfect."""
+    """Plot balance β and purity α (definitions 1 and 2 of the paper) by depth; 0 is best.
+
+    Parameters
+    ----------
+    records : sequence of sequences of SplitRecord
+        ``split_records_`` of a fitted :class:`~sparseleaf.LdSMClassifier`: one sequence per tree.
+    path : path-like, optional
+        File to write, by suffix PNG, SVG or PDF.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw on; a new figure by default.
+
+    Returns
+    -------
+    ax : matplotlib.axes.Axes
+        The axes.
+
+    Examples
+    --------
+    >>> from sparseleaf import LdSMClassifier
+    >>> from sparseleaf.data import make_xc
+    >>> from sparseleaf.routed.plotting import plot_levels
+    >>> X, Y = make_xc(200, 50, 20, labels_per_row=2, nnz_per_row=8)
+    >>> clf = LdSMClassifier(n_trees=2, max_nodes=15).fit(X, Y)
+    >>> plot_levels(clf.split_records_).get_xlabel()
+    'level'
+    """
     ax = _axes(ax)
     levels = level_summary(records)
     depths = [level.depth for level in levels]
@@ -56,9 +107,27 @@ def plot_levels(
 def plot_depths(
     depths: Mapping[str, tuple[int, int, int]], path: PathLike | None = None, ax: Axes | None = None
 ) -> Axes:
-    """Depth of the deepest tree against the number of labels.
+    """Plot the depth of the deepest tree against the number of labels, with log_M K and 3 log_M K for the smallest M.
 
-    ``depths`` has (depth, labels K, arity M) by name. The lines are log_M K and three times that, for the smallest M.
+    Parameters
+    ----------
+    depths : mapping of str to (int, int, int)
+        Depth, number of labels K and arity M of each model by name.
+    path : path-like, optional
+        File to write, by suffix PNG, SVG or PDF.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw on; a new figure by default.
+
+    Returns
+    -------
+    ax : matplotlib.axes.Axes
+        The axes.
+
+    Examples
+    --------
+    >>> from sparseleaf.routed.plotting import plot_depths
+    >>> plot_depths({"bibtex": (14, 159, 2), "delicious": (16, 983, 2)}).get_ylabel()
+    'depth'
     """
     ax = _axes(ax)
     for name, (depth, n_labels, _) in depths.items():
@@ -83,12 +152,14 @@ def _axes(ax: Any) -> Any:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ImportError('pictures need matplotlib: pip install "sparseleaf[plot]"') from error
+        raise ImportError(
+            'Plots require matplotlib. Install it with: pip install "sparseleaf[plot]"'
+        ) from error
     return Figure(figsize=(5.6, 3.6), layout="constrained").add_subplot()
 
 
 def _shade(amount: float) -> tuple[float, float, float]:
-    """From dark blue, at 0, to light."""
+    """Shade of blue, from dark at 0 to light."""
     return (0.85 * amount, 0.30 + 0.50 * amount, 0.45 + 0.45 * amount)
 
 
@@ -102,7 +173,9 @@ def _finish(ax: Axes, path: PathLike | None) -> Axes:
         target = Path(path)
         kind = target.suffix.lower().removeprefix(".")
         if kind not in ("png", "svg", "pdf"):
-            raise ValueError(f"path: found {str(path)!r}; wanted a name that ends in .png, .svg or .pdf")
+            raise ValueError(
+                f"The 'path' parameter must end in .png, .svg or .pdf. Got {str(path)!r} instead."
+            )
         with drafting(target) as draft:
             ax.figure.canvas.figure.savefig(draft, format=kind, dpi=110)
     return ax

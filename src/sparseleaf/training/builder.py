@@ -1,7 +1,6 @@
-"""TreeBuilder: binned features, and what a tree is fitted to, in; one grown tree out.
+"""TreeBuilder: grows one tree from binned features and quantised gradients.
 
-A builder lives where the rows do, as long as the training. The loops are compiled (``cpp/tree``); what is decided once
-for a training is said here.
+A worker creates its builder once per training. Here is the configuration; the loops are compiled (``cpp/tree``).
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
     from sparseleaf.distributed.communicator import Communicator
     from sparseleaf.training.columns import Columns
 
-MIN_SLOTS, MORE_SLOTS = _kernels.MIN_SLOTS, _kernels.MORE_SLOTS
-"""Histograms that are kept at least, and beside those of the nodes that can wait to be split."""
+MIN_SLOTS, EXTRA_SLOTS = _kernels.MIN_SLOTS, _kernels.EXTRA_SLOTS
+"""Minimum number of histograms in memory, and how many there are beyond those of nodes waiting to be split."""
 
 
 @dataclass(frozen=True)
@@ -32,19 +31,19 @@ class TreeSample:
     Attributes
     ----------
     rows : int32 array
-        Rows that the tree learns from; they are sorted by leaf as it grows.
-    aside : int32 array
-        Rows that take the same way without being learnt from, where workers have some of the features each.
+        The tree's sample; reordered by leaf as the tree grows.
+    oob_rows : int32 array
+        Rows outside the sample, routed along; only in the feature layout, where no worker can route them alone.
     features : int32 array
-        Features that the tree may use, increasing.
+        Features sampled for the tree, increasing.
     n_node_features : int
-        Features drawn for every node.
+        Number of features sampled for every node.
     key : int
-        Key of those draws, 64 bits.
+        64-bit key of the node samples.
     """
 
     rows: Array
-    aside: Array
+    oob_rows: Array
     features: Array
     n_node_features: int
     key: int
@@ -52,70 +51,70 @@ class TreeSample:
 
 @dataclass(frozen=True)
 class GrownTree:
-    """A grown tree, and where in the sample the rows of every leaf begin and end."""
+    """A grown tree, and the range of every leaf's rows in the sample."""
 
     nodes: GrownNodes
     starts: Array
     ends: Array
-    aside_starts: Array
-    aside_ends: Array
+    oob_starts: Array
+    oob_ends: Array
 
 
 @dataclass(frozen=True)
-class HeldBins:
-    """The bins that a worker has: of all features, or of every ``step``-th from ``first``.
+class BinnedColumns:
+    """Binned columns of a worker: all features, or every ``stride``-th one from ``first`` on.
 
     Attributes
     ----------
-    bins : uint8 or uint32 array, shape (n_rows, n_held)
+    bins : uint8 or uint32 array, shape (n_rows, n_columns)
     missing_bins : int32 array, shape (n_features,)
-        The bin of missing values, of all features.
+        The bin of missing values of every feature, over all workers.
     """
 
     bins: Array
     missing_bins: Array
     first: int = 0
-    step: int = 1
+    stride: int = 1
 
 
 class TreeBuilder(Protocol):
-    """Grows one tree after the other on the rows of this worker."""
+    """Grows trees on the rows of this worker."""
 
     def build(
         self, fitted: Any, sample: TreeSample, communicator: Communicator, *, by_rows: bool
     ) -> GrownTree:
-        """Grow a tree, together with the other workers, who call this at the same time.
+        """Grow a tree; a collective call of all workers.
 
         Parameters
         ----------
         fitted
-            What the tree is fitted to: see :func:`gradient_columns` and :class:`ExactTrees`.
+            The statistics to fit: see :func:`gradient_columns` and :class:`ExactTrees`.
         sample : TreeSample
         communicator : Communicator
         by_rows : bool
-            Whether every worker has all features of some rows, not all rows of some features.
+            Row layout (every worker has all features of some rows) or feature layout.
         """
 
 
 class Trees(Protocol):
-    """How the trees of a training are grown: what every worker makes its builder of."""
+    """Configuration from which every worker makes its builder."""
 
-    def make_builder(self, held: HeldBins, n_jobs: int) -> TreeBuilder:
-        """The builder of a worker."""
+    def make_builder(self, binned: BinnedColumns, n_jobs: int) -> TreeBuilder:
+        """Create the builder of a worker."""
 
 
 @dataclass(frozen=True)
 class Growth:
-    """How far a tree grows.
+    """Growth limits of a tree.
 
     Attributes
     ----------
     order : {"depth-wise", "best-first"}
-        A level at a time, or the node of highest gain next.
+        Level by level, or the node of highest gain next.
     max_leaves, max_depth : int or None
     min_samples_leaf : int
     min_gain : float
-        A split must bring more than this.
+        Minimum gain of a split.
     """
 
     order: str
@@ -125,7 +124,7 @@ class Growth:
     min_gain: float
 
     def rules(self, n_rows: int) -> _kernels.GrowthRules:
-        """For the kernels, with numbers that a set of so many rows cannot tell from larger ones."""
+        """Limits for the kernels, clipped to ranges that make no difference for this number of rows."""
         return _kernels.GrowthRules(
             best_first=self.order == "best-first",
             max_leaves=-1 if self.max_leaves is None else self.max_leaves,
@@ -143,20 +142,20 @@ class HistogramTrees:
     ----------
     growth : Growth
     n_bins, has_missing : int arrays, shape (n_features,)
-        Bins of every feature, that of missing values included, and whether it has one.
+        Bins of every feature, including that of missing values, and whether there is one.
     categorical : uint8 array, shape (n_features,)
-        Whether a feature's bins have no order.
+        Whether a feature is categorical.
     n_rows : int
-        Of all workers.
+        Over all workers.
     l2, min_hessian : float
     budget : int
-        Bytes for histograms, in every worker.
+        Bytes for histograms on every worker.
     max_nodes : int
-        Nodes that can wait to be split at once.
+        Nodes that can wait to be split at the same time.
     directions : int8 array, shape (n_features, n_outputs), or None
         Monotone constraints: the sign of the difference right − left that a split must not oppose; 0 for any.
     top : int
-        Count only so many outputs of each side, 0 for all; ``shared``: the same ones of both.
+        Score only the best ``top`` outputs of each side, 0 for all; ``shared``: the same outputs on both sides.
     """
 
     growth: Growth
@@ -175,24 +174,24 @@ class HistogramTrees:
     def __post_init__(self) -> None:
         require_countable("X, max_bins", int(np.sum(self.n_bins, dtype=np.int64)), "bins of all features")
 
-    def make_builder(self, held: HeldBins, n_jobs: int) -> TreeBuilder:
+    def make_builder(self, binned: BinnedColumns, n_jobs: int) -> TreeBuilder:
         """See :class:`Trees`."""
         directions = np.empty((0, 0), np.int8) if self.directions is None else self.directions
         table = _kernels.FeatureTable(
-            self.n_bins.astype(np.int32), held.missing_bins, self.has_missing, self.categorical, directions
+            self.n_bins.astype(np.int32), binned.missing_bins, self.has_missing, self.categorical, directions
         )
         rules = _kernels.HistogramRules(
             self.l2, self.top, self.shared, self.min_hessian, self.budget, self.max_nodes
         )
         return _CompiledBuilder(
             _kernels.HistogramTreeBuilder(
-                held.bins,
-                common_bins(held.bins, n_jobs),
+                binned.bins,
+                common_bins(binned.bins, n_jobs),
                 table,
                 self.growth.rules(self.n_rows),
                 rules,
-                held.first,
-                held.step,
+                binned.first,
+                binned.stride,
                 n_jobs,
             )
         )
@@ -200,7 +199,7 @@ class HistogramTrees:
 
 @dataclass(frozen=True)
 class ExactTrees:
-    """Trees of Algorithm 1 of the paper: sorted rows, full residuals, the k largest sums of both sides.
+    """Trees by Algorithm 1 of GBDT-SPARSE: sorted rows, full residuals, the k largest sums on both sides.
 
     They are fitted to ``_kernels.ResidualBlocks``. Attributes as in :class:`HistogramTrees`, and:
 
@@ -209,7 +208,7 @@ class ExactTrees:
     leaf_labels : int or None
         k; None for all.
     step : float
-        Rows between candidates, or a share of a node's rows where it is below 1.
+        Rows between candidate splits, or a fraction of the node's rows if below 1.
     """
 
     growth: Growth
@@ -218,25 +217,25 @@ class ExactTrees:
     l2: float
     n_rows: int
 
-    def make_builder(self, held: HeldBins, n_jobs: int) -> TreeBuilder:
+    def make_builder(self, binned: BinnedColumns, n_jobs: int) -> TreeBuilder:
         """See :class:`Trees`."""
-        n = len(held.missing_bins)
+        n = len(binned.missing_bins)
         none = np.zeros(n, np.uint8)
         table = _kernels.FeatureTable(
-            np.ones(n, np.int32), held.missing_bins, none, none, np.empty((0, 0), np.int8)
+            np.ones(n, np.int32), binned.missing_bins, none, none, np.empty((0, 0), np.int8)
         )
         k = -1 if self.leaf_labels is None else self.leaf_labels
         rules = _kernels.ExactRules(k, self.step, self.l2)
         growth = self.growth.rules(self.n_rows)
         return _CompiledBuilder(
-            _kernels.ExactTreeBuilder(held.bins, table, growth, rules, held.first, held.step, n_jobs)
+            _kernels.ExactTreeBuilder(binned.bins, table, growth, rules, binned.first, binned.stride, n_jobs)
         )
 
 
 def gradient_columns(values: Array, count_column: int, columns: Columns) -> _kernels.GradientColumns:
-    """What a tree on histograms is fitted to: integers, and the scales by which their sums become gains."""
+    """Quantised gradients with the scales that convert their sums to gains."""
     return _kernels.GradientColumns(
-        values, count_column, columns.curvature, columns.weight, columns.lambda_, columns.step, columns.first
+        values, count_column, columns.hessian, columns.weight, columns.lambda_, columns.step, columns.first
     )
 
 
@@ -253,7 +252,7 @@ class _CompiledBuilder:
         tree = self._builder.build(
             fitted,
             _kernels.TreeSample(
-                sample.rows, sample.aside, sample.features, sample.n_node_features, sample.key
+                sample.rows, sample.oob_rows, sample.features, sample.n_node_features, sample.key
             ),
             communicator,
             by_rows,
@@ -270,4 +269,4 @@ class _CompiledBuilder:
             tree.sets,
             Bounds(low, high) if low.size else None,
         )
-        return GrownTree(nodes, tree.starts, tree.ends, tree.aside_starts, tree.aside_ends)
+        return GrownTree(nodes, tree.starts, tree.ends, tree.oob_starts, tree.oob_ends)

@@ -1,4 +1,4 @@
-"""What the columns of a tree's histograms are, and how their integers become gains."""
+"""The layout of histogram columns, and the scales that convert their integers to gains."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from sparseleaf._arrays import Array
 
 COUNT, SHARED, DIAGONAL, MATRIX = range(4)
-"""Curvature behind the gradients: the number of rows, one column for all outputs, one for each, their matrix."""
+"""Hessian columns after the gradients: none (the number of rows), one for all outputs, one per output, or a matrix."""
 
 LARGEST_INT16 = 2**15 - 1
 LARGEST_EXPONENT = 127
-"""Of a power of two that float32 holds."""
+"""Largest exponent of a power of two in float32."""
 
 VECTOR = 8
-"""Columns are padded to a multiple of this, the vector of 32-bit integers that nearly every machine has."""
+"""Columns are padded to a multiple of this: the 32-bit integers of a 256-bit vector."""
 
 
 @dataclass(frozen=True)
@@ -28,36 +28,36 @@ class Columns:
 
     Attributes
     ----------
-    curvature : int
+    hessian : int
     weight, lambda_, step : float64 arrays, shape (n_outputs,)
-        ``-step · G/(H + lambda_)`` is the value that a leaf with these sums would take.
+        ``-step · G/(H + lambda_)`` is the value of a leaf with these sums.
     first : int
-        The output that the first of them is, where a tree is for some outputs alone.
+        Index of the first output, for trees that are fitted to some outputs only.
     """
 
-    curvature: int
+    hessian: int
     weight: Array
     lambda_: Array
     step: Array
     first: int = 0
 
 
-def make_columns(curvature: int, g_scale: Array, h_scale: Array, l2: float, first: int = 0) -> Columns:
-    """Columns whose gradients and curvatures were multiplied by these scales (1 for a count of rows)."""
+def make_columns(hessian: int, g_scale: Array, h_scale: Array, l2: float, first: int = 0) -> Columns:
+    """Columns whose gradients and hessians were multiplied by these scales (1 for row counts)."""
     g_scale = np.asarray(g_scale, np.float64)
     h_scale = np.broadcast_to(np.asarray(h_scale, np.float64), g_scale.shape)
-    # at least one unit: where λ is 0, curvatures that all round to 0 must not make a gain of 0/0
-    lambda_ = np.full(len(g_scale), l2) if curvature == COUNT else np.maximum(l2 * h_scale, 1.0)
-    return Columns(curvature, h_scale / g_scale**2, lambda_, h_scale / g_scale, first)
+    # at least one unit: with λ = 0, hessians that all round to 0 must not give 0/0
+    lambda_ = np.full(len(g_scale), l2) if hessian == COUNT else np.maximum(l2 * h_scale, 1.0)
+    return Columns(hessian, h_scale / g_scale**2, lambda_, h_scale / g_scale, first)
 
 
 def padded_width(width: int) -> int:
-    """Columns with their padding: at most 4 take half a vector, others full ones."""
+    """Number of columns with padding: up to 4 take half a vector, more take full vectors."""
     return 4 if width <= 4 else -(-width // VECTOR) * VECTOR
 
 
 def int16_scales(largest: Array) -> Array:
-    """For every column, the largest power of two by which numbers up to ``largest`` stay within 16 bits."""
+    """For every column, the largest power-of-two scale with which values up to ``largest`` fit 16 bits."""
     return np.array(
         [
             2.0 ** min(math.floor(math.log2(LARGEST_INT16 / size)), LARGEST_EXPONENT) if size > 0 else 1.0
@@ -67,7 +67,7 @@ def int16_scales(largest: Array) -> Array:
 
 
 def fixed_point_scales(largest: Array, n_rows: int) -> Array:
-    """For every column, a power of two by which sums over the rows stay within 62 bits."""
+    """For every column, a power-of-two scale with which sums over all rows fit 62 bits."""
     bound = np.asarray(largest, np.float64) * max(n_rows, 1)
     return np.array(
         [2.0 ** min(61 - math.ceil(math.log2(size)), 200) if size > 0 else 1.0 for size in bound.tolist()]

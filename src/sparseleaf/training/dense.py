@@ -1,8 +1,8 @@
-"""Boosted trees on dense gradients (GBDT-MO, ranking): what every worker does, and what is done beside it."""
+"""Boosted trees on dense gradients (GBDT-MO, ranking): the worker program and the ensemble."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +11,15 @@ import numpy as np
 from sparseleaf import memory
 from sparseleaf._arrays import effective_n_jobs
 from sparseleaf._settings import Settings, most_leaves
-from sparseleaf.binning import Cuts, bin_features
+from sparseleaf.binning import BinThresholds, bin_features
 from sparseleaf.callbacks import EarlyStopping
 from sparseleaf.data.categories import join_categories
 from sparseleaf.distributed.failures import run_together
-from sparseleaf.model import AxisScorer, Model, in_order, join_trees
+from sparseleaf.model import AxisScorer, Model, Role, in_order, join_trees
 from sparseleaf.objectives.targets import TargetForm
 from sparseleaf.progress import phase
-from sparseleaf.training.boosted import BoostedGrowth, ScoreBound
+from sparseleaf.training.boosted import BoostedEnsemble, BoostedGrowth
+from sparseleaf.training.boosting_round import BoostingRound
 from sparseleaf.training.builder import Growth, HistogramTrees
 from sparseleaf.training.columns import COUNT, DIAGONAL, MATRIX, SHARED
 from sparseleaf.training.dense_partition import common_base_score, count_queries
@@ -26,13 +27,11 @@ from sparseleaf.training.dense_shard import DenseShard
 from sparseleaf.training.dense_targets import KnownTargets, join_known
 from sparseleaf.training.freeze import concatenate_trees
 from sparseleaf.training.leaves import NewtonLeaves
-from sparseleaf.training.packing import pack_trees, unpack_trees
-from sparseleaf.training.partition import describe_prior, describe_rows, find_all_cuts
-from sparseleaf.training.recipe import Recipe
+from sparseleaf.training.packing import unpack_trees
+from sparseleaf.training.partition import describe_prior, describe_rows, find_common_thresholds
 from sparseleaf.training.resuming import describe_problem
-from sparseleaf.training.sketches import make_reducer
+from sparseleaf.training.sketches import make_sketch
 from sparseleaf.training.statistics import DenseGradients
-from sparseleaf.training.validation import EvalSet, eval_names, eval_sets
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
@@ -49,16 +48,17 @@ if TYPE_CHECKING:
     from sparseleaf.objectives.targets import DenseTargets
     from sparseleaf.training.boosted import BoostedTree
     from sparseleaf.training.dense_partition import DensePartition
+    from sparseleaf.training.validation import EvalSet
 
-MOST_FULL_OUTPUTS = 32
-"""``split="auto"`` searches all outputs up to this many, and a sketch of them above."""
+MAX_FULL_OUTPUTS = 32
+"""Number of outputs up to which ``split="auto"`` means "full"; beyond it, "sketch"."""
 
-MOST_MATRIX_OUTPUTS = 32
+MAX_MATRIX_OUTPUTS = 32
 
 
 @dataclass(frozen=True)
-class Watched:
-    """Rows that are measured on after every round; ``queries`` are those of a ranking."""
+class ValidationSet:
+    """A validation set, evaluated after every round; ``queries`` for ranking."""
 
     features: Features
     targets: DenseTargets
@@ -68,13 +68,13 @@ class Watched:
 
 @dataclass(frozen=True)
 class Problem:
-    """What is to be learned, from the rows of all workers.
+    """The learning problem, over all workers.
 
     Attributes
     ----------
     rows : RowsInfo
     categories : dict of int to list
-        By feature, the names of its categories.
+        Category names by feature.
     known : KnownTargets
     form : TargetForm
     loss : DenseObjective
@@ -88,31 +88,31 @@ class Problem:
 
     @property
     def categorical(self) -> Array:
-        """Whether a feature has categories, uint8 (n_features,)."""
-        found = np.zeros(self.rows.n_features, np.uint8)
-        found[list(self.categories)] = 1
-        return found
+        """Whether a feature is categorical, uint8 (n_features,)."""
+        mask = np.zeros(self.rows.n_features, np.uint8)
+        mask[list(self.categories)] = 1
+        return mask
 
 
 class SearchPlan:
-    """How the gradients of one training become histograms.
+    """Which statistics the split search uses.
 
     Attributes
     ----------
     split : str
-        The search, "auto" resolved.
-    curvature : int
+        The ``split`` parameter, "auto" resolved.
+    hessian : int
         See :mod:`sparseleaf.training.columns`.
     matrix : bool
-        Whether the full matrix of curvatures is used.
+        Whether the full hessian matrix across outputs is used.
     sketch : int
-        Columns of reduced gradients, 0 for none.
+        Width of the gradient sketch, 0 for none.
     width : int
         Columns of a histogram.
     top : int
-        Outputs of a side that count, 0 for all; ``shared``: the same ones of both.
+        Score only the best ``top`` outputs of each side, 0 for all; ``shared``: the same outputs on both sides.
     all_outputs : bool
-        Whether every leaf has a value for each output.
+        Whether every leaf stores all outputs.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class SearchPlan:
         self.directions = directions
         split = params.split
         if split == "auto":
-            few = d <= max(MOST_FULL_OUTPUTS, params.sketch_dim)
+            few = d <= max(MAX_FULL_OUTPUTS, params.sketch_dim)
             split = (
                 "sketch"
                 if not few and not alone
@@ -140,77 +140,81 @@ class SearchPlan:
             if directions is not None:
                 split = "full"
         if split == "sketch" and params.sketch_dim >= d:
-            split = "full"  # the outputs are no more than a sketch of them would be
+            split = "full"  # a sketch would not be narrower than the outputs
         self.split = split
         self.matrix = params.hessian == "exact" and d > 1
         self.sketch = params.sketch_dim if split == "sketch" else 0
         self._refuse(params, targets)
         if self.matrix:
-            self.curvature = MATRIX
+            self.hessian = MATRIX
         elif not loss.constant_hessian or targets.has_unknown or targets.weight_columns > 1:
-            self.curvature = DIAGONAL
+            self.hessian = DIAGONAL
         elif targets.weight_columns:
-            self.curvature = SHARED if d > 1 else DIAGONAL
+            self.hessian = SHARED if d > 1 else DIAGONAL
         else:
-            self.curvature = COUNT
+            self.hessian = COUNT
         self.top = k if split.startswith("topk") and k is not None and k < d else 0
         self.shared = split == "topk-shared"
         self.all_outputs = (k is None or k >= d) and params.leaf_min_gain == 0 and not alone
         if self.sketch:
             self.width = self.sketch + bool(targets.weight_columns)
         else:
-            own = 1 if alone else d
-            self.width = own + (0, 1, own, own * (own + 1) // 2)[self.curvature]
+            n = 1 if alone else d
+            self.width = n + (0, 1, n, n * (n + 1) // 2)[self.hessian]
 
     def _refuse(self, params: Settings, targets: TargetForm) -> None:
-        """Parameters that are each sound and together are not."""
+        """Raise ValueError for incompatible parameters."""
         d = targets.n_outputs
         if self.matrix:
             if targets.weight_columns > 1:
-                raise ValueError("hessian='exact': found a sample_weight per output; wanted one a row.")
+                raise ValueError(
+                    "hessian='exact' requires one sample_weight per row. Got one per output instead."
+                )
             if not self.loss.full_hessian:
                 raise ValueError(
-                    f"hessian='exact': loss {self.loss.name!r} has no hessian across outputs; wanted 'diagonal'."
+                    "hessian='exact' requires a loss with a hessian across outputs."
+                    f" Got loss={self.loss.name!r} instead."
                 )
-            if d > MOST_MATRIX_OUTPUTS:
-                raise ValueError(f"hessian='exact': found {d} outputs; wanted at most {MOST_MATRIX_OUTPUTS}.")
+            if d > MAX_MATRIX_OUTPUTS:
+                raise ValueError(
+                    f"hessian='exact' supports at most {MAX_MATRIX_OUTPUTS} outputs. Got {d} instead."
+                )
             if self.split != "full" or params.tree_per_output or self.directions is not None:
                 raise ValueError(
-                    "hessian='exact' searches all outputs at once; wanted split='full', no tree_per_output,"
-                    " leaf_labels or monotone_constraints."
+                    "hessian='exact' requires split='full' and is not supported with tree_per_output, leaf_labels or"
+                    " monotone_constraints."
                 )
         if self.split.startswith("topk") and params.leaf_labels is None:
             raise ValueError(
-                f"split={self.split!r} counts the leaf_labels best outputs; wanted leaf_labels=k."
+                f"split={self.split!r} requires leaf_labels, the number of outputs per leaf. Got None instead."
             )
         if params.tree_per_output and self.split != "full":
             raise ValueError(
-                f"tree_per_output: found split={self.split!r}; one output at a time wants 'full'."
+                f"tree_per_output=True requires split='full' or 'auto'. Got split={self.split!r} instead."
             )
         if self.directions is not None and (
             self.split != "full" or params.leaf_labels is not None or params.leaf_min_gain > 0
         ):
             raise ValueError(
-                "monotone_constraints hold for leaves that keep all outputs, searched in full; wanted split='full'"
-                " (or 'auto'), leaf_labels=None and leaf_min_gain=0."
+                "monotone_constraints requires split='full' or 'auto', leaf_labels=None and leaf_min_gain=0."
             )
         if self.directions is not None and self.loss.quantile is not None:
-            raise ValueError(f"monotone_constraints: not with loss={self.loss.name!r}.")
+            raise ValueError(f"monotone_constraints is not supported for loss={self.loss.name!r}.")
 
 
 @dataclass(frozen=True)
 class Description:
-    """What the rows of all workers are like.
+    """Properties of the training set, over all workers.
 
     Attributes
     ----------
     rows, categories, known, form
         See :class:`Problem`.
     lowest : float
-        The smallest target.
+        Minimum of the targets.
     n_workers : int
     empty : EmptyRows or None
-        What rows without features get, where outputs are labels.
+        Predictions for rows without features, if outputs are labels.
     """
 
     rows: RowsInfo
@@ -224,7 +228,7 @@ class Description:
 
 @dataclass(frozen=True)
 class Plan:
-    """What workers have to know before they bin their rows."""
+    """What workers need before they bin their rows."""
 
     seed: int
     search: SearchPlan
@@ -234,67 +238,72 @@ class Plan:
 
 @dataclass(frozen=True)
 class Prepared:
-    """What the process that called ``fit`` has to know of the binned rows."""
+    """Result of preparation, for the process that called ``fit``."""
 
-    cuts: Cuts
+    thresholds: BinThresholds
     base_score: Array
 
 
 @dataclass(frozen=True)
-class DenseWork:
+class DenseProgram:
     """See :class:`~sparseleaf.training.program.WorkerProgram`."""
 
     params: Settings
     layout: str
-    before: Model | None
+    init_model: Model | None
     predicts_labels: bool
 
     def describe(self, comm: Communicator, part: DensePartition) -> Description:
         """See :class:`~sparseleaf.training.program.WorkerProgram`."""
-        found = comm.allgather(part.describe_targets())
+        infos = comm.allgather(part.describe_targets())
         categories = (
-            join_categories([one.categories for one in found])
-            if self.before is None
-            else self.before.categories
+            join_categories([info.categories for info in infos])
+            if self.init_model is None
+            else self.init_model.categories
         )
         run_together(comm, lambda: part.encode_features(categories))
         rows = describe_rows(comm, part)
-        known = join_known([one.known for one in found])
+        known = join_known([info.known for info in infos])
         form = TargetForm(
             known.n_outputs,
-            any(one.form.has_unknown for one in found),
-            max(one.form.weight_columns for one in found),
+            any(info.form.has_unknown for info in infos),
+            max(info.form.weight_columns for info in infos),
         )
         part.relabel(known, form.has_unknown)
-        part.first_query = sum(count_queries([one.query_ids for one in found])[: comm.rank])
+        class_weight = getattr(self.params, "class_weight", None)
+        if class_weight is not None:
+            form = part.weigh_labels(comm, class_weight, rows.n_rows)
+        part.first_query = sum(count_queries([info.query_ids for info in infos])[: comm.rank])
         empty = describe_prior(comm, part, rows, known.counts) if self.predicts_labels else None
-        lowest = min(one.lowest for one in found)
+        lowest = min(info.lowest for info in infos)
         return Description(rows, categories, known, form, lowest, comm.size, empty)
 
     def prepare(self, comm: Communicator, part: DensePartition, plan: Plan) -> tuple[Prepared, BoostedGrowth]:
         """See :class:`~sparseleaf.training.program.WorkerProgram`."""
-        params, before, problem = self.params, self.before, plan.problem
-        if before is None:
+        params, init_model, problem = self.params, self.init_model, plan.problem
+        if init_model is None:
             start = common_base_score(comm, part, problem.loss, problem.rows.n_rows)
         else:
-            assert before.base_score is not None
-            start = before.base_score
+            assert init_model.base_score is not None
+            start = init_model.base_score
         with phase("binning"):
-            found = find_all_cuts(comm, part, [part.features], params.max_bins, plan.seed)
-            cuts = _with_categories(found, problem.categories)
+            thresholds = find_common_thresholds(comm, part, [part.features], params.max_bins, plan.seed)
+            thresholds = _with_categories(thresholds, problem.categories)
             by_query = getattr(params, "subsample_by", "row") == "query"
             shard = run_together(
                 comm,
-                lambda: part.make_shard(cuts, plan.loss_of, plan.search.matrix, start, before, by_query),
+                lambda: part.make_shard(
+                    thresholds, plan.loss_of, plan.search.matrix, start, init_model, by_query
+                ),
             )
             has_missing = (comm.allreduce(shard.missing_features()) > 0).astype(np.uint8)
-        recipe = dense_recipe(params, plan, cuts, has_missing)
-        first = 0 if before is None else before.n_trees
-        return Prepared(cuts, start), BoostedGrowth(comm, shard, recipe, self.layout, first)
+        boosting_round = dense_round(params, plan, thresholds, has_missing)
+        first = 0 if init_model is None else init_model.n_trees
+        return Prepared(thresholds, start), BoostedGrowth(comm, shard, boosting_round, self.layout, first)
 
 
-def dense_recipe(params: Settings, plan: Plan, cuts: Cuts, has_missing: Array) -> Recipe:
-    """How trees are grown on dense gradients."""
+def dense_round(params: Settings, plan: Plan, thresholds: BinThresholds, has_missing: Array) -> BoostingRound:
+    """The boosting round for dense gradients."""
     search, problem = plan.search, plan.problem
     growth = Growth(
         params.growth, params.max_leaves, params.max_depth, params.min_samples_leaf, params.min_gain
@@ -310,16 +319,16 @@ def dense_recipe(params: Settings, plan: Plan, cuts: Cuts, has_missing: Array) -
     )
     statistics = DenseGradients(
         n_outputs,
-        search.curvature,
+        search.hessian,
         rule,
-        make_reducer(params.sketch, search.sketch, n_outputs) if search.sketch else None,
+        make_sketch(params.sketch, search.sketch, n_outputs) if search.sketch else None,
         tree_per_output=params.tree_per_output,
         n_rows=n_rows,
         seed=plan.seed,
     )
     trees = HistogramTrees(
         growth,
-        np.diff(cuts.offsets) + 1 + has_missing,
+        np.diff(thresholds.offsets) + 1 + has_missing,
         has_missing,
         problem.categorical,
         n_rows,
@@ -331,11 +340,11 @@ def dense_recipe(params: Settings, plan: Plan, cuts: Cuts, has_missing: Array) -
         search.top,
         search.shared,
     )
-    return Recipe(
+    return BoostingRound(
         trees=trees,
-        cuts=cuts,
+        thresholds=thresholds,
         statistics=statistics,
-        n_features=cuts.n_features,
+        n_features=thresholds.n_features,
         subsample=params.subsample,
         colsample_bytree=params.colsample_bytree,
         colsample_bynode=params.colsample_bynode,
@@ -343,7 +352,7 @@ def dense_recipe(params: Settings, plan: Plan, cuts: Cuts, has_missing: Array) -
     )
 
 
-class DenseEnsemble:
+class DenseEnsemble(BoostedEnsemble):
     """See :class:`~sparseleaf.training.trainer.Ensemble`.
 
     Parameters
@@ -351,36 +360,34 @@ class DenseEnsemble:
     estimator : DenseGBDT
     eval_set : validation sets
     layout : {"rows", "features"}
-    before : Model or None
-        What training starts from.
-    counts_before : bool
-        Whether its trees are among the ``n_trees``.
+    init_model : Model or None
+        The model to continue training from.
+    counts_init_trees : bool
+        Whether its trees count towards ``n_trees``.
     """
 
-    memory_advice = "Fewer rows or outputs, or less max_bins, need less."
+    memory_advice = "Use fewer rows or outputs, or a smaller max_bins."
 
     def __init__(
         self,
         estimator: DenseGBDT,
         eval_set: EvalSet,
         layout: str,
-        before: Model | None,
+        init_model: Model | None,
         *,
-        counts_before: bool,
+        counts_init_trees: bool,
     ) -> None:
+        params = estimator._settings()
+        super().__init__(params, eval_set, estimator.eval_set_form)
         self._estimator = estimator
-        self._params = params = estimator._settings()
-        self._eval_set = eval_set
-        self._before = before
-        self._counts_before = counts_before
+        self._init_model = init_model
+        self._counts_init_trees = counts_init_trees
         self._n_jobs = effective_n_jobs(params.n_jobs)
-        self.work = DenseWork(params, layout, before, estimator.predicts_labels)
-        self.per_round, self.n_rounds, self.n_before = 1, params.n_trees, 0
-        self._bound = ScoreBound()
-        self._sets: list[Watched] = []
-        self._shards: list[DenseShard] = []
+        self.program = DenseProgram(params, layout, init_model, estimator.predicts_labels)
+        self.per_round, self.n_rounds, self.n_init_rounds = 1, params.n_trees, 0
+        self._validation: list[ValidationSet] = []
 
-    def accept(self, description: Description, workers: Workers) -> memory.Estimate:
+    def validate(self, description: Description, workers: Workers) -> memory.Estimate:
         """See :class:`~sparseleaf.training.trainer.Ensemble`."""
         estimator, params, rows = self._estimator, self._params, description.rows
         form, known = description.form, description.known
@@ -389,21 +396,14 @@ class DenseEnsemble:
         loss = estimator._dense_loss(known.kind)
         loss.target_range.check(loss.name, description.lowest)
         problem = Problem(rows, description.categories, known, form, loss)
-        self._names = workers.once(
-            lambda: eval_names(len(eval_sets(self._eval_set, estimator.eval_set_form)))
-        )
-        if params.early_stopping_rounds is not None and not self._names:
-            raise ValueError(
-                f"early_stopping_rounds={params.early_stopping_rounds} requires a validation set,"
-                f" eval_set={estimator.eval_set_form}."
-            )
+        self._name_validation_sets(workers)
 
-        def check() -> None:  # one process has the rows, and all learn what is wrong with them
-            self._sets = estimator._watched(self._eval_set, problem)
+        def check() -> None:  # one process has the validation sets; an error is raised on all
+            self._validation = estimator._validation_sets(self._eval_set, problem)
 
         workers.once(check)
-        if self._before is not None:
-            _require_same(self._before, rows.n_features, known)
+        if self._init_model is not None:
+            _require_same(self._init_model, rows.n_features, known)
         directions = estimator._directions(form.n_outputs, description.categories)
         self._problem, self._search = problem, SearchPlan(params, loss, form, directions)
         self._count_rounds()
@@ -412,15 +412,15 @@ class DenseEnsemble:
 
     def _count_rounds(self) -> None:
         self.per_round = self._description.form.n_outputs if self._params.tree_per_output else 1
-        if self._before is None:
+        if self._init_model is None:
             return
-        self.n_before = self._before.n_trees // self.per_round
-        if self._counts_before:
-            self.n_rounds = self._params.n_trees - self.n_before
+        self.n_init_rounds = self._init_model.n_trees // self.per_round
+        if self._counts_init_trees:
+            self.n_rounds = self._params.n_trees - self.n_init_rounds
             if self.n_rounds < 0:
                 raise ValueError(
-                    f"n_trees={self._params.n_trees}: with warm_start, wanted at least the {self.n_before} that are"
-                    " there."
+                    f"The 'n_trees' parameter must be at least the {self.n_init_rounds} trees of the fitted model with"
+                    f" warm_start=True. Got {self._params.n_trees} instead."
                 )
 
     def summary(self) -> str:
@@ -433,7 +433,7 @@ class DenseEnsemble:
 
     def fingerprints(self) -> dict[str, str]:
         """See :class:`~sparseleaf.training.trainer.Ensemble`."""
-        return describe_problem(self._problem, self._sets, self._before)
+        return describe_problem(self._problem, self._validation, self._init_model)
 
     def plan(self, checkpoint: Checkpoint) -> Plan:
         """See :class:`~sparseleaf.training.trainer.Ensemble`."""
@@ -444,16 +444,21 @@ class DenseEnsemble:
     def adopt(self, prepared: Prepared, checkpoint: Checkpoint) -> Plan:
         """See :class:`~sparseleaf.training.trainer.Ensemble`."""
         self._prepared = prepared
-        for one in self._sets:
+        for one in self._validation:
             X = one.features
-            bins = bin_features([X], prepared.cuts, np.uint8, self._n_jobs)
-            if self._before is not None:
-                scores = self._before.dense(X, None, self._n_jobs)
+            bins = bin_features([X], prepared.thresholds, np.uint8, self._n_jobs)
+            if self._init_model is not None:
+                scores = self._init_model.dense(X, None, self._n_jobs)
             else:
                 scores = np.repeat(prepared.base_score[None, :], X.shape[0], axis=0)
             self._shards.append(
                 DenseShard(
-                    bins, prepared.cuts.missing_bins, one.targets, scores, self._problem.loss, self._n_jobs
+                    bins,
+                    prepared.thresholds.missing_bins,
+                    one.targets,
+                    scores,
+                    self._problem.loss,
+                    self._n_jobs,
                 )
             )
         return self._plan
@@ -464,42 +469,25 @@ class DenseEnsemble:
         if rounds is None:
             return None
         name, higher = workers.once(
-            lambda: (self._sets[-1].metric.name, self._sets[-1].metric.higher_is_better)
+            lambda: (self._validation[-1].metric.name, self._validation[-1].metric.higher_is_better)
         )
         return EarlyStopping(f"{self._names[-1]} {name}", rounds, higher_is_better=higher)
 
-    def pack(self, trees: Sequence[BoostedTree]) -> dict[str, Array]:
-        """See :class:`~sparseleaf.training.trainer.Ensemble`."""
-        return pack_trees(list(trees))
-
     def unpack(self, tensors: dict[str, Array]) -> list[BoostedTree]:
         """See :class:`~sparseleaf.training.trainer.Ensemble`."""
-        return unpack_trees(tensors, self._prepared.cuts.n_features, self._problem.form.n_outputs)
+        return unpack_trees(tensors, self._prepared.thresholds.n_features, self._problem.form.n_outputs)
 
-    def check_tree(self, tree: BoostedTree) -> None:
-        """See :class:`~sparseleaf.training.trainer.Ensemble`."""
-        self._bound.add(tree[1])
-
-    def follow(self, tree: BoostedTree) -> None:
-        """See :class:`~sparseleaf.training.trainer.Ensemble`."""
-        for shard in self._shards:
-            shard.follow(*tree)
-
-    def measure(self, workers: Workers) -> Mapping[str, float]:
-        """See :class:`~sparseleaf.training.trainer.Ensemble`."""
-        return workers.once(self._measure) if self._names else {}
-
-    def _measure(self) -> dict[str, float]:
+    def _evaluate(self) -> dict[str, float]:
         return {
             f"{name} {one.metric.name}": one.metric.measure(shard.targets, shard.scores)
-            for name, one, shard in zip(self._names, self._sets, self._shards, strict=True)
+            for name, one, shard in zip(self._names, self._validation, self._shards, strict=True)
         }
 
     def finish(
         self, trees: Sequence[BoostedTree], history: dict[str, list[float]], seed: int, workers: Workers
     ) -> bool:
         """See :class:`~sparseleaf.training.trainer.Ensemble`."""
-        estimator, before, problem = self._estimator, self._before, self._problem
+        estimator, init_model, problem = self._estimator, self._init_model, self._problem
         rows, known, n_outputs = problem.rows, problem.known, problem.form.n_outputs
         grown = concatenate_trees(
             list(trees),
@@ -508,17 +496,17 @@ class DenseEnsemble:
             n_outputs,
             categorical=problem.categorical,
             all_labels=self._search.all_outputs,
-            gain=None if before is None else before.trees.feature_gain,
+            gain=None if init_model is None else init_model.trees.feature_gain,
         )
-        if before is not None:
-            grown = join_trees(before.trees, grown)
+        if init_model is not None:
+            grown = join_trees(init_model.trees, grown)
             history = {
-                name: [*before.history.get(name, []), *values] for name, values in history.items()
-            } or before.history
+                name: [*init_model.history.get(name, []), *values] for name, values in history.items()
+            } or init_model.history
         scorer = AxisScorer(grown, n_outputs, self._prepared.base_score)
         estimator._adopt(
             Model(
-                stages=in_order([scorer, self._description.empty]),
+                stages=in_order([estimator._vectorizer_stage(), scorer, self._description.empty]),
                 method=estimator.method,
                 n_features=rows.n_features,
                 n_labels=n_outputs,
@@ -533,31 +521,36 @@ class DenseEnsemble:
                 link=estimator._link(problem.loss, known.kind).name,
             )
         )
+        calibrator = workers.once(lambda: estimator._eval_calibrator(self._eval_set))
+        if calibrator is not None:
+            estimator._adopt(estimator.model_.with_stage(Role.CALIBRATOR, calibrator))
         return False
 
 
-def _with_categories(cuts: Cuts, categories: dict[int, list[Any]]) -> Cuts:
-    """Cuts that give every category a bin of its own."""
+def _with_categories(thresholds: BinThresholds, categories: dict[int, list[Any]]) -> BinThresholds:
+    """Replace the thresholds of categorical features: one bin per category."""
     if not categories:
-        return cuts
+        return thresholds
     parts = [
         np.arange(0.5, max(len(categories[f]) - 1, 0), dtype=np.float32)
         if f in categories
-        else cuts.values[cuts.offsets[f] : cuts.offsets[f + 1]]
-        for f in range(cuts.n_features)
+        else thresholds.values[thresholds.offsets[f] : thresholds.offsets[f + 1]]
+        for f in range(thresholds.n_features)
     ]
-    return Cuts(np.cumsum([0, *map(len, parts)]).astype(np.int64), np.concatenate(parts).astype(np.float32))
+    return BinThresholds(
+        np.cumsum([0, *map(len, parts)]).astype(np.int64), np.concatenate(parts).astype(np.float32)
+    )
 
 
-def _require_same(before: Model, n_features: int, known: KnownTargets) -> None:
-    """Refuse to go on from a model of other features or outputs."""
-    if before.n_features != n_features or before.n_labels != known.n_outputs:
+def _require_same(init_model: Model, n_features: int, known: KnownTargets) -> None:
+    """Raise ValueError if ``init_model`` has other features or outputs."""
+    if init_model.n_features != n_features or init_model.n_labels != known.n_outputs:
         raise ValueError(
-            f"init_model or warm_start: found {n_features} features and {known.n_outputs} outputs; the model has"
-            f" {before.n_features} and {before.n_labels}."
+            f"X and y must have {init_model.n_features} features and {init_model.n_labels} outputs, as the model to"
+            f" continue training from. Got {n_features} features and {known.n_outputs} outputs instead."
         )
-    names = [None if found is None else found.tolist() for found in (before.label_names, known.names)]
-    if before.target_kind != known.kind or names[0] != names[1]:
+    names = [None if one is None else one.tolist() for one in (init_model.label_names, known.names)]
+    if init_model.target_kind != known.kind or names[0] != names[1]:
         raise ValueError(
-            "init_model or warm_start: found other classes or kind of targets than the model has."
+            "y must have the classes and the kind of targets of the model to continue training from."
         )

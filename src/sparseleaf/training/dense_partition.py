@@ -1,4 +1,4 @@
-"""Partitions with dense targets, and what workers agree on before the first tree."""
+"""Partitions with dense targets, and their statistics over all workers."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from sparseleaf._arrays import even_ranges
 from sparseleaf.binning import bin_features
 from sparseleaf.data.targets import form_of
+from sparseleaf.data.weights import label_weights
 from sparseleaf.fingerprint import fingerprint
 from sparseleaf.objectives.dense import gradient_sums
 from sparseleaf.objectives.search import minimise
@@ -24,12 +25,12 @@ from sparseleaf.objectives.targets import (
 )
 from sparseleaf.training.columns import fixed_point_scales
 from sparseleaf.training.dense_shard import DenseShard
-from sparseleaf.training.dense_targets import KnownTargets, with_labels
+from sparseleaf.training.dense_targets import KnownTargets, times_label_weights, with_labels
 from sparseleaf.training.partition import Partition
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
-    from sparseleaf.binning import Cuts
+    from sparseleaf.binning import BinThresholds
     from sparseleaf.data.categories import Categories
     from sparseleaf.distributed.communicator import Communicator
     from sparseleaf.fingerprint import Prints
@@ -40,18 +41,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DenseInfo:
-    """What a part's targets are like.
+    """Properties of a partition's targets.
 
     Attributes
     ----------
     categories : dict of int to list
-        By feature, the names of its categories.
+        Category names by feature.
     known : KnownTargets
     form : TargetForm
     query_ids : array or None
-        The queries that it has, where rows have queries.
+        Ids of its queries, for ranking.
     lowest : float
-        The smallest target.
+        Minimum of the targets.
     """
 
     categories: Categories
@@ -67,13 +68,13 @@ class DensePartition(Partition):
     Parameters
     ----------
     raw : DataFrame, array or sparse matrix
-        Features before their categories have numbers; ``encode`` makes checked features of them.
+        Features before categories are encoded; ``encode`` validates and encodes them.
     categories : dict of int to list
-        Those of the part.
+        Categories of this partition.
     checked : features and names of their columns
-        What ``encode`` makes of ``raw`` where there are no categories.
+        Result of ``encode`` with the categories of this partition.
     queries : Queries or None
-        Of a ranking.
+        For ranking.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class DensePartition(Partition):
         self.first_query = 0
 
     def describe_targets(self) -> DenseInfo:
-        """What there is to fit."""
+        """Properties of the targets, to be gathered over all workers."""
         return DenseInfo(
             self._categories,
             self._known,
@@ -110,24 +111,32 @@ class DensePartition(Partition):
         return super().form() | form_of(self._known.kind, self._known.n_outputs)
 
     def encode_features(self, categories: Categories) -> None:
-        """Check the features, with the categories of all partitions as numbers."""
+        """Encode the features with the categories of all partitions."""
         if categories != self._categories:
             self.features, self.names = self._encode(self._raw, categories)
         self._raw = None
 
     def relabel(self, known: KnownTargets, unknown: bool) -> None:
-        """Take the classes or labels that all parts have together."""
+        """Encode classes or labels by the union of all partitions."""
         self.targets = with_labels(self.targets, self._known, known, unknown)
         self._known = known
 
+    def weigh_labels(self, comm: Communicator, class_weight: Any, n_rows: int) -> TargetForm:
+        """Multiply the weights by those of the classes or labels, over all workers; returns the new form."""
+        sums = _AllTargets(comm, self.targets, n_rows, self.n_jobs).sums()
+        labels = label_weights(class_weight, self._known.names, sums.weighted)
+        if labels is not None:
+            self.targets = times_label_weights(self.targets, labels)
+        return self.targets.form
+
     def fingerprints(self) -> Prints:
-        """Fingerprints of the rows, by argument."""
+        """Fingerprints of the rows, by argument of ``fit``."""
         targets = self.targets
         y = targets.values if len(targets.values) else targets.classes
-        found = {"X": self.features, "y": y}
+        arrays = {"X": self.features, "y": y}
         if len(targets.weights):
-            found["sample_weight"] = targets.weights
-        prints = {name: (rows.shape, fingerprint(rows, self.first_row)) for name, rows in found.items()}
+            arrays["sample_weight"] = targets.weights
+        prints = {name: (rows.shape, fingerprint(rows, self.first_row)) for name, rows in arrays.items()}
         if self.queries is not None:
             of_rows = self.queries.of_rows() + self.first_query
             prints["qid"] = of_rows.shape, fingerprint(of_rows, self.first_row)
@@ -138,19 +147,21 @@ class DensePartition(Partition):
 
     def make_shard(
         self,
-        cuts: Cuts,
+        thresholds: BinThresholds,
         make_loss: Callable[[Queries | None], DenseObjective],
         matrix: bool,
         base_score: Array,
-        before: Model | None,
+        init_model: Model | None,
         draw_queries: bool,
     ) -> DenseShard:
-        """Binned rows, with scores to start from; rows may be drawn by query."""
-        bins = bin_features([self.features], cuts, np.uint8, self.n_jobs)
-        if before is not None:
-            scores = before.dense(self.features, None, self.n_jobs)
+        """Bin the rows and initialise their scores; ``draw_queries`` samples whole queries."""
+        bins = bin_features([self.features], thresholds, np.uint8, self.n_jobs)
+        if init_model is not None:
+            scores = init_model.dense(self.features, None, self.n_jobs)
             if not np.isfinite(scores).all():
-                raise ValueError("init_model or warm_start: the model's scores exceed the range of float32.")
+                raise ValueError(
+                    "The scores of the model to continue training from exceed the range of float32."
+                )
         else:
             scores = np.repeat(base_score[None, :], bins.shape[0], axis=0)
         draws = None
@@ -158,7 +169,7 @@ class DensePartition(Partition):
             draws = self.queries.of_rows() + self.first_query
         return DenseShard(
             bins,
-            cuts.missing_bins,
+            thresholds.missing_bins,
             self.targets,
             scores,
             make_loss(self.queries),
@@ -170,19 +181,20 @@ class DensePartition(Partition):
 
 
 def count_queries(parts: list[Array | None]) -> list[int]:
-    """Queries of every part, given their ids; all rows of a query must be in one."""
+    """Number of queries of every partition; ValueError if a query is in several."""
     seen: dict[Any, int] = {}
     for number, ids in enumerate(parts):
         for name in [] if ids is None else ids.tolist():
             if seen.setdefault(name, number) != number:
                 raise ValueError(
-                    f"qid: found query {name!r} in parts {seen[name]} and {number}; wanted all its rows in one."
+                    "All rows of a query must be in the same part."
+                    f" Got query {name!r} in parts {seen[name]} and {number} instead."
                 )
     return [0 if ids is None else len(ids) for ids in parts]
 
 
 def common_base_score(comm: Communicator, part: DensePartition, loss: DenseObjective, n_rows: int) -> Array:
-    """Where boosting starts."""
+    """The base score of boosting, over all workers."""
     return loss.base_score(_AllTargets(comm, part.targets, n_rows, part.n_jobs))
 
 
@@ -201,11 +213,11 @@ class _AllTargets:
         return TargetSums(*(self.comm.allreduce(target_sums(self.targets, scales)) / scales))
 
     def quantiles(self, level: float) -> Array:
-        """Of every output, by the worker that looks at it."""
+        """Quantiles of all outputs, which are divided among the workers."""
         pieces = self.comm.alltoall(_targets_by_output(self.targets, self.comm.size))
-        values, weights = (np.concatenate(found) for found in zip(*pieces, strict=True))
-        own = DenseTargets(values, self.targets.classes, weights, values.shape[1])
-        return np.concatenate(self.comm.allgather(base_quantiles(own, level)))
+        values, weights = (np.concatenate(arrays) for arrays in zip(*pieces, strict=True))
+        assigned = DenseTargets(values, self.targets.classes, weights, values.shape[1])
+        return np.concatenate(self.comm.allgather(base_quantiles(assigned, level)))
 
     def minimiser(self, objective: DenseObjective) -> Array:
         def slope(score: Array) -> Array:
@@ -219,7 +231,7 @@ class _AllTargets:
 
 
 def _targets_by_output(targets: DenseTargets, n: int) -> list[tuple[Array, Array]]:
-    """Targets and weights of some outputs each."""
+    """Targets and weights, divided by outputs."""
     weights = targets.weights
     return [
         (targets.values[:, a:b], weights[:, a:b] if weights.shape[1] > 1 else weights)

@@ -1,4 +1,4 @@
-"""A shard whose targets, scores and gradients are dense: rows × outputs, since the loss makes it so (GBDT-MO)."""
+"""A shard with dense targets, scores and gradients, rows × outputs, as dense losses require (GBDT-MO)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sparseleaf._arrays import Array
     from sparseleaf.distributed.placement import Placement
     from sparseleaf.objectives.dense import DenseObjective
-    from sparseleaf.training.sketches import Plan
+    from sparseleaf.training.sketches import SketchPlan
     from sparseleaf.training.tree import LeafVectors
 
 
@@ -28,10 +28,10 @@ class DenseShard(Shard):
         See :class:`Shard`.
     targets : DenseTargets
     scores : float32 array, shape (n_rows, n_outputs)
-        Where boosting starts; the shard changes it.
+        Initial scores; updated in place.
     loss : DenseObjective
     matrix : bool
-        Whether the full matrix of curvatures is wanted, not its diagonal.
+        Whether to compute the full hessian matrix across outputs, not its diagonal.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class DenseShard(Shard):
         self._columns = np.empty((0, 0), np.float32)
 
     def gradients(self, round_number: int) -> tuple[Array, Array]:
-        """Gradients and curvatures at the scores so far; the largest of every column of both."""
+        """Compute gradients and hessians at the current scores and return the maximum per column of both."""
         loss = self._loss.at(round_number)
         if self._g.shape != self.scores.shape:
             self._g = np.empty_like(self.scores)
@@ -70,29 +70,29 @@ class DenseShard(Shard):
         return largest[0], np.abs(self._h).max(axis=0, initial=0.0)
 
     def output_norms(self, scale: Array) -> Array:
-        """Σ |gradient| · scale of every output, int64: how much an output still lacks."""
-        everything = np.array([0]), np.array([self.n_rows])
+        """Σ |gradient| · scale of every output, int64."""
+        whole = np.array([0]), np.array([self.n_rows])
         sums = np.empty((1, self.scores.shape[1]), np.int64)
         rows = np.arange(self.n_rows, dtype=np.int32)
-        _kernels.leaf_sums(np.abs(self._g), scale, rows, *everything, sums, self._n_jobs)
+        _kernels.leaf_sums(np.abs(self._g), scale, rows, *whole, sums, self._n_jobs)
         total: Array = sums[0]
         return total
 
     def quantise(self, g_scale: Array, h_scale: Array, key: int | None, first: int) -> Array:
-        """Gradients of some outputs, and their hessians, to integers; Σ of absolute values of every column."""
-        own = first if self._h.shape[1] > 1 else 0
-        return self._quantise_both(self._g, first, g_scale, self._h, own, h_scale, key)
+        """Quantise gradients and hessians from output ``first`` on; return Σ of absolute values per column."""
+        first_h = first if self._h.shape[1] > 1 else 0
+        return self._quantise_both(self._g, first, g_scale, self._h, first_h, h_scale, key)
 
-    def reduce(self, plan: Plan, width: int) -> Array:
-        """Fill the columns of reduced gradients; their largest absolute value, and that of the weights if any."""
+    def sketch(self, plan: SketchPlan, width: int) -> Array:
+        """Compute the sketched gradients; return their largest absolute value, and that of the weights if any."""
         if self._columns.shape[1] != width:
             self._columns = np.empty((self.n_rows, width), np.float32)
         largest = [plan.fill_dense(self._g, self._columns, self._n_jobs)]
         weights = self.targets.weights
         return np.array(largest + ([float(weights.mean(axis=1).max())] if len(weights) else []))
 
-    def quantise_reduced(self, g_scale: Array, h_scale: Array, key: int | None) -> Array:
-        """As :meth:`quantise`, of the reduced gradients; the hessian is the row's weight."""
+    def quantise_sketch(self, g_scale: Array, h_scale: Array, key: int | None) -> Array:
+        """As :meth:`quantise`, for the sketched gradients; the hessian is the row's weight."""
         weights = self.targets.weights.mean(axis=1, keepdims=True) if len(h_scale) else self.targets.weights
         return self._quantise_both(self._columns, 0, g_scale, weights, 0, h_scale, key)
 
@@ -113,49 +113,51 @@ class DenseShard(Shard):
         return np.concatenate((sums, self._quantise(h, first_h, h_scale, len(g_scale), key)))
 
     def leaf_sums(self, leaves: list[int], g_scale: Array, h_scale: Array) -> Array:
-        """Σ gradients and Σ curvatures of every leaf in fixed point, and its rows: int64, side by side."""
+        """Columns Σ gradients, Σ hessians (both fixed-point) and number of rows of every leaf, int64."""
         starts, ends = self._rows.ranges(leaves)
-        found = [
+        columns = [
             np.empty((len(leaves), len(g_scale)), np.int64),
             np.empty((len(leaves), len(h_scale)), np.int64),
             (ends - starts)[:, None],
         ]
-        for values, scale, out in ((self._g, g_scale, found[0]), (self._h, h_scale, found[1])):
+        for values, scale, out in ((self._g, g_scale, columns[0]), (self._h, h_scale, columns[1])):
             if len(scale):
                 _kernels.leaf_sums(values, scale, self._rows.rows, starts, ends, out, self._n_jobs)
-        return np.hstack(found)
+        return np.hstack(columns)
 
     def all_leaf_sums(self, place: Placement, leaves: list[int], g_scale: Array, h_scale: Array) -> Array:
         """As :meth:`leaf_sums`, over the rows of all workers."""
         if place.rows.size > 1:
             return place.rows.allreduce(self.leaf_sums(leaves, g_scale, h_scale))
-        own = self._own_leaves(leaves, 8 * (len(g_scale) + len(h_scale) + 1))
-        if own is None:
+        share = self._leaf_share(leaves, 8 * (len(g_scale) + len(h_scale) + 1))
+        if share is None:
             return self.leaf_sums(leaves, g_scale, h_scale)
-        return np.concatenate(place.workers.allgather(self.leaf_sums(leaves[slice(*own)], g_scale, h_scale)))
+        return np.concatenate(
+            place.workers.allgather(self.leaf_sums(leaves[slice(*share)], g_scale, h_scale))
+        )
 
     def all_leaf_quantiles(self, place: Placement, leaves: list[int], counts: Array, share: float) -> Array:
-        """The quantile of what every leaf's rows still lack, for each output: float64.
+        """Quantile of the residuals of every leaf's rows, per output, float64.
 
-        ``counts`` are the leaves' rows over all workers, each of which looks at some of the leaves.
+        ``counts`` are the leaves' rows over all workers, among which the leaves are divided.
         """
         if place.rows.size == 1:
             columns = self.targets.values, self.scores, self.targets.weights
             starts, ends = self._rows.ranges(leaves)
             return _quantiles(columns, share, self._rows.rows, starts, ends, self._n_jobs)
-        pieces = place.rows.alltoall(self._lacking_by_worker(place, leaves, counts))
+        pieces = place.rows.alltoall(self._residuals_by_worker(place, leaves, counts))
         first, end = even_ranges(counts, place.rows.size)[place.rows.rank]
         values = tuple(
-            np.concatenate(columns) for columns in zip(*(found for found, _ in pieces), strict=True)
+            np.concatenate(columns) for columns in zip(*(arrays for arrays, _ in pieces), strict=True)
         )
         leaf = np.concatenate([np.repeat(np.arange(end - first), sizes) for _, sizes in pieces])
         rows = np.argsort(leaf, kind="stable").astype(np.int32)
         borders = np.concatenate(([0], np.cumsum(counts[first:end]))).astype(np.int64)
-        own = _quantiles(values, share, rows, borders[:-1], borders[1:], self._n_jobs)
-        return np.concatenate(place.rows.allgather(own))
+        quantiles = _quantiles(values, share, rows, borders[:-1], borders[1:], self._n_jobs)
+        return np.concatenate(place.rows.allgather(quantiles))
 
-    def _lacking_by_worker(self, place: Placement, leaves: list[int], counts: Array) -> list[Any]:
-        """What the leaves' rows still lack, for the workers that look at the leaves."""
+    def _residuals_by_worker(self, place: Placement, leaves: list[int], counts: Array) -> list[Any]:
+        """Targets, scores and weights of the leaves' rows, by the worker that computes the leaves."""
         starts, ends = self._rows.ranges(leaves)
         pieces = []
         for first, end in even_ranges(counts, place.rows.size):
@@ -166,7 +168,7 @@ class DenseShard(Shard):
         return pieces
 
     def n_entries(self) -> int:
-        """Stored (row, output) scores."""
+        """Number of stored (row, output) scores."""
         return self.scores.size
 
     def _add(self, vectors: LeafVectors, leaf_of_row: Array) -> None:

@@ -1,8 +1,8 @@
-"""Targets of dense losses as a user has them: numbers, classes, labels, with what is unknown, and their weights."""
+"""Encoding of the ``y`` and ``sample_weight`` arguments for dense losses: numbers, classes or labels, maybe unknown."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_consistent_length
 
 from sparseleaf.data.checks import check_names, check_sparse, check_values
-from sparseleaf.data.targets import ONE_CLASS_A_ROW, Targets, encode_known, encode_targets, join_forms
+from sparseleaf.data.targets import ONE_CLASS_PER_ROW, Targets, encode_known, encode_targets, join_forms
 from sparseleaf.objectives.targets import NO_CLASSES, NO_VALUES, DenseTargets
 
 if TYPE_CHECKING:
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class KnownTargets:
-    """What training knows of its targets.
+    """Kind, names and counts of the targets.
 
     Attributes
     ----------
     kind : str
-        How they were given: see :mod:`sparseleaf.data.targets`.
+        Form of ``y``: see :mod:`sparseleaf.data.targets`.
     names : array or None
-        What outputs are called.
+        Names of the outputs.
     counts : int64 array
-        Rows of every label, or rows in which an output is known.
+        Number of rows with each label, or with a known value of each output.
     """
 
     kind: str
@@ -43,19 +43,22 @@ class KnownTargets:
 
 
 def join_known(parts: list[KnownTargets]) -> KnownTargets:
-    """What is known of targets that were read in parts."""
+    """Combine the targets of several partitions."""
     forms = [Targets(sp.csr_matrix((0, part.n_outputs)), part.names, _kind(part)) for part in parts]
     if parts[0].kind.startswith("regression"):
         for number, part in enumerate(parts):
             if (part.kind, part.n_outputs) != (parts[0].kind, parts[0].n_outputs):
                 raise ValueError(
-                    f"y: found {part.n_outputs} outputs in part {number}; wanted {parts[0].n_outputs}, as in part 0."
+                    f"All parts of y must have {parts[0].n_outputs} outputs, as part 0."
+                    f" Got {part.n_outputs} in part {number} instead."
                 )
             if _listed(part.names) != _listed(parts[0].names):
-                raise ValueError(f"y: found other column names in part {number} than in part 0.")
+                raise ValueError(
+                    f"All parts of y must have equal column names. Part {number} differs from part 0."
+                )
         known = KnownTargets(parts[0].kind, parts[0].names, np.sum([part.counts for part in parts], axis=0))
         if not known.counts.all():
-            raise ValueError("y: found an output that is NaN in every row; wanted at least one number.")
+            raise ValueError("Every output of y must have a value that is not NaN.")
         return known
     form = join_forms(forms)
     counts = np.zeros(form.n_labels, np.int64)
@@ -64,11 +67,13 @@ def join_known(parts: list[KnownTargets]) -> KnownTargets:
     return KnownTargets(form.kind, form.names, counts)
 
 
-def with_labels(targets: DenseTargets, own: KnownTargets, known: KnownTargets, unknown: bool) -> DenseTargets:
-    """Targets of a part with the classes or labels of all parts."""
+def with_labels(
+    targets: DenseTargets, local: KnownTargets, known: KnownTargets, unknown: bool
+) -> DenseTargets:
+    """Targets of a partition, encoded with the classes or labels of all partitions."""
     values, classes = targets.values, targets.classes
-    if own.n_outputs != known.n_outputs:
-        places = _places(own, known.names)
+    if local.n_outputs != known.n_outputs:
+        places = _places(local, known.names)
         if len(classes):
             classes = np.where(classes >= 0, places[classes], -1).astype(np.int32)
         else:
@@ -77,11 +82,11 @@ def with_labels(targets: DenseTargets, own: KnownTargets, known: KnownTargets, u
     return DenseTargets(values, classes, targets.weights, known.n_outputs, unknown)
 
 
-def _places(own: KnownTargets, names: Array | None) -> Array:
-    """Where a part's outputs are among those of all parts."""
-    if own.names is None or names is None or len(own.names) == len(names):
-        return np.arange(own.n_outputs)
-    return np.searchsorted(names, own.names)
+def _places(local: KnownTargets, names: Array | None) -> Array:
+    """Indices of a partition's outputs among those of all partitions."""
+    if local.names is None or names is None or len(local.names) == len(names):
+        return np.arange(local.n_outputs)
+    return np.searchsorted(names, local.names)
 
 
 def _kind(known: KnownTargets) -> Any:
@@ -93,19 +98,19 @@ def _listed(names: Array | None) -> list[Any] | None:
 
 
 def in_order(y: Any, names: Array | None) -> Any:
-    """Targets with their columns in the order of training, where both have names."""
+    """Reorder the columns of a DataFrame as in training."""
     if names is None or not hasattr(y, "columns"):
         return y
-    found = [str(name) for name in y.columns]
-    if sorted(found) != sorted(names.tolist()):
+    columns = [str(name) for name in y.columns]
+    if sorted(columns) != sorted(names.tolist()):
         raise ValueError(
-            f"y: found the columns {found!r:.80}; wanted {names.tolist()!r:.80}, as in training."
+            f"y must have the columns {names.tolist()!r:.80}, as in training. Got {columns!r:.80} instead."
         )
-    return y.iloc[:, [found.index(name) for name in names.tolist()]]
+    return y.iloc[:, [columns.index(name) for name in names.tolist()]]
 
 
 def as_numbers(y: Any) -> Array:
-    """Numbers to predict as a dense array of float64 or float32, NaN where they are unknown."""
+    """Regression targets as a dense float array, NaN where unknown."""
     check_values(y, "y")
     if sp.issparse(y):
         y = check_sparse(y, "y").toarray()
@@ -119,43 +124,46 @@ def as_numbers(y: Any) -> Array:
 
 
 def encode_numbers(y: Any, n_rows: int, known: KnownTargets | None) -> tuple[KnownTargets, DenseTargets]:
-    """Numbers to predict; ``known`` are those of training, which others must fit."""
+    """Encode regression targets; ``known`` are those of training, for a validation set."""
     if known is not None:
         y = in_order(y, known.names)
     names = check_names(list(y.columns), "y", "column name") if hasattr(y, "columns") else None
     values = as_numbers(y)
     check_consistent_length(np.empty(n_rows), values)
     if values.ndim > 2:
-        raise ValueError(f"y: found {values.ndim} dimensions; wanted (n_rows,) or (n_rows, n_outputs).")
+        raise ValueError(
+            f"y must have shape (n_rows,) or (n_rows, n_outputs). Got {values.ndim} dimensions instead."
+        )
     column = values.ndim == 1
     with np.errstate(over="ignore"):
         values = np.ascontiguousarray(values[:, None] if column else values, np.float32)
     if np.isinf(values).any():
-        raise ValueError("y: found a number beyond float32; wanted smaller ones.")
+        raise ValueError("y has values that exceed the range of float32.")
     if known is not None and values.shape[1] != known.n_outputs:
-        raise ValueError(f"y: found {values.shape[1]} outputs; wanted {known.n_outputs}, as in training.")
+        raise ValueError(
+            f"y must have {known.n_outputs} outputs, as in training. Got {values.shape[1]} instead."
+        )
     counts = (~np.isnan(values)).sum(axis=0)
     kind = "regression-column" if column else "regression"
-    found = KnownTargets(kind, names, counts)
-    return found, DenseTargets(values, NO_CLASSES, NO_VALUES, values.shape[1])
+    return KnownTargets(kind, names, counts), DenseTargets(values, NO_CLASSES, NO_VALUES, values.shape[1])
 
 
 def encode_labels(
     y: Any, n_rows: int, known: KnownTargets | None, *, by_class: bool
 ) -> tuple[KnownTargets, DenseTargets]:
-    """Classes or labels to predict; ``by_class`` keeps one class a row as its number."""
+    """Encode classes or labels; ``by_class`` keeps one class per row as its index."""
     partly = partly_known(y, n_rows, None if known is None else known.names)
     if partly is not None:
         if known is not None and partly[0].n_outputs != known.n_outputs:
             raise ValueError(
-                f"y: found {partly[0].n_outputs} labels; wanted {known.n_outputs}, as in training."
+                f"y must have {known.n_outputs} labels, as in training. Got {partly[0].n_outputs} instead."
             )
         return partly
     if known is None:
         targets = encode_targets(y, n_rows)
         matrix = targets.matrix
         if not matrix.shape[1]:
-            raise ValueError("y: found no label in any row; wanted at least one.")
+            raise ValueError("y must have at least one label. Got none in any row instead.")
         known = KnownTargets(
             targets.kind, targets.names, np.bincount(matrix.indices, minlength=matrix.shape[1])
         )
@@ -164,8 +172,8 @@ def encode_labels(
         blank = sp.csr_matrix((0, known.n_outputs), dtype=np.float32)
         matrix = encode_known(y, n_rows, Targets(blank, known.names, kind))
         if matrix.shape[1] > known.n_outputs:
-            raise ValueError("y: found a class or label that training did not have.")
-    if known.kind in ONE_CLASS_A_ROW and by_class:
+            raise ValueError("y has a class or label that is not in the training set.")
+    if known.kind in ONE_CLASS_PER_ROW and by_class:
         classes = matrix.indices.astype(np.int32)
         return known, DenseTargets(NO_VALUES, classes, NO_VALUES, known.n_outputs)
     values = matrix.toarray().astype(np.float32)
@@ -175,9 +183,9 @@ def encode_labels(
 def partly_known(
     y: Any, n_rows: int, trained: Array | None = None
 ) -> tuple[KnownTargets, DenseTargets] | None:
-    """A 0/1 matrix in which NaN marks what is unknown; None where y is something else.
+    """Encode a 0/1 matrix with NaN for unknown labels; None if ``y`` has another form.
 
-    Columns of a DataFrame are brought into the order of ``trained``, the label names of training.
+    Columns of a DataFrame are reordered to ``trained``, the label names of training.
     """
     check_values(y, "y")
     values = y.to_numpy() if hasattr(y, "columns") and hasattr(y, "to_numpy") else y
@@ -186,9 +194,9 @@ def partly_known(
     if values.dtype.kind != "f" or not np.isnan(values).any():
         return None
     if values.shape[0] != n_rows:
-        raise ValueError(f"y: found {values.shape[0]} rows, wanted {n_rows}, one for each row of X.")
+        raise ValueError(f"y must have {n_rows} rows, as X. Got {values.shape[0]} instead.")
     if not np.isin(values[~np.isnan(values)], (0, 1)).all():
-        raise ValueError("y: found numbers besides 0, 1 and NaN (unknown); wanted only these.")
+        raise ValueError("y must have only the values 0, 1 and NaN (unknown).")
     if trained is not None and hasattr(y, "columns"):
         y = in_order(y, trained)
         values = y.to_numpy()
@@ -199,7 +207,7 @@ def partly_known(
 
 
 def weighted(targets: DenseTargets, sample_weight: Any) -> DenseTargets:
-    """The targets with weights of rows, or of (row, output) pairs."""
+    """Add weights per row, or per (row, output) pair."""
     if sample_weight is None:
         return targets
     if isinstance(sample_weight, int | float):
@@ -208,13 +216,24 @@ def weighted(targets: DenseTargets, sample_weight: Any) -> DenseTargets:
     weights = check_array(
         sample_weight, dtype=np.float32, ensure_2d=False, order="C", input_name="sample_weight"
     )
-    given = weights.shape
+    shape = weights.shape
     weights = weights[:, None] if weights.ndim == 1 else weights
     if weights.shape not in ((targets.n_rows, 1), (targets.n_rows, targets.n_outputs)):
         raise ValueError(
-            f"sample_weight: found shape {given}; wanted ({targets.n_rows},) or"
-            f" ({targets.n_rows}, {targets.n_outputs})."
+            f"sample_weight must have shape ({targets.n_rows},) or ({targets.n_rows}, {targets.n_outputs})."
+            f" Got {shape} instead."
         )
     if weights.min() < 0 or not weights.any():
-        raise ValueError("sample_weight: wanted numbers of 0 or more, not all zero.")
+        raise ValueError("sample_weight must be non-negative and not all zero.")
     return DenseTargets(targets.values, targets.classes, weights, targets.n_outputs)
+
+
+def times_label_weights(targets: DenseTargets, labels: Array) -> DenseTargets:
+    """Multiply the weights by ``labels``: of a row with one class, else of every pair whose label is true."""
+    if len(targets.classes):
+        known = targets.classes >= 0
+        factors = np.where(known, labels[np.where(known, targets.classes, 0)], 1)[:, None]
+    else:
+        factors = np.where(targets.values == 1, labels, 1)
+    weights = factors if not len(targets.weights) else targets.weights * factors
+    return replace(targets, weights=np.ascontiguousarray(weights, np.float32))

@@ -1,4 +1,4 @@
-"""Trees as they grew to the arrays of a model."""
+"""Grown trees to the arrays of a model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sparseleaf.training.tree import FlatTree, LeafVectors
 
 LARGEST_SET = 2**24
-"""Sets of categories are numbered by thresholds, which are exact up to here."""
+"""Maximum number of category sets: they are numbered by float32 thresholds, which are exact up to here."""
 
 
 def concatenate_trees(
@@ -29,10 +29,10 @@ def concatenate_trees(
     gain: Array | None = None,
     n_jobs: int = 1,
 ) -> Trees:
-    """Freeze grown trees; ``label_ids[rank]`` is the label that training kept under ``rank``.
+    """Concatenate grown trees; ``label_ids[rank]`` is the label that training numbered ``rank``.
 
-    ``all_labels``: every leaf has a value for each label, and the labels are left out. ``gain``: that of the trees
-    before these, from which ``feature_gain`` counts on.
+    ``all_labels``: every leaf has a value for each label, so labels are not stored. ``gain``: ``feature_gain`` of the
+    initial model, to be added to.
     """
     require_countable("n_trees", sum(len(tree.feature) for tree, _ in grown), "nodes of all trees")
     label_type = np.uint16 if n_labels <= 2**16 else np.uint32
@@ -63,7 +63,10 @@ def concatenate_trees(
 
     sorted_leaves = in_threads(by_label, [vectors for _, vectors in grown], n_jobs)
     if n_sets > LARGEST_SET:
-        raise ValueError(f"max_leaves, n_trees: {n_sets} cuts of categories; a model holds {LARGEST_SET}.")
+        raise ValueError(
+            f"A model can have at most {LARGEST_SET} categorical splits. Got {n_sets} instead. Use fewer max_leaves"
+            " or n_trees."
+        )
     return Trees(
         np.array(tree_offsets, np.int64),
         _joined(features, np.int32),

@@ -1,6 +1,6 @@
-"""Grown trees to tensors and back, as a checkpoint holds them: with their bins, and labels by rank.
+"""Grown trees to the tensors of a checkpoint and back: with bins, and with labels by rank.
 
-A checkpoint may come from a stranger: what a kernel would walk is checked here.
+Checkpoints are untrusted: everything that a kernel reads is validated here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NODES: dict[str, type[np.generic]] = {
     "count": np.int64,
     "set_of": np.int32,
 }
-"""What every node of a tree has. Nodes are in level order: their children are known by which nodes are leaves."""
+"""Arrays with one entry per node. Nodes are in level order, so leaves determine the children."""
 
 OTHERS: dict[str, type[np.generic]] = {
     "tree_nodes": np.int64,
@@ -38,10 +38,10 @@ OTHERS: dict[str, type[np.generic]] = {
 
 
 def pack_trees(grown: list[tuple[FlatTree, LeafVectors]]) -> dict[str, Array]:
-    """Tensors by name; bounds, which only the making of leaves looks at, are left out."""
+    """Tensors by name, without leaf bounds, which only the computation of leaf values needs."""
     trees = [tree for tree, _ in grown]
     vectors = [vector for _, vector in grown]
-    found = {
+    arrays = {
         "tree_nodes": [np.array([len(tree.feature)]) for tree in trees],
         "tree_sets": [np.array([len(tree.sets)]) for tree in trees],
         "leaf_sizes": [np.diff(vector.indptr) for vector in vectors],
@@ -50,7 +50,7 @@ def pack_trees(grown: list[tuple[FlatTree, LeafVectors]]) -> dict[str, Array]:
         **{name: [getattr(tree, name) for tree in trees] for name in NODES},
     }
     packed = {
-        name: np.concatenate([np.empty(0, kind), *found[name]]).astype(kind, copy=False)
+        name: np.concatenate([np.empty(0, kind), *arrays[name]]).astype(kind, copy=False)
         for name, kind in (OTHERS | NODES).items()
     }
     packed["sets"] = np.concatenate([np.empty((0, SET_BYTES), np.uint8), *(tree.sets for tree in trees)])
@@ -60,7 +60,7 @@ def pack_trees(grown: list[tuple[FlatTree, LeafVectors]]) -> dict[str, Array]:
 def unpack_trees(
     tensors: dict[str, Array], n_features: int, n_labels: int
 ) -> list[tuple[FlatTree, LeafVectors]]:
-    """Trees from tensors; ValueError where they are not trees over so many features and ranked labels."""
+    """Trees from tensors; ValueError if they are not valid trees over these features and labels."""
     for name, kind in (OTHERS | NODES).items():
         _require(name in tensors and tensors[name].dtype == kind and tensors[name].ndim == 1, name)
     sets = tensors.get("sets", np.empty(0))
@@ -89,9 +89,9 @@ def unpack_trees(
         sets_here = set_of[begin:end]
         _require(bool((sets_here >= -1).all() and (sets_here < last_set - first_set).all()), "set_of")
         entries = slice(int(at_entry[first_leaf]), int(at_entry[last_leaf]))
-        own: dict[str, Any] = {name: tensors[name][begin:end] for name in NODES}
+        nodes_here: dict[str, Any] = {name: tensors[name][begin:end] for name in NODES}
         tree = FlatTree(
-            **own,
+            **nodes_here,
             child=child,
             leaf_nodes=np.arange(last_leaf - first_leaf),
             sets=sets[first_set:last_set],
@@ -110,4 +110,4 @@ def _ends(sizes: Array, name: str, total: int) -> Array:
 
 def _require(sound: bool, name: str) -> None:
     if not sound:
-        raise ValueError(f"trees.{name} is missing, or does not fit the others")
+        raise ValueError(f"trees.{name} is missing or inconsistent with the other tensors")

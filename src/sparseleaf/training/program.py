@@ -1,6 +1,6 @@
-"""SPMD training: every worker runs this function on its partition and synchronises through a communicator.
+"""SPMD training: every worker runs :func:`train` on its partition and synchronises through a `Communicator`.
 
-It is the same for boosted trees, LdSM and the forest, which differ in their :class:`WorkerProgram`.
+Boosted trees, LdSM and SketchForest differ only in their :class:`WorkerProgram`.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Grown:
-    """A tree that has grown.
+    """A grown tree.
 
     Attributes
     ----------
     tree : object
-        As :meth:`Growth.replay` takes it.
+        In the form that :meth:`Growth.replay` takes.
     n_leaves : int
     n_entries : int
-        Stored (row, label) scores of all workers after it.
+        Stored (row, label) scores of all workers after this tree.
     """
 
     tree: Any
@@ -35,40 +35,41 @@ class Grown:
 
 
 class Growth(Protocol):
-    """Trees of one training, as they grow on one worker together with all others."""
+    """The growing ensemble on one worker. All workers call the same methods in the same order."""
 
     def replay(self, trees: Sequence[Any]) -> None:
-        """Take up the training after these trees, which were grown before."""
+        """Resume training after these trees."""
 
     def next(self) -> list[Grown]:
-        """The next trees, the same on every worker."""
+        """Grow the next trees; identical on every worker."""
 
 
 class WorkerProgram(Protocol):
-    """What workers do before the first tree. Can be pickled."""
+    """What a worker does before the first tree. Must be picklable."""
 
     def describe(self, comm: Communicator, part: Any) -> Any:
-        """What the rows of all workers are like."""
+        """Gather the properties of the training set, over all workers."""
 
     def prepare(self, comm: Communicator, part: Any, plan: Any) -> tuple[Any, Growth]:
-        """Make the rows ready, by the plan of the process that called ``fit``; what that one has to know of it."""
+        """Prepare the rows by the plan of the process that called ``fit``; returns the result for it and the growth."""
 
 
 def train(
-    work: WorkerProgram, with_fingerprints: bool, comm: Communicator, part: Partition
+    program: WorkerProgram, with_fingerprints: bool, comm: Communicator, part: Partition
 ) -> Generator[Any, Any, None]:
     """Train on this worker's partition.
 
-    Yields the description of the rows with their fingerprints (none if not asked for), what was prepared, None after a
-    replay, and then lists of :class:`Grown`. It is sent a plan, the trees to replay, and then None for the next trees.
+    A generator that yields, in order: the description of the rows with their fingerprints (empty unless requested), the
+    result of preparation, None after the replay, and then lists of :class:`Grown`. It is sent the plan, the trees to
+    replay, and None for each step.
     """
-    description = work.describe(comm, part)
+    description = program.describe(comm, part)
     prints = {}
     if comm.broadcast(with_fingerprints):
         prints = join_fingerprints(comm.allgather(part.fingerprints()))
     plan = yield description, prints
-    prepared, growth = work.prepare(comm, part, plan)
-    del part, plan, description  # what is needed of them is in the growth
+    prepared, growth = program.prepare(comm, part, plan)
+    del part, plan, description  # the growth has what it needs of them
     trees = yield prepared
     del prepared
     growth.replay(trees)

@@ -1,4 +1,4 @@
-"""What estimators tell a checkpoint of the data they train on, and what they take from it."""
+"""Fingerprints of the training data for checkpoints, and what is restored from a checkpoint."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sparseleaf.model import Model
     from sparseleaf.objectives.queries import Queries
     from sparseleaf.objectives.targets import DenseTargets
-    from sparseleaf.training.dense import Problem, Watched
+    from sparseleaf.training.dense import Problem, ValidationSet
 
 
 def describe_targets(X: Features, targets: Targets) -> dict[str, str]:
@@ -28,61 +28,63 @@ def describe_targets(X: Features, targets: Targets) -> dict[str, str]:
 
 
 def describe_names_of(names: Array | None) -> dict[str, str]:
-    """Fingerprint of label names, where there are any."""
+    """Fingerprint of the label names, if any."""
     return {} if names is None else {"label names": describe_names(names.tolist())}
 
 
-def describe_watched(watched: Sequence[tuple[Features, sp.csr_matrix]]) -> dict[str, str]:
+def describe_validation_sets(sets: Sequence[tuple[Features, sp.csr_matrix]]) -> dict[str, str]:
     """Fingerprints of validation sets."""
-    found: dict[str, str] = {}
-    for name, (X, Y) in zip(_set_names(len(watched)), watched, strict=True):
-        found |= {f"{name} X": describe(X), f"{name} y": describe(Y)}
-    return found
+    prints: dict[str, str] = {}
+    for name, (X, Y) in zip(_set_names(len(sets)), sets, strict=True):
+        prints |= {f"{name} X": describe(X), f"{name} y": describe(Y)}
+    return prints
 
 
 def _set_names(count: int) -> list[str]:
     return ["eval_set"] if count == 1 else [f"eval_set[{number}]" for number in range(count)]
 
 
-def describe_problem(problem: Problem, sets: Sequence[Watched], before: Model | None) -> dict[str, str]:
-    """Fingerprints of what a dense model is trained on beside its rows."""
-    found = describe_names_of(problem.known.names)
+def describe_problem(
+    problem: Problem, sets: Sequence[ValidationSet], init_model: Model | None
+) -> dict[str, str]:
+    """Fingerprints of what a dense model is trained on besides its rows."""
+    prints = describe_names_of(problem.known.names)
     if problem.categories:
-        found["categories"] = describe_names(sorted(problem.categories.items()))
-    for name, watched in zip(_set_names(len(sets)), sets, strict=True):
-        found[f"{name} X"] = describe(watched.features)
-        found |= _describe_dense(f"{name} ", watched.targets, watched.queries)
-    return found | describe_before(before)
+        prints["categories"] = describe_names(sorted(problem.categories.items()))
+    for name, one in zip(_set_names(len(sets)), sets, strict=True):
+        prints[f"{name} X"] = describe(one.features)
+        prints |= _describe_dense(f"{name} ", one.targets, one.queries)
+    return prints | describe_init_model(init_model)
 
 
-def describe_before(before: Model | None) -> dict[str, str]:
-    """Fingerprint of the model that training goes on from, where there is one."""
-    if before is None:
+def describe_init_model(init_model: Model | None) -> dict[str, str]:
+    """Fingerprint of the initial model, if any."""
+    if init_model is None:
         return {}
-    trees = before.trees
-    arrays = (trees.feature, trees.threshold, trees.leaf_values, before.base_score)
+    trees = init_model.trees
+    arrays = (trees.feature, trees.threshold, trees.leaf_values, init_model.base_score)
     return {"init_model": describe_arrays([array for array in arrays if array is not None])}
 
 
 def _describe_dense(whose: str, targets: DenseTargets, queries: Queries | None) -> dict[str, str]:
-    found = {f"{whose}y": describe(targets.values if len(targets.values) else targets.classes)}
+    prints = {f"{whose}y": describe(targets.values if len(targets.values) else targets.classes)}
     if len(targets.weights):
-        found[f"{whose}sample_weight"] = describe(targets.weights)
+        prints[f"{whose}sample_weight"] = describe(targets.weights)
     if queries is not None:
-        found[f"{whose}qid"] = describe(queries.of_rows())
+        prints[f"{whose}qid"] = describe(queries.of_rows())
         if len(queries.weights):
-            found[f"{whose}sample_weight"] = describe(queries.weights)
-    return found
+            prints[f"{whose}sample_weight"] = describe(queries.weights)
+    return prints
 
 
 def kept_projection(checkpoint: Checkpoint, n_features: int, keep_raw: bool) -> Projection | None:
-    """The projection that a checkpoint holds."""
+    """The projection of a checkpoint, if any."""
     components = checkpoint.part("projection").get("components")
     if components is None:
         return None
     with checkpoint.refusing():
         if components.dtype != np.float16 or components.ndim != 2 or components.shape[0] != n_features:
-            raise ValueError("projection.components is of another type or shape")
+            raise ValueError("projection.components has the wrong type or shape")
         if not np.isfinite(components).all():
-            raise ValueError("projection.components holds a number that is not finite")
+            raise ValueError("projection.components has values that are not finite")
     return Projection(components, keep_raw)

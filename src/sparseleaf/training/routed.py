@@ -1,6 +1,6 @@
-"""Trees with linear routers (LdSM, the forest): what every worker does, and what is done beside it.
+"""Trees with linear routers (LdSM, SketchForest): the worker program and the ensemble.
 
-Trees do not depend on each other, and each takes all rows: all workers get all rows, and grow one tree each at a time.
+Trees are independent and each needs all rows: every worker gets all rows and grows a different tree.
 """
 
 from __future__ import annotations
@@ -22,12 +22,15 @@ from sparseleaf.metrics import precision_at_k
 from sparseleaf.model import Role, Rows, in_order
 from sparseleaf.progress import phase
 from sparseleaf.rerank.fit import Reranking, all_but, rows_to_hold_out
+from sparseleaf.rerank.side import SideEvidence
+from sparseleaf.rerank.stage import with_known_features
 from sparseleaf.routed.ensemble import with_more_rows
-from sparseleaf.routed.growth import trees_abreast
+from sparseleaf.routed.growth import count_parallel_trees
 from sparseleaf.routed.packing import pack_routed, unpack_routed
-from sparseleaf.training.partition import describe_rows, stack_rows
+from sparseleaf.training.calibrating import calibrate, check_calibrate
+from sparseleaf.training.partition import agree_on_weights, describe_rows, join_rows
 from sparseleaf.training.program import Grown
-from sparseleaf.training.resuming import describe_names_of, describe_watched
+from sparseleaf.training.resuming import describe_names_of, describe_validation_sets
 from sparseleaf.training.validation import EvalSet, eval_names, eval_sets
 
 if TYPE_CHECKING:
@@ -35,9 +38,12 @@ if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
     from sparseleaf.callbacks import EarlyStopping
     from sparseleaf.checkpoint import Checkpoint
+    from sparseleaf.data.label_info import LabelInfo
+    from sparseleaf.data.weights import TrainingWeights
     from sparseleaf.distributed.communicator import Communicator
     from sparseleaf.distributed.launch import Workers
     from sparseleaf.estimators.routed import RoutedClassifier
+    from sparseleaf.model.stage import Stage
     from sparseleaf.rerank.stage import Reranker
     from sparseleaf.routed.ensemble import FrozenTree
     from sparseleaf.training.partition import SparsePartition
@@ -45,16 +51,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RowsSize:
-    """What the memory of a training depends on.
+    """Sizes from which memory is estimated.
 
     Attributes
     ----------
     n_rows, n_features, n_labels : int
     n_entries, n_label_entries : int
-        Stored numbers of the features, and labels of all rows.
+        Stored feature values and (row, label) pairs.
     sparse : bool
     copied : int
-        Bytes of the rows' indices, where they are copied: no other thread can change them then.
+        Bytes of the CSR index arrays that are copied, because other threads could write to them.
     """
 
     n_rows: int
@@ -67,7 +73,7 @@ class RowsSize:
 
     @classmethod
     def of(cls, X: Features, Y: sp.csr_matrix) -> RowsSize:
-        """Of checked rows."""
+        """Sizes of validated rows."""
         sparse = sp.issparse(X)
         copied = X.indices.nbytes + X.indptr.nbytes if sparse and X.indices.flags.writeable else 0
         n_entries = X.nnz if sparse else X.size
@@ -75,8 +81,7 @@ class RowsSize:
 
     @classmethod
     def join(cls, parts: Sequence[RowsSize], n_labels: int) -> RowsSize:
-        """Of the rows of all workers."""
-
+        """Sizes over all workers."""
         return cls(
             sum(part.n_rows for part in parts),
             parts[0].n_features,
@@ -90,7 +95,7 @@ class RowsSize:
 
 @dataclass(frozen=True)
 class Description:
-    """What the rows of all workers are like."""
+    """Properties of the training set, over all workers."""
 
     rows: RowsInfo
     targets: Targets
@@ -100,58 +105,61 @@ class Description:
 
 @dataclass(frozen=True)
 class Plan:
-    """What workers have to know: the seed, and numbers of the rows that trees must not see."""
+    """What workers need: the seed and the global indices of held-out rows."""
 
     seed: int
-    held: Array
+    held_out: Array
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """All rows, and how routers see them."""
+    """All rows, their weights, and the feature weighting of the routers."""
 
     X: Features
     Y: sp.csr_matrix
+    weights: TrainingWeights
     view: Any
 
 
 @dataclass(frozen=True)
-class RoutedWork:
+class RoutedProgram:
     """See :class:`~sparseleaf.training.program.WorkerProgram`."""
 
     estimator: RoutedClassifier
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"estimator": clone(self.estimator)}  # without a model that it may have
+        return {"estimator": clone(self.estimator)}  # without a fitted model
 
     def describe(self, comm: Communicator, part: SparsePartition) -> Description:
         """See :class:`~sparseleaf.training.program.WorkerProgram`."""
         rows = describe_rows(comm, part)
-        found = comm.allgather((part.targets.form(), RowsSize.of(part.features, part.targets.matrix)))
-        targets = join_forms([form for form, _ in found])
+        gathered = comm.allgather((part.targets.form(), RowsSize.of(part.features, part.targets.matrix)))
+        targets = join_forms([form for form, _ in gathered])
         part.relabel(targets)
-        size = RowsSize.join([size for _, size in found], targets.n_labels)
+        agree_on_weights(comm, part, self.estimator._settings().class_weight, rows.n_rows)
+        size = RowsSize.join([size for _, size in gathered], targets.n_labels)
         return Description(rows, targets, size, comm.size)
 
     def prepare(self, comm: Communicator, part: SparsePartition, plan: Plan) -> tuple[Prepared, RoutedGrowth]:
         """See :class:`~sparseleaf.training.program.WorkerProgram`."""
-        found = comm.allgather((part.features, part.targets.matrix))
-        X, Y = stack_rows([X for X, _ in found]), stack_rows([Y for _, Y in found])
-        view = self.estimator._view_of(X)
-        seen = all_but(X.shape[0], plan.held).astype(np.int32)
-        grow = partial(self.estimator._trees, X, Y, seen, plan.seed, part.n_jobs, view)
-        growth = RoutedGrowth(comm, grow, self.estimator._settings().n_trees)
-        return Prepared(X, Y, view), growth
+        X, Y, weights = join_rows(
+            comm.allgather((part.features, part.targets.matrix, part.unscaled_weights()))
+        )
+        view = self.estimator._view_of(X, weights)
+        seen = all_but(X.shape[0], plan.held_out).astype(np.int32)
+        grow = partial(self.estimator._trees, X, Y, weights, seen, plan.seed, part.n_jobs, view)
+        growth = RoutedGrowth(comm, grow, self.estimator._n_trees(Y))
+        return Prepared(X, Y, weights, view), growth
 
 
 class RoutedGrowth:
-    """See :class:`~sparseleaf.training.program.Growth`: every worker grows the tree whose turn is its rank's.
+    """See :class:`~sparseleaf.training.program.Growth`: worker r grows every ``size``-th tree, from tree r on.
 
     Parameters
     ----------
     comm : Communicator
     grow : callable
-        ``grow(first, end)`` are the trees of these numbers.
+        ``grow(first, end)`` yields trees ``first`` to ``end - 1``.
     n_trees : int
     """
 
@@ -167,55 +175,58 @@ class RoutedGrowth:
     def replay(self, trees: Sequence[FrozenTree]) -> None:
         """See :class:`~sparseleaf.training.program.Growth`."""
         self._number = len(trees)
-        if self._comm.size == 1:  # several trees at a time keep all threads busy
+        if self._comm.size == 1:  # several trees in parallel keep all threads busy
             self._trees = self._grow(self._number, self._n_trees)
 
     def next(self) -> list[Grown]:
         """See :class:`~sparseleaf.training.program.Growth`."""
         if self._comm.size == 1:
-            found = [next(self._trees)]
+            trees = [next(self._trees)]
         else:
             number = self._number + self._comm.rank
-            own = gather_results(
+            gathered = gather_results(
                 self._comm,
                 lambda: next(self._grow(number, number + 1)) if number < self._n_trees else None,
             )
-            found = [tree for tree in own if tree is not None]
-        self._number += len(found)
-        return [Grown(tree, tree.leaf_counts.shape[0], tree.leaf_counts.nnz) for tree in found]
+            trees = [tree for tree in gathered if tree is not None]
+        self._number += len(trees)
+        return [Grown(tree, tree.leaf_counts.shape[0], tree.leaf_counts.nnz) for tree in trees]
 
 
 class RoutedEnsemble:
     """See :class:`~sparseleaf.training.trainer.Ensemble`."""
 
-    memory_advice = "Fewer rows, features or n_jobs need less, and sparse rows less than dense ones."
+    memory_advice = "Use fewer rows, features or n_jobs, or sparse rows."
     per_round = 1
-    n_before = 0
+    n_init_rounds = 0
 
-    def __init__(self, estimator: RoutedClassifier, eval_set: EvalSet) -> None:
+    def __init__(
+        self, estimator: RoutedClassifier, eval_set: EvalSet, label_info: LabelInfo | None = None
+    ) -> None:
         self._estimator = estimator
         self._params = estimator._settings()
-        self._eval_set = eval_set
+        self._eval_set, self._label_info = eval_set, label_info
         self._n_jobs = effective_n_jobs(self._params.n_jobs)
-        self.n_rounds = self._params.n_trees
-        self.work = RoutedWork(estimator)
-        self._watched: list[tuple[Features, sp.csr_matrix]] = []
+        self.n_rounds = estimator._most_trees()
+        self.program = RoutedProgram(estimator)
+        self._validation: list[tuple[Features, sp.csr_matrix]] = []
         self._sums: list[sp.csr_matrix] = []
 
-    def accept(self, description: Description, workers: Workers) -> memory.Estimate:
+    def validate(self, description: Description, workers: Workers) -> memory.Estimate:
         """See :class:`~sparseleaf.training.trainer.Ensemble`."""
         estimator = self._estimator
+        check_calibrate(self._params.calibrate, description.targets.kind)
         estimator._know_features(description.rows)
         self._description = description
 
-        def check() -> None:  # one process has the rows, and all learn what is wrong with them
-            self._watched = estimator._eval_rows(self._eval_set, description.targets)
+        def check() -> None:  # one process has the validation sets; an error is raised on all
+            self._validation = estimator._eval_rows(self._eval_set, description.targets)
 
         workers.once(check)
         self._names = workers.once(lambda: eval_names(len(eval_sets(self._eval_set))))
-        self._sums = [sp.csr_matrix(Y.shape, dtype=np.float32) for _, Y in self._watched]
-        abreast = 1 if description.n_workers > 1 else trees_abreast(self.n_rounds, self._n_jobs)
-        return estimator._estimated(description.size, abreast, self._n_jobs)
+        self._sums = [sp.csr_matrix(Y.shape, dtype=np.float32) for _, Y in self._validation]
+        n_parallel = 1 if description.n_workers > 1 else count_parallel_trees(self.n_rounds, self._n_jobs)
+        return estimator._estimated(description.size, n_parallel, self._n_jobs)
 
     def summary(self) -> str:
         """See :class:`~sparseleaf.training.trainer.Ensemble`."""
@@ -224,18 +235,19 @@ class RoutedEnsemble:
 
     def fingerprints(self) -> dict[str, str]:
         """See :class:`~sparseleaf.training.trainer.Ensemble`."""
-        return describe_names_of(self._description.targets.names) | describe_watched(self._watched)
+        return describe_names_of(self._description.targets.names) | describe_validation_sets(self._validation)
 
     def plan(self, checkpoint: Checkpoint) -> Plan:
         """See :class:`~sparseleaf.training.trainer.Ensemble`."""
         n_rows, validated = self._description.rows.n_rows, bool(self._names)
-        held = rows_to_hold_out(self._params, n_rows, checkpoint.seed, has_validation=validated)
-        self._plan = Plan(checkpoint.seed, held)
+        held_out = rows_to_hold_out(self._params, n_rows, checkpoint.seed, has_validation=validated)
+        self._plan = Plan(checkpoint.seed, held_out)
         return self._plan
 
     def adopt(self, prepared: Prepared, checkpoint: Checkpoint) -> Plan:
         """See :class:`~sparseleaf.training.trainer.Ensemble`."""
         self._prepared = prepared
+        self.n_rounds = self._estimator._n_trees(prepared.Y)
         return self._plan
 
     def early_stopping(self, workers: Workers) -> EarlyStopping | None:
@@ -260,67 +272,100 @@ class RoutedEnsemble:
     def check_tree(self, tree: FrozenTree) -> None:
         """See :class:`~sparseleaf.training.trainer.Ensemble`."""
 
-    def follow(self, tree: FrozenTree) -> None:
+    def update_validation(self, tree: FrozenTree) -> None:
         """See :class:`~sparseleaf.training.trainer.Ensemble`."""
-        if not self._watched:
+        if not self._validation:
             return
         model = self._model([tree])
-        for number, (X, Y) in enumerate(self._watched):
+        for number, (X, Y) in enumerate(self._validation):
             scores = model.tree_scores(X, None, self._n_jobs)
-            # labels that training never saw have no score
+            # labels that are not in the training set have no score
             scores = sp.csr_matrix((scores.data, scores.indices, scores.indptr), Y.shape)
             self._sums[number] = sp.csr_matrix(self._sums[number] + scores)
 
-    def measure(self, workers: Workers) -> Mapping[str, float]:
+    def evaluate(self, workers: Workers) -> Mapping[str, float]:
         """See :class:`~sparseleaf.training.trainer.Ensemble`."""
-        return workers.once(self._measure) if self._names else {}
+        return workers.once(self._evaluate) if self._names else {}
 
-    def _measure(self) -> dict[str, float]:
+    def _evaluate(self) -> dict[str, float]:
         return {
             f"{name} precision@1": precision_at_k(Y, scores, 1)
-            for name, (_, Y), scores in zip(self._names, self._watched, self._sums, strict=True)
+            for name, (_, Y), scores in zip(self._names, self._validation, self._sums, strict=True)
         }
 
     def finish(
         self, trees: Sequence[FrozenTree], history: dict[str, list[float]], seed: int, workers: Workers
     ) -> bool:
         """See :class:`~sparseleaf.training.trainer.Ensemble`."""
-        estimator, X, Y, held = self._estimator, self._prepared.X, self._prepared.Y, self._plan.held
-        validation = self._watched[-1] if self._watched else None
-        reranking = Reranking.plan(self._params, X, Y, seed, validation)
-        model = self._model(trees)
-
-        def choose() -> tuple[Reranker | None, float | None]:
-            stage = reranking.choose(model, self._n_jobs)
-            return stage, reranking.threshold(model.with_stage(Role.RERANKER, stage), self._n_jobs)
-
-        stage, threshold = workers.once(choose)
-        if len(held):  # routers have not seen these rows, leaves shall
+        estimator, X, Y, held_out = self._estimator, self._prepared.X, self._prepared.Y, self._plan.held_out
+        weights = self._prepared.weights
+        validation = self._validation[-1] if self._validation else None
+        text, targets = estimator._vectorizer_stage(), self._description.targets
+        side = None
+        if self._label_info is not None:
+            side = SideEvidence.fit(self._label_info, targets, text, X, self._n_jobs)
+        reranking = Reranking.plan(self._params, X, Y, weights, seed, validation, side)
+        model = final = self._model(trees)
+        label_counts = np.bincount(Y.indices, minlength=Y.shape[1])
+        if len(held_out):  # trees were grown without these rows; add their labels to the leaves
             with phase("adding held-out rows to the leaves"):
                 scorer = model.scorer
-                reached = scorer.leaves(Rows(X[held], None, self._n_jobs))
-                more = with_more_rows(scorer.trees, trees, reached, Y[held], self._params.leaf_labels)
-                model = model.with_stage(Role.SCORER, replace(scorer, trees=more))
-        reranker, interrupted = workers.once(
-            lambda: (reranking.refit(stage, model, self._n_jobs), reranking.interrupted)
-        )
-        estimator._adopt(
-            replace(
-                model,
-                stages=in_order([model.scorer, reranker, estimator._empty_rows(X, Y, stage)]),
-                label_counts=np.bincount(Y.indices, minlength=Y.shape[1]),
-                n_train_rows=X.shape[0],
-                parameters=estimator._saved_parameters(seed),
-                history=history,
-                feature_names=estimator._feature_names(),
-                threshold=threshold,
+                reached = scorer.leaves(Rows(X[held_out], None, self._n_jobs))
+                more = with_more_rows(
+                    scorer.trees,
+                    trees,
+                    reached,
+                    Y[held_out],
+                    self._params.leaf_labels,
+                    weights.take(held_out),
+                )
+                final = model.with_stage(Role.SCORER, replace(scorer, trees=more))
+
+        def choose() -> tuple[Reranker | None, float | None, list[Stage], dict[str, Any] | None, bool]:
+            stage = reranking.choose(model, final, self._n_jobs)
+            tuned = replace(
+                model.with_stage(Role.RERANKER, stage), label_counts=label_counts, n_train_rows=X.shape[0]
             )
+            decisions = calibrate(
+                self._params,
+                reranking,
+                tuned,
+                label_counts,
+                Y[held_out],
+                estimator._prior_scale(tuned),
+                self._n_jobs,
+            )
+            threshold = reranking.threshold(tuned, self._n_jobs)
+            return reranking.refit(stage), threshold, decisions, reranking.precision, reranking.interrupted
+
+        reranker, threshold, decisions, precision, interrupted = workers.once(choose)
+        whole = replace(
+            final,
+            stages=in_order(
+                [
+                    text,
+                    final.scorer,
+                    reranker,
+                    *decisions,
+                    estimator._empty_rows(X, Y, weights, reranker),
+                ]
+            ),
+            label_counts=label_counts,
+            n_train_rows=X.shape[0],
+            parameters=estimator._saved_parameters(seed),
+            history=history,
+            feature_names=estimator._feature_names(),
+            threshold=threshold,
+            validation=precision,
         )
+        estimator._adopt(with_known_features(whole))
         estimator._adopt_trees(trees)
-        finished = estimator._finish(X, Y, all_but(X.shape[0], held).astype(np.int32))
+        finished = estimator._finish(X, Y, all_but(X.shape[0], held_out).astype(np.int32))
         return interrupted or not finished
 
     def _model(self, trees: Sequence[FrozenTree]) -> Any:
+        size, targets = self._description.size, self._description.targets
+        prepared = self._prepared
         return self._estimator._joined_model(
-            trees, self._prepared.view, self._description.size.n_features, self._description.targets
+            trees, prepared.view, size.n_features, targets, prepared.weights.labels
         )

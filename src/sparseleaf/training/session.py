@@ -1,4 +1,4 @@
-"""Session: the exchange of messages between the process that called ``fit`` and the workers, over their losses."""
+"""Session: the messages between the process that called ``fit`` and the workers, with restarts after lost workers."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-MOST_LOSSES = 10
-"""Times that workers are started again without a tree in between: what ends one every time will do so again."""
+MAX_RESTARTS = 10
+"""Consecutive restarts without a new tree before training fails: the cause is then likely deterministic."""
 
 
 class Session:
     """Messages to the workers of a training (see :func:`~sparseleaf.training.program.train`).
 
-    Where a worker is lost, all are started again and sent what they had been sent, with the trees so far in place of
-    the steps that made them. All draws are keyed, so the next tree is the same as without the loss.
+    When a worker is lost, all workers are restarted and sent the same messages again, with the trees so far in place of
+    the steps that grew them. All random draws are keyed, so the next tree is the same as without the loss.
     """
 
     def __init__(self, workers: Workers) -> None:
@@ -31,19 +31,19 @@ class Session:
         self._losses = 0
 
     def send(self, message: Any) -> Any:
-        """The answer to a message before the first tree."""
-        answer = self._lasting(lambda: self._workers.send(message))
+        """Send a message before the first tree; returns the reply."""
+        reply = self._with_restarts(lambda: self._workers.send(message))
         self._sent.append(message)
-        return answer
+        return reply
 
-    def amend(self, message: Any) -> None:
-        """Send this in place of the last message if workers are started again."""
+    def replace_last(self, message: Any) -> None:
+        """Send this instead of the last message after a restart."""
         self._sent[-1] = message
 
     def next(self, trees: Sequence[Any], into_round: int) -> list[Grown]:
-        """The trees after these, the last ``into_round`` of which belong to a round that is not complete.
+        """Grow the next trees after ``trees``, the last ``into_round`` of which belong to an incomplete round.
 
-        Trees of one round are fitted to the same gradients, which new workers lack: they begin with the round.
+        Trees of a round are fitted to the same gradients, which restarted workers lack: they repeat the whole round.
         """
 
         def step() -> list[Grown]:
@@ -55,25 +55,25 @@ class Session:
             grown: list[Grown] = self._workers.step()
             return grown
 
-        grown = self._lasting(step)
+        grown = self._with_restarts(step)
         self._losses = 0
         return grown
 
-    def _lasting(self, work: Callable[[], Result]) -> Result:
-        """Done again after a loss."""
+    def _with_restarts(self, work: Callable[[], Result]) -> Result:
+        """Run ``work``, again after each restart."""
         lost = False
         while True:
             try:
                 if lost:
-                    self._begin_again()
+                    self._restart()
                 return work()
             except WorkerLostError:
                 self._losses += 1
-                if self._losses > MOST_LOSSES:
+                if self._losses > MAX_RESTARTS:
                     raise
                 lost = True
 
-    def _begin_again(self) -> None:
+    def _restart(self) -> None:
         self._replayed = False
         self._workers.restart()
         for message in self._sent:

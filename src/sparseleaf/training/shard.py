@@ -1,9 +1,10 @@
-"""A shard: the binned rows of one worker, and which node of the growing tree each row is in.
+"""Shard: the binned rows of one worker and the leaf that each row is in.
 
-Subclasses hold what is fitted: sparse residuals or dense gradients.
+Subclasses add what trees are fitted to: sparse residuals or dense gradients.
 
-A shard starts with all features of some rows. :meth:`Shard.columns_take` turns it into all rows of some features:
-everything but the bins is then the same on every worker, so that only splits and partitions are exchanged.
+A shard starts in the row layout, with all features of some rows. :meth:`Shard.take_columns` converts it to the feature
+layout, all rows of some features: everything but the bins is then replicated on every worker, so that only splits and
+partitions are exchanged.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 from sparseleaf import _kernels
 from sparseleaf._arrays import empty_aligned, even_ranges, hash_numbers
 from sparseleaf._threads import in_threads
-from sparseleaf.training.builder import HeldBins, TreeSample, gradient_columns
+from sparseleaf.training.builder import BinnedColumns, TreeSample, gradient_columns
 from sparseleaf.training.columns import padded_width
 
 if TYPE_CHECKING:
@@ -29,15 +30,15 @@ if TYPE_CHECKING:
     from sparseleaf.training.tree import FlatTree, GrownNodes, LeafVectors
 
 BLOCK_ROWS = 16_384
-"""Rows that are worked on at a time where that bounds memory. A power of two."""
+"""Rows per block where this bounds memory. A power of two."""
 
 
 FEW_BYTES = 4096
-"""So little may always be sent."""
+"""Message size below which sharing work between workers always pays off."""
 
 
 class Shard:
-    """Rows with their bins, and which row is in which node.
+    """Binned rows, and the leaf of each.
 
     Parameters
     ----------
@@ -46,9 +47,9 @@ class Shard:
     n_jobs : int
         Threads.
     first_row : int
-        Global number of the first row: random draws depend on it, not on the shard.
+        Global index of the first row: random draws are keyed by it, not by the shard.
     draws : int64 array, shape (n_rows,), optional
-        Numbers to draw rows by, in place of their global ones: those with the same are drawn together.
+        Sampling keys of the rows instead of their global indices: rows with equal keys are sampled together.
     """
 
     def __init__(
@@ -64,42 +65,42 @@ class Shard:
         self._n_jobs = n_jobs
         self._first_row = first_row
         self._draws = np.arange(first_row, first_row + len(bins)) if draws is None else draws
-        self._place, self._n_shards = 0, 1
-        self._dealt = 1  # shards to which features are dealt out in turn, where all have all rows
+        self._rank, self._n_shards = 0, 1
+        self._feature_stride = 1  # in the feature layout, the number of shards among which features alternate
         self._adopt_bins(bins)
         self._residuals = np.empty((0, 0), np.int16)
         self._count_column = -1
-        self._rows, self._aside = _RowsByLeaf.of(np.empty(0, np.int32)), _RowsByLeaf.of(np.empty(0, np.int32))
+        self._rows, self._oob = _RowsByLeaf.of(np.empty(0, np.int32)), _RowsByLeaf.of(np.empty(0, np.int32))
 
     def _adopt_bins(self, bins: Array) -> None:
         self.bins = bins
         self.n_rows: int = bins.shape[0]
         self._builder: tuple[Trees, TreeBuilder] | None = None
 
-    def take_place(self, place: int, n_shards: int) -> None:
-        """Which of how many shards this is."""
-        self._place, self._n_shards = place, n_shards
+    def set_rank(self, rank: int, n_shards: int) -> None:
+        """Set the rank of this shard among all shards."""
+        self._rank, self._n_shards = rank, n_shards
 
     @property
     def _all_rows(self) -> bool:
-        """Whether this shard has all rows, and some of the features."""
-        return self._dealt > 1
+        """Whether this shard is in the feature layout."""
+        return self._feature_stride > 1
 
     def make_columns(self, width: int) -> None:
-        """Room for the integer columns of the histograms."""
+        """Allocate the quantised columns."""
         padded = padded_width(width)
         if self._residuals.shape[1] == padded:
             return
         self._residuals = empty_aligned((self.n_rows, padded), np.int16)
         self._residuals[:] = 0
-        if width < padded:  # padding leaves a column: rows are counted in it
+        if width < padded:  # a free padding column counts the rows
             self._count_column = padded - 1
             self._residuals[:, -1] = 1
 
     def _quantise(self, values: Array, first: int, scales: Array, to: int, key: int | None) -> Array:
-        """Columns of ``values`` from ``first`` on to integer columns from ``to`` on; Σ of absolute values of each.
+        """Quantise columns ``first``… of ``values`` into columns ``to``…; returns Σ of absolute values of each.
 
-        Rounded to nearest or, with a key, at random: see :mod:`sparseleaf.training.scales`.
+        Rounds to nearest or, with a key, stochastically: see :mod:`sparseleaf.training.scales`.
         """
         magnitude = np.empty(len(scales), np.int64)
         _kernels.quantise_columns(
@@ -117,7 +118,7 @@ class Shard:
         return magnitude
 
     def missing_features(self) -> Array:
-        """Rows without a value, of every feature, int64."""
+        """Number of missing values of every feature, int64."""
 
         def of_block(begin: int) -> Array:
             missing: Array = self.bins[begin : begin + BLOCK_ROWS] == self.missing_bins
@@ -127,14 +128,14 @@ class Shard:
         counts: Array = sum(blocks, np.zeros(self.bins.shape[1], np.int64))
         return counts
 
-    def plant(self, share: float, *key: int) -> int:
-        """Put all rows, or a random share of them, into the root; how many."""
+    def start_tree(self, share: float, *key: int) -> int:
+        """Sample a fraction ``share`` of the rows for the next tree; returns the number of sampled rows."""
         if share >= 1.0:
             rows, others = np.arange(self.n_rows, dtype=np.int32), np.empty(0, np.int32)
         else:
             sampled = hash_numbers(self._draws, *key) < np.uint64(int(share * 2.0**64))
             rows, others = (np.flatnonzero(which).astype(np.int32) for which in (sampled, ~sampled))
-        self._rows, self._aside = _RowsByLeaf.of(rows), _RowsByLeaf.of(others)
+        self._rows, self._oob = _RowsByLeaf.of(rows), _RowsByLeaf.of(others)
         return len(rows)
 
     def build_tree(
@@ -146,84 +147,85 @@ class Shard:
         key: int,
         communicator: Communicator,
     ) -> GrownNodes:
-        """Grow a tree on the rows in the root; afterwards they are in its leaves."""
+        """Grow a tree on the sample and record the leaf of every row."""
         if self._builder is None or self._builder[0] is not trees:
-            held = HeldBins(self.bins, self.missing_bins, self._place if self._all_rows else 0, self._dealt)
-            self._builder = trees, trees.make_builder(held, self._n_jobs)
-        aside = self._aside.rows if self._all_rows else np.empty(0, np.int32)
-        sample = TreeSample(self._rows.rows, aside, features, n_node_features, key)
+            first = self._rank if self._all_rows else 0
+            binned = BinnedColumns(self.bins, self.missing_bins, first, self._feature_stride)
+            self._builder = trees, trees.make_builder(binned, self._n_jobs)
+        oob_rows = self._oob.rows if self._all_rows else np.empty(0, np.int32)
+        sample = TreeSample(self._rows.rows, oob_rows, features, n_node_features, key)
         grown = self._builder[1].build(
             self._fitted(columns), sample, communicator, by_rows=not self._all_rows
         )
         self._rows = _RowsByLeaf(self._rows.rows, grown.starts, grown.ends)
-        self._aside = _RowsByLeaf(self._aside.rows, grown.aside_starts, grown.aside_ends)
+        self._oob = _RowsByLeaf(self._oob.rows, grown.oob_starts, grown.oob_ends)
         return grown.nodes
 
     def _fitted(self, columns: Columns | None) -> Any:
-        """What a tree is fitted to, as its builder takes it."""
+        """The statistics to fit, as the builder takes them."""
         assert columns is not None
         return gradient_columns(self._residuals, self._count_column, columns)
 
     # --- leaves
 
     def add_leaves(self, tree: FlatTree, vectors: LeafVectors) -> None:
-        """Give every row its leaf's vector, rows left out of the tree's sample too."""
+        """Add the leaf vectors to the scores of all rows, including out-of-bag rows."""
         leaf_of_row = np.empty(self.n_rows, np.int32)
         self._rows.write_leaves(tree.leaf_nodes.tolist(), leaf_of_row)
         if self._all_rows:
-            self._aside.write_leaves(tree.leaf_nodes.tolist(), leaf_of_row)
+            self._oob.write_leaves(tree.leaf_nodes.tolist(), leaf_of_row)
         else:
-            self._route(self._aside.rows, tree, leaf_of_row)
+            self._route(self._oob.rows, tree, leaf_of_row)
         self._add(vectors, leaf_of_row)
 
-    def follow(self, tree: FlatTree, vectors: LeafVectors) -> None:
-        """Send all rows down a tree that is there, and give them its leaves' vectors, to the bit as when it grew.
+    def apply_tree(self, tree: FlatTree, vectors: LeafVectors) -> None:
+        """Route all rows through a grown tree and add its leaf vectors, bit-identical to :meth:`add_leaves`.
 
-        For rows that are only watched (a validation set), and for trees of a checkpoint.
+        For validation sets and for trees of a checkpoint.
         """
         leaf_of_row = np.empty(self.n_rows, np.int32)
         self._route(np.arange(self.n_rows, dtype=np.int32), tree, leaf_of_row)
         self._add(vectors, leaf_of_row)
 
-    def _own_leaves(self, leaves: list[int], leaf_bytes: int) -> tuple[int, int] | None:
-        """Where all shards have all rows: which of the leaves this one makes for all, if it pays to share them out.
+    def _leaf_share(self, leaves: list[int], leaf_bytes: int) -> tuple[int, int] | None:
+        """In the feature layout, the range of leaves that this shard computes, or None to compute all everywhere.
 
-        It does where telling the others takes no more than a quarter of the partition, of which every level takes
-        a bit a row, and there are at least log₂ leaves of those.
+        Dividing the leaves pays off if exchanging them takes at most a quarter of the traffic of the partitions: one
+        bit per row and level, with at least log₂(leaves) levels.
         """
         partition = self.n_rows * math.log2(max(2, len(leaves))) / 8
         if len(leaves) * leaf_bytes > max(partition / 4, FEW_BYTES):
             return None
         starts, ends = self._rows.ranges(leaves)
-        return even_ranges(ends - starts, self._n_shards)[self._place]
+        return even_ranges(ends - starts, self._n_shards)[self._rank]
 
     # --- from rows to features
 
-    def columns_give(self) -> list[Any]:
-        """All rows' bins of every shard's features, each with everything else there is of the rows.
+    def split_columns(self) -> list[Any]:
+        """For every shard, the bins of its features and the other state of this shard's rows.
 
-        Features are dealt out in turn: useful ones are often next to each other.
+        Features alternate between shards, since useful ones are often adjacent.
         """
         state = self._state()
-        held = [slice(place, None, self._n_shards) for place in range(self._n_shards)]
-        return [(np.ascontiguousarray(self.bins[:, own]), state) for own in held]
+        strides = [slice(rank, None, self._n_shards) for rank in range(self._n_shards)]
+        return [(np.ascontiguousarray(self.bins[:, stride]), state) for stride in strides]
 
-    def columns_take(self, pieces: list[Any]) -> None:
-        """Become a shard of all rows with some of the features."""
-        self._dealt = self._n_shards
+    def take_columns(self, pieces: list[Any]) -> None:
+        """Convert to the feature layout, given what all shards sent from :meth:`split_columns`."""
+        self._feature_stride = self._n_shards
         self._draws = np.concatenate([state[0] for _, state in pieces])
         self._first_row = 0
         self._adopt_state([state for _, state in pieces])
         self._adopt_bins(np.concatenate([bins for bins, _ in pieces]))
 
-    # --- inside
+    # --- internal
 
     def _state(self) -> tuple[Any, ...]:
-        """What there is of the rows besides their bins, their draws first."""
+        """State of the rows besides their bins; sampling keys first."""
         raise NotImplementedError
 
     def _adopt_state(self, states: list[tuple[Any, ...]]) -> None:
-        """Take the rows of all shards."""
+        """Replace the state by that of all shards' rows."""
         raise NotImplementedError
 
     def _route(self, rows: Array, tree: FlatTree, leaf_of_row: Array) -> None:
@@ -243,12 +245,12 @@ class Shard:
             )
 
     def _add(self, vectors: LeafVectors, leaf_of_row: Array) -> None:
-        """Add to every row's scores the vector of its leaf."""
+        """Add the vector of its leaf to every row's scores."""
         raise NotImplementedError
 
 
 class _RowsByLeaf:
-    """Rows in ranges, one for each leaf of a tree."""
+    """Rows grouped by leaf."""
 
     def __init__(self, rows: Array, starts: Array, ends: Array) -> None:
         self.rows = rows
@@ -257,16 +259,16 @@ class _RowsByLeaf:
 
     @classmethod
     def of(cls, rows: Array) -> _RowsByLeaf:
-        """All in the root."""
+        """All rows in the root."""
         return cls(rows, np.zeros(1, np.int64), np.full(1, len(rows), np.int64))
 
     def ranges(self, leaves: list[int]) -> tuple[Array, Array]:
-        """Where the leaves' rows begin and end."""
+        """Start and end of the leaves' rows."""
         return self._starts[leaves], self._ends[leaves]
 
     def write_leaves(self, leaves: list[int], leaf_of_row: Array) -> None:
-        """Note the leaf of every row here."""
+        """Write the leaf of every row."""
         starts, ends = self.ranges(leaves)
-        # leaves part the rows into ranges: in order of start, they follow each other without a gap
+        # sorted by start, the leaves' ranges are contiguous
         order = np.lexsort((ends, starts))
         leaf_of_row[self.rows] = np.repeat(order.astype(np.int32), (ends - starts)[order])

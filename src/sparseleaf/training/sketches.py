@@ -1,7 +1,7 @@
-"""Reducers: the residuals of all labels become a few columns, on which the tree's structure is chosen.
+"""Gradient sketches: the gradients of all outputs in a few columns, from which the tree's structure is learned.
 
-All keep inner products in expectation (or nearly), hence also the gain of a cut. A reducer plans a tree from the
-labels' norms, if it needs them, and fills the columns of every shard.
+All preserve inner products in expectation (or nearly), hence the gain of a split. A sketch makes a plan for a tree,
+from the norms of the outputs if it needs them; the plan fills the columns of every shard.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from sparseleaf._arrays import Array
     from sparseleaf.training.sparse_shard import Block
 
+    Weights = _kernels.LossWeights | None
 
-class Reducer(Protocol):
-    """Full residuals to ``width`` float columns a row."""
+
+class Sketch(Protocol):
+    """A map from full gradients to ``width`` columns."""
 
     @property
     def width(self) -> int:
@@ -29,39 +31,45 @@ class Reducer(Protocol):
 
     @property
     def needs_norms(self) -> bool:
-        """Whether :meth:`plan` wants Σ residual² of every label."""
+        """Whether :meth:`plan` needs Σ gradient² of every output."""
 
-    def plan(self, seed: int, tree: int, norms: Array | None) -> Plan:
-        """What to do for one tree: the same everywhere."""
+    def plan(self, seed: int, tree: int, norms: Array | None) -> SketchPlan:
+        """The plan of one tree, the same on every worker."""
 
 
-class Plan(Protocol):
-    """One tree's reduction, ready for any shard."""
+class SketchPlan(Protocol):
+    """The sketch of one tree, applicable to any shard."""
 
-    def fill(self, blocks: list[Block], n_labels: int, loss: int, out: Array, n_jobs: int) -> float:
-        """Write the columns of the rows in ``blocks`` and return the largest absolute value."""
+    def fill(
+        self, blocks: list[Block], n_labels: int, loss: int, out: Array, n_jobs: int, weights: Weights = None
+    ) -> float:
+        """Compute the columns of weighted sparse residuals; returns the largest absolute value."""
 
     def fill_dense(self, gradients: Array, out: Array, n_jobs: int) -> float:
         """The same for dense gradients, float32 (n_rows, n_outputs)."""
 
 
 @dataclass(frozen=True)
-class _Sketch:
+class _CountSketchPlan:
     key: int
 
-    def fill(self, blocks: list[Block], n_labels: int, loss: int, out: Array, n_jobs: int) -> float:
-        return _kernels.count_sketch(blocks, self.key, n_labels, loss, out, n_jobs)
+    def fill(
+        self, blocks: list[Block], n_labels: int, loss: int, out: Array, n_jobs: int, weights: Weights = None
+    ) -> float:
+        return _kernels.count_sketch(blocks, self.key, n_labels, loss, out, n_jobs, weights)
 
     def fill_dense(self, gradients: Array, out: Array, n_jobs: int) -> float:
         return _kernels.dense_sketch(gradients, self.key, out, n_jobs)
 
 
 @dataclass(frozen=True)
-class _Signs:
+class _ProjectionPlan:
     key: int
 
-    def fill(self, blocks: list[Block], n_labels: int, loss: int, out: Array, n_jobs: int) -> float:
-        return _kernels.sign_projection(blocks, self.key, loss, out, n_jobs)
+    def fill(
+        self, blocks: list[Block], n_labels: int, loss: int, out: Array, n_jobs: int, weights: Weights = None
+    ) -> float:
+        return _kernels.sign_projection(blocks, self.key, loss, out, n_jobs, weights)
 
     def fill_dense(self, gradients: Array, out: Array, n_jobs: int) -> float:
         rng = np.random.Generator(np.random.PCG64(self.key))
@@ -71,12 +79,14 @@ class _Signs:
 
 
 @dataclass(frozen=True)
-class _Columns:
+class _SelectionPlan:
     column_of: Array
     weights: Array
 
-    def fill(self, blocks: list[Block], n_labels: int, loss: int, out: Array, n_jobs: int) -> float:
-        return _kernels.select_columns(blocks, self.column_of, self.weights, loss, out, n_jobs)
+    def fill(
+        self, blocks: list[Block], n_labels: int, loss: int, out: Array, n_jobs: int, weights: Weights = None
+    ) -> float:
+        return _kernels.select_columns(blocks, self.column_of, self.weights, loss, out, n_jobs, weights)
 
     def fill_dense(self, gradients: Array, out: Array, n_jobs: int) -> float:
         outputs = np.flatnonzero(self.column_of >= 0).astype(np.int32)
@@ -87,60 +97,60 @@ class _Columns:
 
 @dataclass(frozen=True)
 class CountSketch:
-    """Every label is added, with a random sign, to one random column; drawn anew for every tree."""
+    """Count sketch: every label is added with a random sign to one random column, redrawn for every tree."""
 
     width: int
     needs_norms: bool = False
 
-    def plan(self, seed: int, tree: int, norms: Array | None) -> Plan:
-        """See :class:`Reducer`."""
-        return _Sketch(derive_key(seed, tree, 1))
+    def plan(self, seed: int, tree: int, norms: Array | None) -> SketchPlan:
+        """See :class:`Sketch`."""
+        return _CountSketchPlan(derive_key(seed, tree, 1))
 
 
 @dataclass(frozen=True)
 class RandomProjection:
-    """Every label is added to every column with a random sign (a Rademacher projection)."""
+    """Rademacher projection: every label is added to every column with a random sign."""
 
     width: int
     needs_norms: bool = False
 
-    def plan(self, seed: int, tree: int, norms: Array | None) -> Plan:
-        """See :class:`Reducer`."""
-        return _Signs(derive_key(seed, tree, 2))
+    def plan(self, seed: int, tree: int, norms: Array | None) -> SketchPlan:
+        """See :class:`Sketch`."""
+        return _ProjectionPlan(derive_key(seed, tree, 2))
 
 
 @dataclass(frozen=True)
 class TopOutputs:
-    """The labels whose residuals have the largest norm (ties: lower label)."""
+    """The labels of largest residual norm (ties: lower label)."""
 
     width: int
     needs_norms: bool = True
 
-    def plan(self, seed: int, tree: int, norms: Array | None) -> Plan:
-        """See :class:`Reducer`."""
+    def plan(self, seed: int, tree: int, norms: Array | None) -> SketchPlan:
+        """See :class:`Sketch`."""
         assert norms is not None
         chosen = np.argsort(-norms, kind="stable")[: self.width]
         column_of = np.full(len(norms), -1, np.int32)
         column_of[chosen] = np.arange(len(chosen), dtype=np.int32)
-        return _Columns(column_of, np.ones(self.width, np.float32))
+        return _SelectionPlan(column_of, np.ones(self.width, np.float32))
 
 
 @dataclass(frozen=True)
 class NormSampling:
-    """Labels drawn by their share of the squared norm, scaled so that inner products keep their expectation.
+    """Labels sampled in proportion to their squared norm, scaled so that inner products are unbiased.
 
-    Probabilities are 0.9 · share + 0.1 / L, so that every label has a chance; a label drawn c times is one
+    Probabilities are p = 0.9 · norm share + 0.1 / L, so that every label may be drawn; a label drawn c times is one
     column with weight sqrt(c / (m · p)).
     """
 
     width: int
     needs_norms: bool = True
 
-    def plan(self, seed: int, tree: int, norms: Array | None) -> Plan:
-        """See :class:`Reducer`."""
+    def plan(self, seed: int, tree: int, norms: Array | None) -> SketchPlan:
+        """See :class:`Sketch`."""
         assert norms is not None
         if len(norms) == 0:  # no row has a label
-            return _Columns(np.empty(0, np.int32), np.zeros(self.width, np.float32))
+            return _SelectionPlan(np.empty(0, np.int32), np.zeros(self.width, np.float32))
         total = int(norms.sum())
         share = norms / total if total else np.full(len(norms), 1 / len(norms))
         p = 0.9 * share + 0.1 / len(norms)
@@ -150,32 +160,32 @@ class NormSampling:
         column_of[labels] = np.arange(len(labels), dtype=np.int32)
         weights = np.zeros(self.width, np.float32)
         weights[: len(labels)] = np.sqrt(times / (self.width * p[labels]))
-        return _Columns(column_of, weights)
+        return _SelectionPlan(column_of, weights)
 
 
 @dataclass(frozen=True)
-class NoReduction:
-    """All labels as they are: rows × labels of memory, for ``split="full"`` and for comparison."""
+class NoSketch:
+    """No sketch: all labels, with rows × labels of memory, for ``split="full"``."""
 
     width: int
     needs_norms: bool = False
 
-    def plan(self, seed: int, tree: int, norms: Array | None) -> Plan:
-        """See :class:`Reducer`."""
-        return _Columns(np.arange(self.width, dtype=np.int32), np.ones(self.width, np.float32))
+    def plan(self, seed: int, tree: int, norms: Array | None) -> SketchPlan:
+        """See :class:`Sketch`."""
+        return _SelectionPlan(np.arange(self.width, dtype=np.int32), np.ones(self.width, np.float32))
 
 
-REDUCERS: dict[str, Callable[[int], Reducer]] = {
+SKETCHES: dict[str, Callable[[int], Sketch]] = {
     "count-sketch": CountSketch,
     "random-projection": RandomProjection,
     "top-outputs": TopOutputs,
     "sampling": NormSampling,
-    "none": NoReduction,
+    "none": NoSketch,
 }
 
 
-def make_reducer(name: str, sketch_dim: int, n_labels: int) -> Reducer:
-    """The reducer of that name; never wider than the labels are many."""
+def make_sketch(name: str, sketch_dim: int, n_labels: int) -> Sketch:
+    """The sketch of that name, at most as wide as the number of labels."""
     if name == "none":
-        return NoReduction(n_labels)
-    return REDUCERS[name](sketch_dim)
+        return NoSketch(n_labels)
+    return SKETCHES[name](sketch_dim)

@@ -1,8 +1,8 @@
-"""Boosted trees on sparse residuals (GBDT-SPARSE): what every worker does, and what is done beside it."""
+"""Boosted trees on sparse residuals (GBDT-SPARSE): the worker program and the ensemble."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,34 +11,39 @@ import numpy as np
 from sparseleaf import memory
 from sparseleaf._arrays import effective_n_jobs
 from sparseleaf._settings import most_leaves
-from sparseleaf.binning import EXACT_BINS, Cuts, bin_features
+from sparseleaf.binning import EXACT_BINS, BinThresholds, bin_features
 from sparseleaf.callbacks import EarlyStopping
 from sparseleaf.data.rows import RowsInfo, refuse_nan
 from sparseleaf.data.targets import Targets, join_forms
+from sparseleaf.data.weights import NO_WEIGHTS
 from sparseleaf.metrics import ndcg_at_k, precision_at_k
 from sparseleaf.model import AxisScorer, Model, Role, in_order, with_short_values
 from sparseleaf.objectives import sparse_objective
 from sparseleaf.progress import phase
 from sparseleaf.projection import choose_keep_raw, choose_projection
 from sparseleaf.rerank.fit import Reranking, rows_to_hold_out
-from sparseleaf.training.boosted import BoostedGrowth, ScoreBound
+from sparseleaf.rerank.side import SideEvidence
+from sparseleaf.rerank.stage import with_known_features
+from sparseleaf.training.boosted import BoostedEnsemble, BoostedGrowth
+from sparseleaf.training.boosting_round import BoostingRound
 from sparseleaf.training.builder import ExactTrees, Growth, HistogramTrees, Trees
+from sparseleaf.training.calibrating import calibrate, check_calibrate, warn_if_uncalibrated
 from sparseleaf.training.freeze import concatenate_trees
 from sparseleaf.training.leaves import LeafRule
-from sparseleaf.training.packing import pack_trees, unpack_trees
+from sparseleaf.training.packing import unpack_trees
 from sparseleaf.training.partition import (
+    agree_on_weights,
+    common_counts,
     describe_empty_rows,
     describe_rows,
-    find_all_cuts,
+    find_common_thresholds,
     fit_common_projection,
     gather_rows,
 )
-from sparseleaf.training.recipe import Recipe
-from sparseleaf.training.resuming import describe_names_of, describe_watched, kept_projection
-from sparseleaf.training.sketches import make_reducer
+from sparseleaf.training.resuming import describe_names_of, describe_validation_sets, kept_projection
+from sparseleaf.training.sketches import make_sketch
 from sparseleaf.training.sparse_shard import SparseShard
 from sparseleaf.training.statistics import SparseResiduals
-from sparseleaf.training.validation import EvalSet, eval_names, eval_sets
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -46,6 +51,8 @@ if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
     from sparseleaf._settings import Settings
     from sparseleaf.checkpoint import Checkpoint
+    from sparseleaf.data.label_info import LabelInfo
+    from sparseleaf.data.weights import TrainingWeights
     from sparseleaf.distributed.communicator import Communicator
     from sparseleaf.distributed.launch import Workers
     from sparseleaf.estimators.sparse import SparseGBDTClassifier
@@ -53,21 +60,24 @@ if TYPE_CHECKING:
     from sparseleaf.projection import Projection
     from sparseleaf.training.boosted import BoostedTree
     from sparseleaf.training.partition import SparsePartition
+    from sparseleaf.training.validation import EvalSet
 
 
 @dataclass(frozen=True)
 class Description:
-    """What the rows of all workers are like.
+    """Properties of the training set, over all workers.
 
     Attributes
     ----------
     rows : RowsInfo
     targets : Targets
-        Kind and names of the labels, without rows.
+        Kind and names of the labels; no rows.
     n_entries, n_workers : int
-        Labels of all rows; workers that the rows are divided among.
+        Number of (row, label) pairs, and of workers.
     label_counts : int64 array
     empty : EmptyRows or None
+    weight_scale : float or None
+        See :func:`~sparseleaf.training.partition.agree_on_weights`; None if all weights are 1.
     """
 
     rows: RowsInfo
@@ -76,11 +86,12 @@ class Description:
     n_workers: int
     label_counts: Array
     empty: EmptyRows | None
+    weight_scale: float | None
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What workers have to know before they bin their rows.
+    """What workers need before they bin their rows.
 
     Attributes
     ----------
@@ -88,11 +99,11 @@ class Plan:
     projection_kind : str or None
     keep_raw : bool
     projection : Projection or None
-        One that is there already.
-    held : int array
-        Numbers of the rows that trees must not see.
+        A fitted projection, from a checkpoint.
+    held_out : int array
+        Global indices of the rows held out from the trees.
     gather : bool
-        Whether all rows are wanted by the process that called ``fit``.
+        Whether to gather all rows on the process that called ``fit``, for re-ranking.
     verbose : int
     """
 
@@ -100,47 +111,52 @@ class Plan:
     projection_kind: str | None
     keep_raw: bool
     projection: Projection | None
-    held: Array
+    held_out: Array
     gather: bool
     verbose: int
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """What the process that called ``fit`` has to know of the binned rows.
+    """Result of preparation, for the process that called ``fit``.
 
     Attributes
     ----------
     projection : Projection or None
-    cuts : Cuts
+    thresholds : BinThresholds
     label_ids : int32 array
-        Labels by rank: most frequent first, without those that no row has.
-    rows : (X, Y) or None
-        All rows, from the first worker, where they were asked for.
+        Labels by rank: most frequent first, labels without rows omitted.
+    rows : (X, Y, weights) or None
+        All rows, on the first worker, if the plan asks for them; otherwise the held-out rows, if there are some.
     """
 
     projection: Projection | None
-    cuts: Cuts
+    thresholds: BinThresholds
     label_ids: Array
-    rows: tuple[Features, sp.csr_matrix] | None
+    rows: tuple[Features, sp.csr_matrix, TrainingWeights] | None
 
 
 @dataclass(frozen=True)
-class SparseWork:
+class SparseProgram:
     """See :class:`~sparseleaf.training.program.WorkerProgram`."""
 
     params: Settings
     layout: str
+    init_model: Model | None = None
 
     def describe(self, comm: Communicator, part: SparsePartition) -> Description:
         """See :class:`~sparseleaf.training.program.WorkerProgram`."""
         rows = describe_rows(comm, part)
-        found = comm.allgather((part.targets.form(), part.targets.matrix.nnz))
-        targets = join_forms([form for form, _ in found])
+        gathered = comm.allgather((part.targets.form(), part.targets.matrix.nnz))
+        targets = join_forms([form for form, _ in gathered])
         part.relabel(targets)
         label_counts = comm.allreduce(part.label_counts())
-        empty = describe_empty_rows(comm, part, rows, label_counts)
-        return Description(rows, targets, sum(n for _, n in found), comm.size, label_counts, empty)
+        agree_on_weights(comm, part, self.params.class_weight, rows.n_rows)
+        empty = describe_empty_rows(comm, part, rows)
+        n_entries = sum(n for _, n in gathered)
+        unweighted = part.weights.rows is None and part.weights.labels is None
+        scale = None if unweighted else part.weight_scale
+        return Description(rows, targets, n_entries, comm.size, label_counts, empty, scale)
 
     def prepare(
         self, comm: Communicator, part: SparsePartition, plan: Plan
@@ -149,9 +165,11 @@ class SparseWork:
         params, exact = self.params, self.params.split == "exact"
         rows = gather_rows(comm, part) if plan.gather else None
         n_rows = part.number_rows(comm)
-        if len(plan.held):
+        if len(plan.held_out):
             numbers = np.arange(part.first_row, part.first_row + part.n_rows)
-            part.keep(np.flatnonzero(~np.isin(numbers, plan.held)))
+            held_out = np.isin(numbers, plan.held_out)
+            rows = rows or gather_rows(comm, part, np.flatnonzero(held_out))
+            part.keep(np.flatnonzero(~held_out))
             part.number_rows(comm)
         projection = plan.projection
         columns = [part.features]
@@ -168,70 +186,102 @@ class SparseWork:
                 )
                 columns = projection.parts(part.features, part.n_jobs)
         with phase("binning"):
-            cuts = find_all_cuts(comm, part, columns, EXACT_BINS if exact else params.max_bins, plan.seed)
-            shard = make_sparse_shard(params, columns, cuts, part.targets.matrix, part.n_jobs, part.first_row)
-            # most frequent first: what is used most lies together in memory, and labels never seen take no room
-            counts = comm.allreduce(part.label_counts())
+            thresholds = find_common_thresholds(
+                comm, part, columns, EXACT_BINS if exact else params.max_bins, plan.seed
+            )
+            shard = make_sparse_shard(
+                params,
+                columns,
+                thresholds,
+                part.targets.matrix,
+                part.n_jobs,
+                first_row=part.first_row,
+                weights=part.weights,
+            )
+            # most frequent first, for locality; labels without rows take no memory
+            counts, _ = common_counts(comm, part.weights, part.targets.matrix)
             order = np.argsort(-counts, kind="stable")
-            label_ids = order[: int(np.count_nonzero(counts))].astype(np.int32)
+            scores, present, first = None, counts > 0, 0
+            if self.init_model is not None:
+                scores = self.init_model.tree_scores(part.features, None, part.n_jobs)
+                present |= comm.allreduce(np.bincount(scores.indices, minlength=len(counts))) > 0
+                first = self.init_model.n_trees
+            label_ids = order[present[order]].astype(np.int32)
             rank_of = np.full(len(order), -1, np.int64)
             rank_of[label_ids] = np.arange(len(label_ids))
-            shard.start(rank_of, len(label_ids))
+            shard.start(rank_of, len(label_ids), scores)
             has_missing = (comm.allreduce(shard.missing_features()) > 0).astype(np.uint8)
-        recipe = sparse_recipe(params, cuts, len(label_ids), n_rows, has_missing, plan.seed)
-        growth = BoostedGrowth(comm, shard, recipe, self.layout, 0)
-        return Prepared(projection, cuts, label_ids, rows), growth
+        boosting_round = sparse_round(
+            params, thresholds, len(label_ids), n_rows, has_missing, plan.seed, part.weight_scale
+        )
+        growth = BoostedGrowth(comm, shard, boosting_round, self.layout, first)
+        return Prepared(projection, thresholds, label_ids, rows), growth
 
 
 def make_sparse_shard(
     params: Settings,
     columns: list[Features],
-    cuts: Cuts,
+    thresholds: BinThresholds,
     labels: sp.csr_matrix,
     n_jobs: int,
+    *,
     first_row: int = 0,
+    weights: TrainingWeights = NO_WEIGHTS,
 ) -> SparseShard:
-    """Binned rows with their labels."""
-    bins = bin_features(columns, cuts, np.uint32 if params.split == "exact" else np.uint8, n_jobs)
+    """Bin the rows of a worker."""
+    bins = bin_features(columns, thresholds, np.uint32 if params.split == "exact" else np.uint8, n_jobs)
     loss = sparse_objective(params.loss).code
-    return SparseShard(bins, cuts.missing_bins, labels, loss, n_jobs, first_row=first_row)
-
-
-def sparse_recipe(
-    params: Settings, cuts: Cuts, n_labels: int, n_rows: int, has_missing: Array, seed: int
-) -> Recipe:
-    """How trees are grown on sparse residuals."""
-    growth = Growth(
-        params.growth, params.max_leaves, params.max_depth, params.min_samples_leaf, params.min_gain
+    return SparseShard(
+        bins, thresholds.missing_bins, labels, loss, n_jobs, first_row=first_row, weights=weights
     )
+
+
+def sparse_round(
+    params: Settings,
+    thresholds: BinThresholds,
+    n_labels: int,
+    n_rows: int,
+    has_missing: Array,
+    seed: int,
+    weight_scale: float = 1.0,
+) -> BoostingRound:
+    """The boosting round for sparse residuals; scaled weights scale gains and the regularisation with them."""
+    growth = Growth(
+        params.growth,
+        params.max_leaves,
+        params.max_depth,
+        params.min_samples_leaf,
+        weight_scale * params.min_gain,
+    )
+    l2 = weight_scale * params.l2
     trees: Trees
     if params.split == "exact":
-        reducer = None
-        trees = ExactTrees(growth, params.leaf_labels, params.exact_step, params.l2, n_rows)
+        sketch = None
+        trees = ExactTrees(growth, params.leaf_labels, params.exact_step, l2, n_rows)
     else:
         name = "none" if params.split == "full" else params.sketch
-        reducer = make_reducer(name, params.sketch_dim, max(1, n_labels))
+        sketch = make_sketch(name, params.sketch_dim, max(1, n_labels))
         trees = HistogramTrees(
             growth,
-            np.diff(cuts.offsets) + 1 + has_missing,
+            np.diff(thresholds.offsets) + 1 + has_missing,
             has_missing,
-            np.zeros(cuts.n_features, np.uint8),
+            np.zeros(thresholds.n_features, np.uint8),
             n_rows,
-            params.l2,
+            l2,
             params.histogram_mb << 20,
             most_leaves(params, n_rows),
         )
-    return Recipe(
+    return BoostingRound(
         trees=trees,
-        cuts=cuts,
+        thresholds=thresholds,
         statistics=SparseResiduals(
-            reducer,
-            LeafRule(params.leaf_labels, params.leaf_min_gain, params.l2, params.learning_rate),
-            params.l2,
+            sketch,
+            LeafRule(params.leaf_labels, weight_scale * params.leaf_min_gain, l2, params.learning_rate),
+            l2,
             n_rows=n_rows,
             seed=seed,
         ),
-        n_features=cuts.n_features,
+        n_features=thresholds.n_features,
         subsample=params.subsample,
         colsample_bytree=params.colsample_bytree,
         colsample_bynode=params.colsample_bynode,
@@ -239,45 +289,55 @@ def sparse_recipe(
     )
 
 
-class SparseEnsemble:
+class SparseEnsemble(BoostedEnsemble):
     """See :class:`~sparseleaf.training.trainer.Ensemble`."""
 
-    memory_advice = "Fewer rows, projection_dim or max_bins, or a projection, need less."
+    memory_advice = "Use fewer rows, a smaller projection_dim or max_bins, or a projection."
     per_round = 1
-    n_before = 0
+    n_init_rounds = 0
 
-    def __init__(self, estimator: SparseGBDTClassifier, eval_set: EvalSet, layout: str) -> None:
+    def __init__(
+        self,
+        estimator: SparseGBDTClassifier,
+        eval_set: EvalSet,
+        layout: str,
+        init_model: Model | None = None,
+        label_info: LabelInfo | None = None,
+    ) -> None:
+        params = estimator._settings()
+        super().__init__(params, eval_set)
+        self._label_info = label_info
+        self._init_model = init_model
         self._estimator = estimator
-        self._params = params = estimator._settings()
-        self._eval_set = eval_set
         self._layout = layout
         self._n_jobs = effective_n_jobs(params.n_jobs)
         self.n_rounds = params.n_trees
-        self.work = SparseWork(params, layout)
-        self._bound = ScoreBound()
-        self._watched: list[tuple[Features, sp.csr_matrix]] = []
-        self._shards: list[SparseShard] = []
+        self.program = SparseProgram(params, layout, init_model)
+        self._validation: list[tuple[Features, sp.csr_matrix]] = []
 
-    def accept(self, description: Description, workers: Workers) -> memory.Estimate:
+    def validate(self, description: Description, workers: Workers) -> memory.Estimate:
         """See :class:`~sparseleaf.training.trainer.Ensemble`."""
         params, rows, targets = self._params, description.rows, description.targets
+        check_calibrate(params.calibrate, targets.kind)
         self._estimator._know_features(rows)
         if params.split == "exact" and self._layout == "rows" and description.n_workers > 1:
-            raise ValueError("split='exact' wants all rows of a feature in one place: layout='features'.")
-        self._description = description
-        self._names = workers.once(lambda: eval_names(len(eval_sets(self._eval_set))))
-        if params.early_stopping_rounds is not None and not self._names:
             raise ValueError(
-                f"early_stopping_rounds={params.early_stopping_rounds} requires a validation set, eval_set=(X, y)."
+                "split='exact' with several workers requires layout='features'. Got 'rows' instead."
             )
+        self._description = description
+        self._name_validation_sets(workers)
         self._kind = choose_projection(params.projection, rows, params.projection_dim)
         self._keep_raw = choose_keep_raw(params.keep_raw, self._kind, rows)
+        if self._init_model is not None:  # new trees split on the columns of the old ones
+            projection = self._init_model.projection
+            self._kind = None if projection is None else "leml"
+            self._keep_raw = projection is not None and projection.keep_raw
         without_nan = self._kind is not None or params.rerank is not None
         if without_nan:
             refuse_nan(rows)
 
-        def check() -> None:  # one process has the rows, and all learn what is wrong with them
-            self._watched = self._estimator._eval_rows(self._eval_set, targets, without_nan=without_nan)
+        def check() -> None:  # one process has the validation sets; an error is raised on all
+            self._validation = self._estimator._eval_rows(self._eval_set, targets, without_nan=without_nan)
 
         workers.once(check)
         share = description.n_workers
@@ -288,6 +348,7 @@ class SparseEnsemble:
             description.n_entries // share,
             self._kind,
             self._keep_raw,
+            weighted=description.weight_scale is not None,
         )
 
     def summary(self) -> str:
@@ -302,21 +363,25 @@ class SparseEnsemble:
 
     def fingerprints(self) -> dict[str, str]:
         """See :class:`~sparseleaf.training.trainer.Ensemble`."""
-        return describe_names_of(self._description.targets.names) | describe_watched(self._watched)
+        return describe_names_of(self._description.targets.names) | describe_validation_sets(self._validation)
 
     def plan(self, checkpoint: Checkpoint) -> Plan:
         """See :class:`~sparseleaf.training.trainer.Ensemble`."""
         rows = self._description.rows
-        held = rows_to_hold_out(self._params, rows.n_rows, checkpoint.seed, has_validation=bool(self._names))
+        held_out = rows_to_hold_out(
+            self._params, rows.n_rows, checkpoint.seed, has_validation=bool(self._names)
+        )
         projection = None
         if self._kind is not None:
             projection = kept_projection(checkpoint, rows.n_features, self._keep_raw)
+            if self._init_model is not None:
+                projection = self._init_model.projection
         self._plan = Plan(
             checkpoint.seed,
             self._kind,
             self._keep_raw,
             projection,
-            held,
+            held_out,
             self._params.rerank is not None,
             self._params.verbose,
         )
@@ -328,10 +393,10 @@ class SparseEnsemble:
         projection = prepared.projection
         if projection is not None and self._plan.projection is None:
             checkpoint.keep("projection", {"components": projection.components}, {})
-        for X, Y in self._watched:
+        for X, Y in self._validation:
             columns = [X] if projection is None else projection.parts(X, self._n_jobs)
-            shard = make_sparse_shard(self._params, columns, prepared.cuts, Y, self._n_jobs)
-            # scores only, truth is in Y
+            shard = make_sparse_shard(self._params, columns, prepared.thresholds, Y, self._n_jobs)
+            # no labels: only scores are needed, the truth is in Y
             shard.start(np.full(Y.shape[1], -1, np.int64), len(prepared.label_ids))
             self._shards.append(shard)
         return replace(self._plan, projection=projection, gather=False)
@@ -343,75 +408,88 @@ class SparseEnsemble:
             None if rounds is None else EarlyStopping(f"{self._names[-1]} {self._params.eval_metric}", rounds)
         )
 
-    def pack(self, trees: Sequence[BoostedTree]) -> dict[str, Array]:
-        """See :class:`~sparseleaf.training.trainer.Ensemble`."""
-        return pack_trees(list(trees))
-
     def unpack(self, tensors: dict[str, Array]) -> list[BoostedTree]:
         """See :class:`~sparseleaf.training.trainer.Ensemble`."""
-        return unpack_trees(tensors, self._prepared.cuts.n_features, len(self._prepared.label_ids))
+        return unpack_trees(tensors, self._prepared.thresholds.n_features, len(self._prepared.label_ids))
 
-    def check_tree(self, tree: BoostedTree) -> None:
-        """See :class:`~sparseleaf.training.trainer.Ensemble`."""
-        self._bound.add(tree[1])
-
-    def follow(self, tree: BoostedTree) -> None:
-        """See :class:`~sparseleaf.training.trainer.Ensemble`."""
-        for shard in self._shards:
-            shard.follow(*tree)
-
-    def measure(self, workers: Workers) -> Mapping[str, float]:
-        """See :class:`~sparseleaf.training.trainer.Ensemble`."""
-        return workers.once(self._measure) if self._names else {}
-
-    def _measure(self) -> dict[str, float]:
+    def _evaluate(self) -> dict[str, float]:
         name = self._params.eval_metric
         kind, _, k = name.partition("@")
         metric = precision_at_k if kind == "precision" else ndcg_at_k
         return {
             f"{one} {name}": metric(Y, shard.topk(int(k), self._prepared.label_ids), int(k))
-            for one, (_, Y), shard in zip(self._names, self._watched, self._shards, strict=True)
+            for one, (_, Y), shard in zip(self._names, self._validation, self._shards, strict=True)
         }
 
     def finish(
         self, trees: Sequence[BoostedTree], history: dict[str, list[float]], seed: int, workers: Workers
     ) -> bool:
         """See :class:`~sparseleaf.training.trainer.Ensemble`."""
-        found, estimator, prepared = self._description, self._estimator, self._prepared
-        rows, targets = found.rows, found.targets
+        description, estimator, prepared = self._description, self._estimator, self._prepared
+        rows, targets = description.rows, description.targets
         grown = concatenate_trees(
             list(trees),
             prepared.label_ids,
-            prepared.cuts.n_features,
+            prepared.thresholds.n_features,
             targets.n_labels,
             n_jobs=self._n_jobs,
         )
         scorer = AxisScorer(with_short_values(grown), targets.n_labels)
         model = Model(
-            stages=in_order([prepared.projection, scorer, found.empty]),
+            stages=in_order([estimator._vectorizer_stage(), prepared.projection, scorer, description.empty]),
             method=estimator.method,
             n_features=rows.n_features,
             n_labels=targets.n_labels,
             label_names=targets.names,
             target_kind=targets.kind,
-            label_counts=found.label_counts,
+            label_counts=description.label_counts,
             n_train_rows=rows.n_rows,
             parameters=estimator._saved_parameters(seed),
             history=history,
             feature_names=estimator._feature_names(),
         )
         interrupted = False
-        if self._params.rerank is not None:
-            stage, threshold, interrupted = workers.once(lambda: self._rerank(model))
-            model = replace(model.with_stage(Role.RERANKER, stage), threshold=threshold)
+        has_validation = bool(self._names) or bool(len(self._plan.held_out))
+        if self._params.rerank is not None or (self._params.calibrate is not None and has_validation):
+            more, threshold, precision, interrupted = workers.once(lambda: self._rerank(model))
+            stages = in_order([*model.stages, *more])
+            model = replace(model, stages=stages, threshold=threshold, validation=precision)
+            model = with_known_features(model)
+        else:
+            warn_if_uncalibrated(self._params.calibrate)
         estimator._adopt(model)
         return interrupted
 
-    def _rerank(self, model: Model) -> tuple[Any, float | None, bool]:
-        """The re-ranking stage, the threshold and whether Ctrl-C ended it, in the process that has all rows."""
-        assert self._prepared.rows is not None
-        validation = self._watched[-1] if self._watched else None
-        reranking = Reranking.plan(self._params, *self._prepared.rows, self._plan.seed, validation)
-        stage = reranking.choose(model, self._n_jobs)
-        threshold = reranking.threshold(model.with_stage(Role.RERANKER, stage), self._n_jobs)
-        return reranking.refit(stage, model, self._n_jobs), threshold, reranking.interrupted
+    def _rerank(self, model: Model) -> tuple[list[Any], float | None, dict[str, Any] | None, bool]:
+        """Fit the re-ranker and the calibrator on the process that has the rows.
+
+        Returns the stages, the threshold, the precision on validation rows, and whether Ctrl-C interrupted a step.
+        """
+        validation, rows = self._validation[-1] if self._validation else None, self._prepared.rows
+        held_out = None
+        if self._params.rerank is None:  # the rows, if any, are the held-out ones
+            held_out = None if rows is None else rows[1]
+            rows = rows if validation is None else (*validation, NO_WEIGHTS)
+            validation = None if rows is None else rows[:2]
+        assert rows is not None
+        side = None
+        if self._label_info is not None:
+            text = self._estimator._vectorizer_stage()
+            side = SideEvidence.fit(self._label_info, model.known_labels, text, rows[0], self._n_jobs)
+        reranking = Reranking.plan(self._params, *rows, self._plan.seed, validation, side)
+        if len(reranking.held_out):
+            held_out = rows[1][reranking.held_out]
+        stage = reranking.choose(model, model, self._n_jobs)
+        tuned = model.with_stage(Role.RERANKER, stage)
+        threshold = reranking.threshold(tuned, self._n_jobs)
+        decisions = calibrate(
+            self._params,
+            reranking,
+            tuned,
+            model.label_counts,
+            held_out,
+            self._estimator._prior_scale(tuned),
+            self._n_jobs,
+        )
+        stages = [reranking.refit(stage), *decisions]
+        return stages, threshold, reranking.precision, reranking.interrupted

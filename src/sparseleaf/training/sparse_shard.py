@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,18 +11,20 @@ import scipy.sparse as sp
 from sparseleaf import _kernels
 from sparseleaf._arrays import even_ranges
 from sparseleaf._threads import in_threads
+from sparseleaf.data.weights import NO_WEIGHTS
 from sparseleaf.training.shard import BLOCK_ROWS, Shard
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
+    from sparseleaf.data.weights import TrainingWeights
     from sparseleaf.distributed.placement import Placement
     from sparseleaf.training.columns import Columns
-    from sparseleaf.training.leaves import LeafRule
-    from sparseleaf.training.sketches import Plan
+    from sparseleaf.training.leaves import LabelSums, LeafRule
+    from sparseleaf.training.sketches import SketchPlan
     from sparseleaf.training.tree import LeafVectors
 
 SPARE_ENTRIES = 1 << 16
-"""Room that is not worth giving back."""
+"""Buffer entries that are not worth releasing."""
 
 TRUTH_BIT = np.uint32(1 << 31)
 
@@ -36,9 +39,11 @@ class SparseShard(Shard):
     bins, missing_bins, n_jobs, first_row
         See :class:`Shard`.
     targets : CSR matrix, shape (n_rows, n_labels)
-        What is stored is true.
+        Stored entries are the labels of a row.
     loss : int
-        The loss's code.
+        Kernel code of the loss.
+    weights : TrainingWeights
+        Weights of the rows, and of the labels of a row.
     """
 
     def __init__(
@@ -51,6 +56,7 @@ class SparseShard(Shard):
         *,
         first_row: int = 0,
         block_rows: int = BLOCK_ROWS,
+        weights: TrainingWeights = NO_WEIGHTS,
     ) -> None:
         super().__init__(bins, missing_bins, n_jobs, first_row=first_row)
         self._targets: sp.csr_matrix | None = targets
@@ -60,118 +66,183 @@ class SparseShard(Shard):
         self._spare: tuple[Array, Array] = np.empty(0, np.uint32), np.empty(0, np.float32)
         self._n_labels = targets.shape[1]
         self._columns = np.empty((0, 0), np.float32)
+        self._weights = weights
+        self._loss_weights: _kernels.LossWeights | None = None
 
-    def start(self, rank_of: Array, n_ranked: int) -> None:
-        """Make the empty scores; labels are kept by rank (most frequent first), unseen ones (-1) not at all."""
+    def start(self, rank_of: Array, n_ranked: int, scores: sp.csr_matrix | None = None) -> None:
+        """Initialise the scores; labels are renumbered by rank (most frequent first), those of rank -1 dropped.
+
+        ``scores`` are those of an initial model; without one, they are 0.
+        """
         targets, self._targets = self._targets, None
         assert targets is not None
         self._n_labels = n_ranked
+        labels = self._weights.labels
+        if labels is not None:
+            of_rank = np.empty(n_ranked, np.float32)
+            of_rank[rank_of[rank_of >= 0]] = labels[rank_of >= 0]
+            self._weights = replace(self._weights, labels=of_rank)
+        self._weigh()
 
         def ranked_block(begin: int) -> Block:
-            block = targets[begin : begin + self._block_rows]
-            ranks = rank_of[block.indices]
-            known = ranks >= 0
-            rows = np.repeat(np.arange(block.shape[0]), np.diff(block.indptr))[known]
-            ranked = sp.csr_matrix(
-                (np.zeros(len(rows), np.float32), (rows, ranks[known])),
-                shape=(block.shape[0], max(n_ranked, 1)),
-            )
-            ranked.sort_indices()
-            return (
-                ranked.indptr.astype(np.int64),
-                ranked.indices.astype(np.uint32) | TRUTH_BIT,
-                np.zeros(len(ranked.indices), np.float32),
-            )
+            block = slice(begin, begin + self._block_rows)
+            truth, _ = _ranked(targets[block], rank_of, n_ranked)
+            if scores is None:
+                before, values = truth[:0], np.empty(0, np.float32)
+            else:
+                before, values = _ranked(scores[block], rank_of, n_ranked)
+            keys = np.union1d(truth, before)
+            starts = np.arange(min(self._block_rows, self.n_rows - begin) + 1) * np.int64(max(1, n_ranked))
+            labels = (keys % max(1, n_ranked)).astype(np.uint32)
+            start = np.zeros(len(keys), np.float32)
+            start[np.searchsorted(keys, before)] = values
+            true = np.zeros(len(keys), np.uint32)
+            true[np.searchsorted(keys, truth)] = TRUTH_BIT
+            return np.searchsorted(keys, starts).astype(np.int64), labels | true, start
 
         self._blocks = in_threads(ranked_block, range(0, self.n_rows, self._block_rows), self._n_jobs)
 
+    def _weigh(self) -> None:
+        rows, labels = self._weights.rows, self._weights.labels
+        none = np.empty(0, np.float32)
+        if rows is not None or labels is not None:
+            self._loss_weights = _kernels.LossWeights(
+                none if rows is None else rows, none if labels is None else labels
+            )
+
     def label_norms(self) -> Array:
-        """Σ residual² of every label, in fixed point, int64."""
+        """Σ weight · residual² of every label, in fixed point, int64."""
         norms = np.empty(self._n_labels, np.int64)
-        _kernels.column_norms(self._blocks, self._loss, norms, self._n_jobs)
+        _kernels.column_norms(self._blocks, self._loss, norms, self._n_jobs, self._loss_weights)
         return norms
 
-    def reduce(self, plan: Plan, width: int) -> float:
-        """Fill the columns of reduced residuals; their largest absolute value."""
+    @property
+    def largest_weight(self) -> float:
+        """Largest weight of a row; 0 without weights."""
+        return 0.0 if self._weights.rows is None else float(self._weights.rows.max(initial=0))
+
+    def sketch(self, plan: SketchPlan, width: int) -> float:
+        """Compute the sketched residuals and return their largest absolute value."""
         if self._columns.shape[1] != width:
             self._columns = np.empty((self.n_rows, width), np.float32)
-            self.make_columns(width)
-        return plan.fill(self._blocks, self._n_labels, self._loss, self._columns, self._n_jobs)
+            self.make_columns(width + (self._weights.rows is not None))
+        return plan.fill(
+            self._blocks, self._n_labels, self._loss, self._columns, self._n_jobs, self._loss_weights
+        )
 
     def quantise(self, scales: Array, key: int | None) -> Array:
-        """Columns to 16-bit integers; Σ of their absolute values, int64, shape (width,)."""
-        return self._quantise(self._columns, 0, scales, 0, key)
+        """Quantise the sketch to 16-bit integers and return Σ of absolute values per column, int64.
+
+        With row weights, they are the last column.
+        """
+        width, weights = self._columns.shape[1], self._weights.rows
+        sums = self._quantise(self._columns, 0, scales[:width], 0, key)
+        if weights is None:
+            return sums
+        return np.concatenate((sums, self._quantise(weights[:, None], 0, scales[width:], width, key)))
 
     def _fitted(self, columns: Columns | None) -> Any:
         if columns is None:
-            return _kernels.ResidualBlocks(self._blocks, self._n_labels, self._loss)
+            return _kernels.ResidualBlocks(self._blocks, self._n_labels, self._loss, self._loss_weights)
         return super()._fitted(columns)
 
     def leaf_vectors(self, leaves: list[int], counts: Array, rule: LeafRule) -> LeafVectors:
-        """The vectors of the given nodes, as leaves; ``counts`` are their rows over all shards."""
+        """Leaf vectors of the given leaves; ``counts`` are their rows over all workers."""
         starts, ends = self._rows.ranges(leaves)
         return rule.vectors(
-            self._blocks, self._rows.rows, starts, ends, self._n_labels, self._loss, self._n_jobs
+            self._blocks,
+            self._rows.rows,
+            starts,
+            ends,
+            self._n_labels,
+            self._loss,
+            self._n_jobs,
+            self._loss_weights,
+            None if self._weights.rows is None else self._leaf_units(leaves) / _kernels.WEIGHT_SCALE,
         )
+
+    def _leaf_units(self, leaves: list[int]) -> Array:
+        """Σ weights of this worker's rows in every leaf, in the kernels' fixed point, int64."""
+        assert self._weights.rows is not None
+        units = np.rint(self._weights.rows.astype(np.float64) * _kernels.WEIGHT_SCALE).astype(np.int64)
+        before = np.concatenate(([0], np.cumsum(units[self._rows.rows])))
+        starts, ends = self._rows.ranges(leaves)
+        sums: Array = before[ends] - before[starts]
+        return sums
 
     def all_leaf_vectors(
         self, place: Placement, leaves: list[int], counts: Array, rule: LeafRule
     ) -> list[LeafVectors]:
-        """The vectors of the leaves, in shares that follow each other; every worker makes one of these.
+        """Leaf vectors of all leaves, in consecutive parts, one computed by each worker.
 
         ``counts`` are the leaves' rows over all workers.
         """
         if place.rows.size > 1:
-            total = sum_pieces(place.rows.alltoall(self._leaf_sums_by_worker(place, leaves, counts)))
+            pieces = place.rows.alltoall(self._leaf_sums_by_worker(place, leaves, counts))
             first, end = even_ranges(counts, place.rows.size)[place.rows.rank]
-            return place.rows.allgather(rule.vectors_of_sums(total, counts[first:end]))
+            totals = counts.astype(np.float64)
+            if self._weights.rows is not None:
+                totals = place.rows.allreduce(self._leaf_units(leaves)) / _kernels.WEIGHT_SCALE
+            vectors = rule.vectors_of_sums(
+                pieces, totals[first:end], self._n_labels, self._n_jobs, self._loss_weights
+            )
+            return place.rows.allgather(vectors)
         k = self._n_labels if rule.leaf_labels is None else rule.leaf_labels
-        own = self._own_leaves(leaves, 8 * k)
-        if own is None:
+        bounds = self._leaf_share(leaves, 8 * k)
+        if bounds is None:
             return [self.leaf_vectors(leaves, counts, rule)]
-        share = slice(*own)
+        share = slice(*bounds)
         return place.workers.allgather(self.leaf_vectors(leaves[share], counts[share], rule))
 
-    def _leaf_sums_by_worker(self, place: Placement, leaves: list[int], counts: Array) -> list[sp.csr_matrix]:
-        """Σ residuals of the rows here, for the workers that make the leaves."""
+    def _leaf_sums_by_worker(self, place: Placement, leaves: list[int], counts: Array) -> list[LabelSums]:
+        """Σ residuals of this worker's rows, by the worker that computes the leaves."""
         starts, ends = self._rows.ranges(leaves)
-        indptr, labels, sums = _kernels.leaf_label_sums(
-            self._blocks, self._rows.rows, starts, ends, self._n_labels, self._loss, self._n_jobs
+        indptr, labels, sums, positives = _kernels.leaf_label_sums(
+            self._blocks,
+            self._rows.rows,
+            starts,
+            ends,
+            self._n_labels,
+            self._loss,
+            self._n_jobs,
+            self._loss_weights,
         )
-        matrix = sp.csr_matrix(
-            (sums, labels.astype(np.int32), indptr), shape=(len(leaves), max(self._n_labels, 1))
-        )
-        return [matrix[a:b] for a, b in even_ranges(counts, place.rows.size)]
+        pieces = []
+        for first, end in even_ranges(counts, place.rows.size):
+            entries = slice(indptr[first], indptr[end])
+            sizes = indptr[first : end + 1] - indptr[first]
+            pieces.append((sizes, labels[entries], sums[entries], positives[entries]))
+        return pieces
 
     def topk(self, k: int, ids: Array) -> Array:
-        """The k best labels of every row so far as label ids, int32 (n_rows, k), -1 where there are fewer."""
+        """The k highest-scoring labels of every row as label ids, int32 (n_rows, k), padded with -1."""
         labels, scores = np.empty((self.n_rows, k), np.int32), np.empty((self.n_rows, k), np.float32)
         _kernels.topk_scores(self._blocks, ids, labels, scores, self._n_jobs)
         return labels
 
     def n_entries(self) -> int:
-        """Stored (row, label) entries."""
+        """Number of stored (row, label) scores."""
         return sum(int(indptr[-1]) for indptr, _, _ in self._blocks)
 
     def _add(self, vectors: LeafVectors, leaf_of_row: Array) -> None:
-        """Rebuild block after block, each into the room that the block before it has left."""
+        """Merge block by block, each into the buffer that the previous block released."""
         for i, (indptr, labels, scores) in enumerate(self._blocks):
-            own = leaf_of_row[i * self._block_rows : (i + 1) * self._block_rows]
+            block_leaves = leaf_of_row[i * self._block_rows : (i + 1) * self._block_rows]
             leaves = vectors.indptr, vectors.labels
             merged = np.empty_like(indptr)
-            places = _kernels.merged_indptr(indptr, labels, own, *leaves, merged, self._n_jobs)
+            places = _kernels.merged_indptr(indptr, labels, block_leaves, *leaves, merged, self._n_jobs)
             size = int(merged[-1])
-            # neither too small nor, after a block of many labels, so large that its pages would be held for nothing
+            # large enough, but not so large, after a block with many labels, that its pages are wasted
             if not size <= len(self._spare[0]) <= 4 * size + SPARE_ENTRIES:
-                # Twice the size, for the trees to come: pages that are not written take no memory, while new
-                # ones would be cleared by the system first, which costs more than the merge.
+                # Twice the size, for later trees: untouched pages take no memory, while the system clears new
+                # ones first, which costs more than the merge.
                 room = 2 * size
                 self._spare = np.empty(room, np.uint32), np.empty(room, np.float32)
             _kernels.merge_leaves(
                 indptr,
                 labels,
                 scores,
-                own,
+                block_leaves,
                 *leaves,
                 vectors.values,
                 places,
@@ -198,22 +269,28 @@ class SparseShard(Shard):
                 for at, dtype in ((1, np.uint32), (2, np.float32))
             ),
             self._n_labels,
+            self._weights,
         )
 
     def _adopt_state(self, states: list[tuple[Any, ...]]) -> None:
         sizes, labels, scores = (np.concatenate([state[i] for state in states]) for i in (1, 2, 3))
         self._n_labels = states[0][4]
+        if self._weights.rows is not None:
+            self._weights = replace(self._weights, rows=np.concatenate([state[5].rows for state in states]))
+        self._weigh()
         indptr = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
         self._blocks = []
         for begin in range(0, len(sizes), self._block_rows):
-            own = indptr[begin : begin + self._block_rows + 1]
-            entries = slice(own[0], own[-1])
-            self._blocks.append((own - own[0], labels[entries].copy(), scores[entries].copy()))
+            starts = indptr[begin : begin + self._block_rows + 1]
+            entries = slice(starts[0], starts[-1])
+            self._blocks.append((starts - starts[0], labels[entries].copy(), scores[entries].copy()))
 
 
-def sum_pieces(pieces: list[sp.csr_matrix]) -> sp.csr_matrix:
-    """Their sum."""
-    total = pieces[0]
-    for piece in pieces[1:]:
-        total = total + piece
-    return total
+def _ranked(rows: sp.csr_matrix, rank_of: Array, n_ranked: int) -> tuple[Array, Array]:
+    """Entries of rows as keys, row · n_ranked + rank, increasing, and their values."""
+    ranks = rank_of[rows.indices]
+    known = ranks >= 0
+    row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))[known]
+    keys = row * np.int64(max(1, n_ranked)) + ranks[known]
+    order = np.argsort(keys, kind="stable")
+    return keys[order], rows.data[known][order]

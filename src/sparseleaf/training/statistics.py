@@ -1,7 +1,6 @@
-"""Statistics: what a tree is fitted to, as integer columns for its structure and as exact sums for its leaves.
+"""Gradient statistics: quantised columns from which splits are found, and exact sums for the leaf values.
 
-Two kinds: the sparse residuals of GBDT-SPARSE, reduced to a few columns, and the dense gradients and curvatures of
-GBDT-MO.
+Two kinds: sketches of the sparse residuals of GBDT-SPARSE, and the dense gradients and hessians of GBDT-MO.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from sparseleaf.training.columns import Columns
     from sparseleaf.training.dense_shard import DenseShard
     from sparseleaf.training.leaves import LeafRule, NewtonLeaves
-    from sparseleaf.training.sketches import Reducer
+    from sparseleaf.training.sketches import Sketch
     from sparseleaf.training.sparse_shard import SparseShard
     from sparseleaf.training.tree import FlatTree
 
@@ -40,21 +39,21 @@ AnyShard = TypeVar("AnyShard", contravariant=True)
 
 
 class Statistics(Protocol[AnyShard]):
-    """What a tree is fitted to."""
+    """The gradient statistics that a tree is fitted to."""
 
     def fill(self, place: Placement, shard: AnyShard, tree: int) -> Columns | None:
-        """Make the integer columns of a tree on all workers, in scales that all share."""
+        """Compute a tree's quantised columns on this worker, in scales common to all workers."""
 
     def leaves(self, place: Placement, shard: AnyShard, tree: FlatTree, number: int) -> LeafVectors:
-        """The vectors of a grown tree's leaves."""
+        """Leaf vectors of a grown tree."""
 
 
 class SparseResiduals:
-    """Sparse residuals; the reducer is None where the split search reads them in full itself.
+    """Sparse residuals; without a sketch the split search reads the full residuals (``split="exact"``).
 
     Parameters
     ----------
-    reducer : Reducer or None
+    sketch : Sketch or None
     rule : LeafRule
     l2 : float
     n_rows : int
@@ -62,28 +61,33 @@ class SparseResiduals:
     seed : int
     """
 
-    def __init__(self, reducer: Reducer | None, rule: LeafRule, l2: float, *, n_rows: int, seed: int) -> None:
-        self._reducer = reducer
+    def __init__(self, sketch: Sketch | None, rule: LeafRule, l2: float, *, n_rows: int, seed: int) -> None:
+        self._sketch = sketch
         self._rule = rule
         self._l2 = l2
         self._seed = seed
         self._scales = ScaleFitter(n_rows, seed)
 
     def fill(self, place: Placement, shard: SparseShard, tree: int) -> Columns | None:
-        """Reduced residuals as 16-bit integers, in one scale."""
-        if self._reducer is None:
+        """Quantised sketch of the residuals, all columns in one scale; with row weights, their sum is the hessian."""
+        if self._sketch is None:
             return None
-        norms = place.rows.allreduce(shard.label_norms()) if self._reducer.needs_norms else None
-        plan = self._reducer.plan(derive_key(self._seed), tree, norms)
-        width = self._reducer.width
-        largest = max(place.rows.allgather(shard.reduce(plan, width)))
+        norms = place.rows.allreduce(shard.label_norms()) if self._sketch.needs_norms else None
+        plan = self._sketch.plan(derive_key(self._seed), tree, norms)
+        width = self._sketch.width
+        gathered = place.rows.allgather((shard.sketch(plan, width), shard.largest_weight))
+        largest, weight = (max(values) for values in zip(*gathered, strict=True))
+        first = np.full(width + (weight > 0), int16_scales(np.array([largest]))[0])
+        first[width:] = int16_scales(np.array([weight]))[0]
         scales = self._scales.fit(
             lambda scales, key: place.rows.allreduce(shard.quantise(scales, key)),
-            np.full(width, int16_scales(np.array([largest]))[0]),
-            [slice(None)],
+            first,
+            [slice(0, width), slice(width, None)],
             tree,
         )
-        return make_columns(COUNT, scales, np.ones(1), self._l2)
+        if not weight:
+            return make_columns(COUNT, scales, np.ones(1), self._l2)
+        return make_columns(SHARED, scales[:width], scales[width:], self._l2)
 
     def leaves(self, place: Placement, shard: SparseShard, tree: FlatTree, number: int) -> LeafVectors:
         """See :class:`Statistics`."""
@@ -92,19 +96,19 @@ class SparseResiduals:
 
 
 class DenseGradients:
-    """Gradients and curvatures of a dense loss.
+    """Gradients and hessians of a dense loss.
 
     Parameters
     ----------
     n_outputs : int
-    curvature : int
-        What :meth:`DenseShard.gradients` leaves: COUNT for 1 in every row, SHARED for the row's weight, DIAGONAL or
+    hessian : int
+        What :meth:`DenseShard.gradients` computes: COUNT (1 in every row), SHARED (the row's weight), DIAGONAL or
         MATRIX.
     rule : NewtonLeaves
-    reducer : Reducer or None
-        Makes few columns of many outputs; cuts are then valued by number (or weight) of rows.
+    sketch : Sketch or None
+        Sketch of the gradients; splits are then scored with the number (or weight) of rows as hessian.
     tree_per_output : bool
-        Tree ``t`` is for output ``t % n_outputs`` alone.
+        Tree ``t`` is fitted to output ``t % n_outputs`` only.
     n_rows : int
         Over all workers.
     """
@@ -112,18 +116,18 @@ class DenseGradients:
     def __init__(
         self,
         n_outputs: int,
-        curvature: int,
+        hessian: int,
         rule: NewtonLeaves,
-        reducer: Reducer | None,
+        sketch: Sketch | None,
         *,
         tree_per_output: bool,
         n_rows: int,
         seed: int,
     ) -> None:
         self._n_outputs = n_outputs
-        self._curvature = curvature
+        self._hessian = hessian
         self._rule = rule
-        self._reducer = reducer
+        self._sketch = sketch
         self._alone = tree_per_output
         self._n_rows = n_rows
         self._seed = seed
@@ -134,20 +138,20 @@ class DenseGradients:
         """See :class:`Statistics`."""
         if not self._alone or tree % self._n_outputs == 0:
             number = tree // self._n_outputs if self._alone else tree
-            # a loss of the user's may fail on one worker
-            found = gather_results(place.rows, lambda: shard.gradients(number))
-            self._largest_g, self._largest_h = (np.maximum.reduce(each) for each in zip(*found, strict=True))
+            # a custom loss may fail on one worker only
+            largest = gather_results(place.rows, lambda: shard.gradients(number))
+            self._largest_g, self._largest_h = (
+                np.maximum.reduce(each) for each in zip(*largest, strict=True)
+            )
             if not np.isfinite(self._largest_g).all() or not np.isfinite(self._largest_h).all():
-                raise ValueError(
-                    "y, sample_weight: found numbers whose gradients pass float32; wanted smaller ones."
-                )
-        if self._reducer is not None:
-            return self._fill_reduced(place, shard, self._reducer, tree)
+                raise ValueError("The gradients exceed the range of float32. Scale y or sample_weight down.")
+        if self._sketch is not None:
+            return self._fill_sketch(place, shard, self._sketch, tree)
         outputs = slice(tree % self._n_outputs, tree % self._n_outputs + 1) if self._alone else slice(None)
         largest_g, largest_h = self._largest_g[outputs], self._largest_h
-        if self._curvature == DIAGONAL:
+        if self._hessian == DIAGONAL:
             largest_h = largest_h[outputs]
-        elif self._curvature == MATRIX:  # a quadratic form wants one scale
+        elif self._hessian == MATRIX:  # a quadratic form requires one scale
             largest_g, largest_h = (np.full_like(a, a.max(initial=0)) for a in (largest_g, largest_h))
         first = outputs.start or 0
         g_scale, h_scale = self._fit_scales(
@@ -156,25 +160,25 @@ class DenseGradients:
             int16_scales(largest_g),
             int16_scales(largest_h),
         )
-        own_h = h_scale[: len(g_scale)] if len(h_scale) else np.ones(1)
-        return make_columns(self._curvature, g_scale, own_h, self._rule.l2, first)
+        diagonal = h_scale[: len(g_scale)] if len(h_scale) else np.ones(1)
+        return make_columns(self._hessian, g_scale, diagonal, self._rule.l2, first)
 
-    def _fill_reduced(self, place: Placement, shard: DenseShard, reducer: Reducer, tree: int) -> Columns:
+    def _fill_sketch(self, place: Placement, shard: DenseShard, sketch: Sketch, tree: int) -> Columns:
         norms = None
-        if reducer.needs_norms:
-            # one scale, so that outputs can be compared, and room for the sum of all
+        if sketch.needs_norms:
+            # one scale, so that outputs are comparable, small enough for the sum over all outputs
             together = fixed_point_scales(self._largest_g.max(keepdims=True), self._n_rows * self._n_outputs)
             norms = place.rows.allreduce(shard.output_norms(np.repeat(together, self._n_outputs)))
-        plan = reducer.plan(derive_key(self._seed), tree, norms)
-        found = place.rows.allreduce(shard.reduce(plan, reducer.width), "max")
+        plan = sketch.plan(derive_key(self._seed), tree, norms)
+        largest = place.rows.allreduce(shard.sketch(plan, sketch.width), "max")
         g_scale, h_scale = self._fit_scales(
-            lambda g, h, key: place.rows.allreduce(shard.quantise_reduced(g, h, key)),
+            lambda g, h, key: place.rows.allreduce(shard.quantise_sketch(g, h, key)),
             tree,
-            np.full(reducer.width, int16_scales(found[:1])[0]),
-            int16_scales(found[1:]),
+            np.full(sketch.width, int16_scales(largest[:1])[0]),
+            int16_scales(largest[1:]),
         )
-        curvature = SHARED if len(h_scale) else COUNT
-        return make_columns(curvature, g_scale, h_scale if len(h_scale) else np.ones(1), self._rule.l2)
+        hessian = SHARED if len(h_scale) else COUNT
+        return make_columns(hessian, g_scale, h_scale if len(h_scale) else np.ones(1), self._rule.l2)
 
     def _fit_scales(
         self,
@@ -183,9 +187,9 @@ class DenseGradients:
         g_scale: Array,
         h_scale: Array,
     ) -> tuple[Array, Array]:
-        """Scales of gradients and hessians for which all sums fit, from the largest ones."""
+        """The largest scales of gradients and hessians, from these down, for which all sums fit 32 bits."""
         n, largest = len(g_scale), np.concatenate((g_scale, h_scale))
-        one_scale = self._curvature == MATRIX or self._reducer is not None
+        one_scale = self._hessian == MATRIX or self._sketch is not None
         scales = self._scales.fit(
             lambda scales, key: quantise(scales[:n], scales[n:], key),
             largest,
@@ -204,22 +208,22 @@ class DenseGradients:
         nodes = tree.leaf_nodes.tolist()
         g_scale, h_scale = self._fixed_scales()
         sums = shard.all_leaf_sums(place, nodes, g_scale, h_scale)
-        gradients, curvatures = (
+        gradients, hessians = (
             sums[:, : len(g_scale)] / g_scale,
             sums[:, len(g_scale) : len(g_scale) + len(h_scale)] / h_scale,
         )
         if not len(h_scale):
-            curvatures = sums[:, -1:].astype(np.float64)  # rows
+            hessians = sums[:, -1:].astype(np.float64)  # rows
         if self._alone:
-            own = slice(number % self._n_outputs, number % self._n_outputs + 1)
-            gradients, curvatures = (
-                gradients[:, own],
-                curvatures[:, own] if curvatures.shape[1] > 1 else curvatures,
+            output = slice(number % self._n_outputs, number % self._n_outputs + 1)
+            gradients, hessians = (
+                gradients[:, output],
+                hessians[:, output] if hessians.shape[1] > 1 else hessians,
             )
         values = None
         if self._rule.quantile is not None:
             counts = tree.count[tree.feature < 0]
             values = shard.all_leaf_quantiles(place, nodes, counts, self._rule.quantile)
-            values = values[:, own] if self._alone else values
-        vectors = self._rule.vectors(tree, gradients, curvatures, values)
-        return vectors.shifted(own.start) if self._alone else vectors
+            values = values[:, output] if self._alone else values
+        vectors = self._rule.vectors(tree, gradients, hessians, values)
+        return vectors.shifted(output.start) if self._alone else vectors

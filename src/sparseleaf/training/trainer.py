@@ -1,7 +1,7 @@
-"""Trainer: what the process that called ``fit`` does around the workers, for every estimator.
+"""Trainer: the training loop of the process that called ``fit``, common to all estimators.
 
-Seed, memory estimate, checkpoint, validation sets, early stopping, callbacks, progress and Ctrl-C are here. What the
-trees are, how they are measured and what becomes of them is the :class:`Ensemble`'s.
+It handles the seed, memory estimate, checkpoints, evaluation, early stopping, callbacks, progress and Ctrl-C. What is
+specific to a kind of trees is in its :class:`Ensemble`.
 """
 
 from __future__ import annotations
@@ -27,74 +27,74 @@ if TYPE_CHECKING:
     from sparseleaf.training.program import WorkerProgram
 
 CheckpointPlace = tuple[str | os.PathLike[str] | None, int]
-"""The file, and rounds between two writings."""
+"""The file, and the number of rounds between writes."""
 
 
 class Ensemble(Protocol):
-    """How the trees of an estimator are made, replayed and measured."""
+    """What is specific to a kind of trees: preparation, evaluation, serialisation and the final model."""
 
     @property
-    def work(self) -> WorkerProgram:
-        """What every worker does."""
+    def program(self) -> WorkerProgram:
+        """The program of every worker."""
 
     @property
     def memory_advice(self) -> str:
-        """What takes less memory."""
+        """How to reduce memory, for the error message."""
 
     @property
     def per_round(self) -> int:
-        """Trees that make a round: metrics and callbacks come after each round."""
+        """Trees per round; metrics and callbacks run after each round."""
 
     @property
     def n_rounds(self) -> int:
-        """Rounds to train, without those of a model that training starts from."""
+        """Rounds to train, without those of the initial model."""
 
     @property
-    def n_before(self) -> int:
-        """Rounds of that model."""
+    def n_init_rounds(self) -> int:
+        """Rounds of the initial model."""
 
-    def accept(self, description: Any, workers: Workers) -> memory.Estimate:
-        """Check validation sets and parameters against the training rows; the memory that training takes."""
+    def validate(self, description: Any, workers: Workers) -> memory.Estimate:
+        """Validate parameters and validation sets against the training set; returns the memory estimate."""
 
     def summary(self) -> str:
-        """What is trained on, in a line."""
+        """One line about the training set, for the progress output."""
 
     def fingerprints(self) -> dict[str, str]:
-        """What a checkpoint tells this training from others by."""
+        """Fingerprints by which a checkpoint recognises this training."""
 
     def plan(self, checkpoint: Checkpoint) -> Any:
-        """What workers have to know before they make their rows ready."""
+        """What workers need to prepare their rows."""
 
     def adopt(self, prepared: Any, checkpoint: Checkpoint) -> Any:
-        """Take what workers have prepared; the plan from which workers that begin again prepare the same."""
+        """Store the result of preparation; returns the plan for restarted workers, which makes the same."""
 
     def early_stopping(self, workers: Workers) -> EarlyStopping | None:
-        """When to stop before all rounds are trained."""
+        """The early stopping rule, or None."""
 
     def pack(self, trees: Sequence[Any]) -> dict[str, Array]:
-        """Tensors of trees."""
+        """Trees to tensors, for a checkpoint."""
 
     def unpack(self, tensors: dict[str, Array]) -> list[Any]:
-        """Trees of tensors that may come from anywhere; a ValueError where they are damaged."""
+        """Trees from the tensors of an untrusted checkpoint; ValueError if they are invalid."""
 
     def check_tree(self, tree: Any) -> None:
-        """Refuse a tree that cannot be added to those before it."""
+        """Raise ValueError for a tree that cannot be added, such as one whose scores overflow."""
 
-    def follow(self, tree: Any) -> None:
+    def update_validation(self, tree: Any) -> None:
         """Add a tree to the scores of the validation sets."""
 
-    def measure(self, workers: Workers) -> Mapping[str, float]:
-        """Metrics on the validation sets, after a round; none where there are none."""
+    def evaluate(self, workers: Workers) -> Mapping[str, float]:
+        """Metrics on the validation sets after a round; empty without validation sets."""
 
     def finish(
         self, trees: Sequence[Any], history: dict[str, list[float]], seed: int, workers: Workers
     ) -> bool:
-        """Give the estimator the model of these trees; whether Ctrl-C ended what comes after them."""
+        """Set the estimator's model; returns whether Ctrl-C interrupted a step after the trees."""
 
 
 Prepare = Callable[[], tuple[Ensemble, dict[str, Any]]]
-"""Checks the arguments of ``fit``; returns what is to be trained and, by name, the arguments that all processes of a
-training must have in common."""
+"""Validates the arguments of ``fit``; returns the ensemble and, by name, the arguments that must be equal on all
+processes of a training."""
 
 
 class Trainer:
@@ -103,10 +103,10 @@ class Trainer:
     Parameters
     ----------
     estimator : estimator
-        Gets the model.
+        Receives the model.
     callbacks : sequence of callables
     checkpoint : path and int
-        Where rounds are kept, and taken up from; rounds between two writings.
+        The checkpoint file, written and resumed from, and the number of rounds between writes.
     """
 
     def __init__(self, estimator: Any, callbacks: Sequence[Callback], checkpoint: CheckpointPlace) -> None:
@@ -120,14 +120,14 @@ class Trainer:
         self._interrupted = False
 
     def fit(self, engine: Any, rows: dict[str, Any], prepare: Prepare) -> None:
-        """Train on these rows, which are arguments of ``fit`` by name; the estimator has the model then.
+        """Train on these rows, arguments of ``fit`` by name, and set the estimator's model.
 
-        ``prepare`` checks all else that ``fit`` was given.
+        ``prepare`` validates all other arguments of ``fit``.
         """
 
         def start() -> tuple[Program, dict[str, Any]]:
             self._ensemble, arguments = prepare()
-            return partial(train, self._ensemble.work, self._place[0] is not None), arguments
+            return partial(train, self._ensemble.program, self._place[0] is not None), arguments
 
         with (
             make_launcher(engine).open(self._estimator, rows, start) as workers,
@@ -141,7 +141,7 @@ class Trainer:
         session = Session(workers)
         seed = workers.once(estimator._seed)
         description, prints = session.send(None)
-        estimated = ensemble.accept(description, workers)
+        estimated = ensemble.validate(description, workers)
         memory.require(estimated, ensemble.memory_advice)
         checkpoint = workers.once(
             lambda: Checkpoint.open(
@@ -155,14 +155,14 @@ class Trainer:
             checkpoint = checkpoint.without_file()
         say(f"{ensemble.summary()}; {estimated}", verbose)
         prepared = session.send(ensemble.plan(checkpoint))
-        session.amend(ensemble.adopt(prepared, checkpoint))
+        session.replace_last(ensemble.adopt(prepared, checkpoint))
         del prepared
         stopper = ensemble.early_stopping(workers)
-        n_rounds = self._take_up(checkpoint, stopper)
+        n_rounds = self._resume(checkpoint, stopper)
         complete = self._complete >= n_rounds
-        checkpoint.tell(len(self._trees), complete, verbose)
+        checkpoint.report(len(self._trees), complete, verbose)
         if not complete:
-            with training_progress(ensemble.n_before + n_rounds, verbose) as shown:
+            with training_progress(ensemble.n_init_rounds + n_rounds, verbose) as shown:
                 stoppers = [] if stopper is None else [stopper]
                 self._grow(session, workers, checkpoint, n_rounds, [*shown, *self._callbacks, *stoppers])
         if stopper is not None and self._history.get(stopper.metric):
@@ -173,13 +173,13 @@ class Trainer:
 
     @property
     def _complete(self) -> int:
-        """Rounds that are complete."""
+        """Number of complete rounds."""
         return len(self._trees) // self._ensemble.per_round
 
-    def _take_up(self, checkpoint: Checkpoint, stopper: EarlyStopping | None) -> int:
-        """Go on from the rounds of the checkpoint; how many there shall be in the end.
+    def _resume(self, checkpoint: Checkpoint, stopper: EarlyStopping | None) -> int:
+        """Resume from the checkpoint's rounds; returns the total number of rounds to train.
 
-        That is what was asked for, or fewer where the checkpoint's history says that ``stopper`` ended the training.
+        This is ``n_rounds``, or fewer if ``stopper`` stops within the checkpoint's history.
         """
         ensemble, n_rounds = self._ensemble, self._ensemble.n_rounds
         tensors = checkpoint.part("trees")
@@ -189,7 +189,7 @@ class Trainer:
             trees = ensemble.unpack(tensors)
             kept = len(trees) // ensemble.per_round
             if any(len(values) != kept for values in checkpoint.history.values()):
-                raise ValueError("its history has another length than its trees")
+                raise ValueError("its history does not match its number of trees")
             for tree in trees:
                 ensemble.check_tree(tree)
         if stopper is not None:
@@ -198,9 +198,9 @@ class Trainer:
         self._written = kept
         self._trees = trees[: taken * ensemble.per_round]
         self._history = {name: values[:taken] for name, values in checkpoint.history.items()}
-        if taken < n_rounds:  # else nobody will ask for the scores
+        if taken < n_rounds:  # otherwise the scores are not needed
             for tree in self._trees:
-                ensemble.follow(tree)
+                ensemble.update_validation(tree)
         return n_rounds
 
     def _grow(
@@ -211,29 +211,29 @@ class Trainer:
         n_rounds: int,
         callbacks: Sequence[Callback],
     ) -> None:
-        """Grow up to so many rounds; Ctrl-C keeps those that are complete."""
+        """Train up to ``n_rounds`` rounds; Ctrl-C keeps the complete ones."""
         ensemble = self._ensemble
         began, stopped = time.perf_counter(), False
         try:
             while not stopped and self._complete < n_rounds:
                 for grown in session.next(self._trees, len(self._trees) % ensemble.per_round):
                     ensemble.check_tree(grown.tree)
-                    ensemble.follow(grown.tree)
+                    ensemble.update_validation(grown.tree)
                     if (len(self._trees) + 1) % ensemble.per_round == 0:
-                        for name, value in ensemble.measure(workers).items():
+                        for name, value in ensemble.evaluate(workers).items():
                             self._history.setdefault(name, []).append(value)
-                    self._trees.append(grown.tree)  # last: a round counts when all of it is there
+                    self._trees.append(grown.tree)  # last: a round counts once all its trees are there
                     if len(self._trees) % ensemble.per_round:
                         continue
                     state = TrainingState(
-                        ensemble.n_before + self._complete,
-                        ensemble.n_before + n_rounds,
+                        ensemble.n_init_rounds + self._complete,
+                        ensemble.n_init_rounds + n_rounds,
                         grown.n_leaves,
                         grown.n_entries,
                         time.perf_counter() - began,
                         self._history,
                     )
-                    stop = [callback(state) for callback in callbacks]  # all are called
+                    stop = [callback(state) for callback in callbacks]  # every callback is called
                     stopped = workers.agree(any(stop))
                     if stopped or self._complete >= n_rounds:
                         break
@@ -246,19 +246,19 @@ class Trainer:
             for values in self._history.values():
                 del values[self._complete :]
             unit = "trees" if ensemble.per_round == 1 else "rounds"
-            warn(f"interrupted: the model has the {self._complete} {unit} grown so far")
+            warn(f"Training was interrupted; the model has the {self._complete} {unit} grown so far.")
         self._keep(self._complete)
         self._write(checkpoint)
 
     def _write(self, checkpoint: Checkpoint) -> None:
-        """Keep the complete rounds in the checkpoint, if they are more than it has."""
+        """Write the complete rounds to the checkpoint, if there are new ones."""
         if not checkpoint.has_file:
-            return  # packing all trees time and again would make many of them slow
+            return  # packing all trees again and again would be quadratic in their number
         if self._complete > self._written and checkpoint.keep(
             "trees", self._ensemble.pack(self._trees), self._history
         ):
             self._written = self._complete
 
     def _keep(self, n_rounds: int) -> None:
-        """Drop trees beyond the first rounds."""
+        """Drop the trees after the first ``n_rounds`` rounds."""
         del self._trees[n_rounds * self._ensemble.per_round :]

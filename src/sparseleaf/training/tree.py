@@ -14,12 +14,12 @@ from sparseleaf.model.trees import short_scale, short_values
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
-    from sparseleaf.binning import Cuts
+    from sparseleaf.binning import BinThresholds
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What the values of a node's leaves must stay within, one number an output."""
+    """Bounds of the leaf values below a node, one per output."""
 
     low: Array
     high: Array
@@ -27,24 +27,24 @@ class Bounds:
 
 @dataclass(frozen=True)
 class LeafVectors:
-    """The sparse vectors of a tree's leaves: CSR with one row a leaf, labels increasing."""
+    """The sparse leaf vectors of a tree: CSR with one row per leaf, labels increasing."""
 
     indptr: Array
     labels: Array
     values: Array
 
     def rounded(self) -> LeafVectors:
-        """The same with values that a model keeps in 16 bits, so that training adds up what prediction will."""
+        """Round values to the model's 16 bits, so that training and prediction use the same values."""
         scale = short_scale(np.abs(self.values).max(initial=0))
         return replace(self, values=scale * short_values(self.values, scale).astype(np.float32))
 
     def shifted(self, by: int) -> LeafVectors:
-        """The same vectors for labels that are numbered on from ``by``."""
+        """Add ``by`` to all labels."""
         return LeafVectors(self.indptr, self.labels + np.uint32(by), self.values)
 
     @classmethod
     def join(cls, parts: list[LeafVectors]) -> LeafVectors:
-        """Vectors of leaves that follow each other."""
+        """Concatenate vectors of consecutive leaves."""
         if len(parts) == 1:
             return parts[0]
         sizes = np.concatenate([np.diff(part.indptr) for part in parts])
@@ -57,11 +57,11 @@ class LeafVectors:
 
 @dataclass(frozen=True)
 class FlatTree:
-    """A grown tree as arrays, one number a node, in level order.
+    """A grown tree as arrays with one entry per node, in level order.
 
-    ``feature`` is -1 in a leaf, whose ``child`` is its number; ``leaf_nodes`` has the id that each leaf grew under.
-    A cut of categories has its row of ``sets`` in ``set_of``, which is -1 for all other nodes; its ``threshold`` is
-    the same number.
+    ``feature`` is -1 in a leaf, whose ``child`` is its index among the leaves; ``leaf_nodes`` are the ids under which
+    leaves grew. A categorical split has its row of ``sets`` in ``set_of``, and the same number as ``threshold``;
+    ``set_of`` is -1 for all other nodes.
     """
 
     feature: Array
@@ -80,9 +80,9 @@ class FlatTree:
 
 @dataclass(frozen=True)
 class GrownNodes:
-    """A grown tree in bins alone; arrays as in :class:`FlatTree`.
+    """A grown tree with bins but no thresholds; arrays as in :class:`FlatTree`.
 
-    ``unordered`` are the nodes whose split is of categories, one for every row of ``sets``.
+    ``unordered`` are the nodes with a categorical split, one for every row of ``sets``.
     """
 
     feature: Array
@@ -95,15 +95,15 @@ class GrownNodes:
     sets: Array
     leaf_bounds: Bounds | None = None
 
-    def flatten(self, cuts: Cuts) -> FlatTree:
-        """The tree with its thresholds."""
+    def flatten(self, thresholds: BinThresholds) -> FlatTree:
+        """Add the thresholds."""
         n = len(self.feature)
         inner = self.feature >= 0
         feature = self.feature[inner]
         threshold, missing_bin = np.zeros(n, np.float32), np.zeros(n, np.int32)
         set_of = np.full(n, -1, np.int32)
-        missing_bin[inner] = cuts.missing_bins[feature]
-        threshold[inner] = cuts.threshold(feature, self.bin[inner])
+        missing_bin[inner] = thresholds.missing_bins[feature]
+        threshold[inner] = thresholds.at(feature, self.bin[inner])
         set_of[self.unordered] = threshold[self.unordered] = np.arange(len(self.sets))
         return FlatTree(
             self.feature,

@@ -1,4 +1,4 @@
-"""Validation sets as a user gives them to ``fit``: one, or a list of them."""
+"""The ``eval_set`` argument of ``fit``: one validation set, or a list of them."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ Checked = TypeVar("Checked")
 EvalSet = tuple[Any, ...] | Sequence[tuple[Any, ...]] | None
 
 VALID = "valid"
-"""What keys of the history begin with."""
+"""Prefix of metric names in the history."""
 
 
 def eval_sets(eval_set: Any, form: str = "(X, y)") -> list[tuple[Any, ...]]:
-    """All validation sets, in order.
+    """Normalise ``eval_set`` to a list of tuples.
 
     Parameters
     ----------
     eval_set : None, a tuple (X, y), or a sequence of such tuples
-        A list ``[X, y]`` is taken as the tuple.
+        A list ``[X, y]`` is accepted as a tuple.
     form : str
-        What a set looks like, for the error.
+        Form of a set, for the error message.
     """
     size = form.count(",") + 1
     if eval_set is None:
@@ -31,28 +31,28 @@ def eval_sets(eval_set: Any, form: str = "(X, y)") -> list[tuple[Any, ...]]:
             return [tuple(one) for one in eval_set]
         if len(eval_set) == size:
             return [tuple(eval_set)]
-    found = f"a {type(eval_set).__name__}"
+    got = f"a {type(eval_set).__name__}"
     if isinstance(eval_set, tuple | list):
-        found += f" of {len(eval_set)}"
+        got += f" of {len(eval_set)}"
     raise ValueError(
-        f"The 'eval_set' parameter must be a tuple {form} or a list of such tuples. Got {found} instead."
+        f"The 'eval_set' parameter must be a tuple {form} or a list of such tuples. Got {got} instead."
     )
 
 
-def _is_set(found: Any, size: int) -> bool:
-    """Whether it is features with their targets: rows of numbers, which may be lists too, begin with a number."""
-    if not isinstance(found, tuple | list) or len(found) != size:
+def _is_set(value: Any, size: int) -> bool:
+    """Whether this is a set, not a row of features, which may be a list too but begins with a number."""
+    if not isinstance(value, tuple | list) or len(value) != size:
         return False
-    return hasattr(found[0], "shape") or (isinstance(found, tuple) and isinstance(found[0], list | tuple))
+    return hasattr(value[0], "shape") or (isinstance(value, tuple) and isinstance(value[0], list | tuple))
 
 
 def eval_names(count: int) -> list[str]:
-    """What the sets are called in the history: ``valid``, or ``valid_0``, ``valid_1``, …."""
+    """Names of the sets in the history: ``valid``, or ``valid_0``, ``valid_1``, …."""
     return [VALID] if count == 1 else [f"{VALID}_{number}" for number in range(count)]
 
 
 def check_each(sets: Sequence[tuple[Any, ...]], check: Callable[..., Checked]) -> list[Checked]:
-    """What ``check`` makes of every set; its error says which."""
+    """Apply ``check`` to every set; errors name the set."""
     checked = []
     for number, one in enumerate(sets):
         try:

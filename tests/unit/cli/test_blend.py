@@ -43,10 +43,10 @@ def test_given_weights_need_no_rows(cli, files, other, tmp_path):
 
 
 @pytest.mark.parametrize(("options", "match"), [
-    ([], "--data, --weights: wanted one of them"),
-    (["--weights", "1"], "--weights '1': wanted 2 numbers"),
-    (["--weights", "1,x"], "--weights '1,x': wanted 2 numbers"),
-    (["--weights", "0,0"], "weights: all are 0"),
+    ([], "Either --data or --weights must be given"),
+    (["--weights", "1"], "--weights must be 2 numbers, separated by commas. Got '1'"),
+    (["--weights", "1,x"], "--weights must be 2 numbers, separated by commas. Got '1,x'"),
+    (["--weights", "0,0"], "must have at least one value above 0"),
 ])  # fmt: skip
 def test_mistakes_are_named(cli, files, other, tmp_path, options, match):
     done = cli("blend", files.model, other, "-m", tmp_path / "b", *options)
@@ -64,7 +64,7 @@ def test_learned_re_ranking_from_the_command_line(cli, files, tmp_path):
         assert kind == "auto" or found["rerank"]["mix"] == kind
         assert cli("inspect", out).code == 0
     done = cli("train", files.train, "-m", out, "--method", "blend")
-    assert "--method 'blend': train its members" in done.err
+    assert "--method must not be 'blend'; train the classifiers first" in done.err
     assert np.isfinite(
         json.loads(cli("evaluate", tmp_path / "boosted", files.test, "--json").out)["precision@1"]
     )

@@ -23,7 +23,7 @@ def test_the_same_command_goes_on_and_then_says_that_it_is_complete(cli, files, 
     assert cli(*command, tmp_path / "part", *checkpoint, "-s", "n_trees=3").code == 0
     done = cli(*command, tmp_path / "all", *checkpoint, "-s", "n_trees=5")
     assert done.code == 0
-    assert "3 trees; training goes on" in done.err
+    assert "3 trees; resuming training" in done.err
     again = cli(*command, tmp_path / "again", *checkpoint, "-s", "n_trees=5")
     assert "5 trees; training was complete" in again.err
     assert cli(*command, tmp_path / "whole", "-s", "n_trees=5").code == 0
@@ -34,16 +34,16 @@ def test_the_same_command_goes_on_and_then_says_that_it_is_complete(cli, files, 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--checkpoint-every", "3"], "--checkpoint-every 3: wanted --checkpoint FILE with it"),
+        (["--checkpoint-every", "3"], "--checkpoint-every requires --checkpoint FILE"),
         (["--checkpoint", "c", "--checkpoint-every", "0"], "--checkpoint-every"),
-        (["--checkpoint", "no/c"], "--checkpoint no/c: there is no folder"),
-        (["--checkpoint", "m"], "--checkpoint m: is the model file too"),
-        (["--checkpoint", "{train}"], "is read too, and would be overwritten"),
+        (["--checkpoint", "no/c"], "--checkpoint no/c: the directory"),
+        (["--checkpoint", "m"], "--checkpoint m: the file must not be the model file"),
+        (["--checkpoint", "{train}"], "is an input, too, and would be overwritten"),
         (
             ["--checkpoint", "old", "--seed", "3"],
-            "checkpoint: 'old': it is of another training: found random_state 0",
+            "checkpoint: 'old': the file belongs to another training: expected random_state",
         ),
-        (["--checkpoint", "text"], "checkpoint: 'text': it is damaged, or no checkpoint at all"),
+        (["--checkpoint", "text"], "checkpoint: 'text': the file is corrupt or not a checkpoint"),
     ],
 )
 def test_mistakes_are_one_line(cli, files, tmp_path, monkeypatch, arguments, said):

@@ -32,7 +32,7 @@ def test_demo_leaves_what_it_says_and_what_it_says_works(cli, tmp_path):
         for line in done.out.splitlines()
         if line.startswith("│")
     }
-    assert precision["trees, 20 labels a leaf"] > 2 * precision["most frequent labels"]
+    assert precision["GBDT, 20 labels per leaf"] > 2 * precision["most frequent labels"]
     model, test = tmp_path / "sparseleaf-demo.safetensors", tmp_path / "sparseleaf-demo-test.txt.gz"
     assert sparseleaf.load(model).model_.n_trees == 15
     next_commands = done.out.split("Try next:\n")[1].splitlines()
@@ -55,4 +55,4 @@ def test_without_matplotlib_there_is_no_picture_but_a_drawing(cli, tmp_path, mon
 def test_no_folder(cli, tmp_path):
     done = cli("demo", "--out", tmp_path / "no")
     assert done.code == 2
-    assert "there is no such folder" in done.err
+    assert "the directory does not exist" in done.err

@@ -15,7 +15,8 @@ def test_json_is_one_object_with_the_metrics_of_the_library(cli, files):
     done = cli("evaluate", files.model, files.test, "--json")
     assert (done.code, done.err) == (0, "")
     found = json.loads(done.out)
-    assert list(found) == [*KEYS, "rows", "seconds", "ms_per_row"]
+    sets = ["f1_micro", "f1_macro", "ece", "brier"]
+    assert list(found) == [*KEYS, *sets, "rows", "seconds", "ms_per_row"]
     X, Y = load_xc(files.test)
     labels, _ = sparseleaf.load(files.model).predict_topk(X, k=5)
     wanted = evaluate(Y, labels, propensities(load_xc(files.train)[1]))
@@ -35,7 +36,7 @@ def test_constants_of_the_propensities(cli, files):
 def test_table(cli, files):
     done = cli("evaluate", files.model, files.test)
     assert done.code == 0
-    for text in ("precision", "ndcg", "psp", "psndcg", "@1", "@5", "100 rows", "ms a row"):
+    for text in ("precision", "ndcg", "psp", "psndcg", "@1", "@5", "100 rows", "ms per row"):
         assert text in done.out
 
 
@@ -52,9 +53,9 @@ def test_labels_that_training_never_saw_are_missed(cli, files, tmp_path):
 @pytest.mark.parametrize(
     ("content", "arguments", "said"),
     [
-        ("0 40 30\n", [], "found no rows"),
-        ("1 40 30\n0 1:1\n", ["-B", "0"], "B must be a finite number above 0"),
-        ("1 40 30\n0 1:1\n", ["-A", "nan"], "A must be"),
+        ("0 40 30\n", [], "the data has no rows"),
+        ("1 40 30\n0 1:1\n", ["-B", "0"], "'B' parameter must be a finite number > 0"),
+        ("1 40 30\n0 1:1\n", ["-A", "nan"], "'A' parameter must be"),
         ("1 40\n", [], "line 1"),
     ],
 )

@@ -41,7 +41,7 @@ def test_mistakes_are_one_line_and_leave_what_was_there(cli, files, plain, tmp_p
     there.write_text("old")
     done = cli("export", plain[0], "-o", tmp_path / "m.pkl")
     assert done.code == 2
-    assert "wanted a name that ends in .onnx, .treelite, .tl" in done.err
+    assert "--output must end in .onnx, .treelite, .tl" in done.err
     done = cli("export", files.train, "-o", there)
     assert (done.code, done.err.count("\n")) == (2, 1)
     done = cli("export", plain[0], "-o", tmp_path / "nowhere" / "m.onnx")

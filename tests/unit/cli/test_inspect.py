@@ -112,3 +112,19 @@ def test_control_characters_in_names_do_not_reach_the_terminal(cli, tmp_path, mo
         for sign in "\x1b\x07\x9b\u202e":
             assert sign not in done.out + done.err, arguments
         assert "1b" in done.out + done.err  # its escape
+
+
+def test_features_that_drive_a_label(cli, tmp_path):
+    texts = ["red rose", "blue sea", "red wine", "blue sky"] * 20
+    labels = [["warm"], ["cold"], ["warm"], ["cold"]] * 20
+    sparseleaf.SketchForestClassifier(n_trees=2, rerank="linear").fit(texts, labels).save(tmp_path / "m")
+    done = cli("inspect", tmp_path / "m", "--label", "warm", "--label", "cold", "--json")
+    first, second = json.loads(done.out)["labels"]
+    assert (first["label"], second["label"]) == ("warm", "cold")
+    assert "red" in {one["name"] for one in first["features"] if one["importance"] > 0}
+    assert "blue" in {one["name"] for one in second["features"] if one["importance"] > 0}
+    text = cli("inspect", tmp_path / "m", "--label", "warm").out
+    assert text.startswith("warm\n")
+    assert "  red\n" in text
+    done = cli("inspect", tmp_path / "m", "--label", "lukewarm")
+    assert (done.code, "must be a label of the model. Got 'lukewarm'" in done.err) == (2, True)

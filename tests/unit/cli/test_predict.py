@@ -91,7 +91,7 @@ def test_files_may_be_narrower_but_not_wider_than_the_model(cli, files, tmp_path
     (tmp_path / "wide").write_text("1 41 1\n0 1:1\n")
     done = cli("predict", files.model, tmp_path / "wide")
     assert done.code == 2
-    assert "found 41 features; wanted at most the 40 of training" in done.err
+    assert "expected at most 40 features, as in training, got 41" in done.err
 
 
 def test_no_rows_are_no_lines(cli, files, tmp_path):
@@ -107,7 +107,7 @@ def test_no_rows_are_no_lines(cli, files, tmp_path):
         (None, "nowhere", [], "nowhere: No such file"),
         (None, None, ["-k", "0"], "-k"),
         (None, None, ["--format", "xml"], "--format"),
-        (None, None, ["-o", "no/folder/x"], "there is no folder"),
+        (None, None, ["-o", "no/folder/x"], "does not exist"),
     ],
 )
 def test_mistakes_are_one_line(cli, files, model, data, arguments, said):
@@ -124,7 +124,7 @@ def test_a_broken_model_is_one_line(cli, files, tmp_path):
         done = cli("predict", tmp_path / "m", files.test)
         assert done.code == 2
         assert done.err.count("\n") == 1
-        assert "is not a sound model file: it is truncated, or no model file at all" in done.err
+        assert "is not a valid model file: it is truncated or not a model file" in done.err
 
 
 def test_output_may_not_be_an_input(cli, files):
@@ -146,3 +146,77 @@ def test_a_closed_pipe_is_quiet(files):
         running.stdout.close()
         assert running.stderr.read() == b""
         running.wait(timeout=60)
+
+
+def test_explanations(cli, files, expected, tmp_path):
+    done = cli("predict", files.model, files.test, "-k", 3, "--explain", "--features", 2)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("row 0\n  ")
+    assert f"  {expected[0][1][0]}: " in done.out
+    rows = cli("predict", files.model, files.test, "-k", 3, "--explain", "--json", "-o", tmp_path / "e.jsonl")
+    assert rows.code == 0
+    lines = [json.loads(line) for line in (tmp_path / "e.jsonl").read_text().splitlines()]
+    assert [line["row"] for line in lines] == list(range(len(expected[0])))
+    assert [[one["label"] for one in line["labels"]] for line in lines] == expected[0].tolist()
+    for one in lines[3]["labels"]:
+        assert len(one["features"]) <= 10
+        total = one["base"] + sum(each["contribution"] for each in one["features"]) + one["other_features"]
+        assert total == pytest.approx(one["score"], abs=1e-5)
+
+
+def test_explanations_with_titles_and_awkward_names(cli, named, tmp_path):
+    model, rows, names = named
+    done = cli("predict", model, rows, "-k", 1, "--explain", "--json")
+    assert [json.loads(line)["labels"][0]["label"] for line in done.out.splitlines()] == names
+    X, Y = np.eye(3, dtype=np.float32).repeat(20, axis=0), [[name] for name in "abc" for _ in range(20)]
+    sparseleaf.SketchForestClassifier(n_trees=2, rerank="linear").fit(X, Y).save(tmp_path / "m")
+    save_xc(tmp_path / "rows.txt", np.eye(3), np.zeros((3, 2)))
+    (tmp_path / "titles.txt").write_text("".join(f"title {row}\r\n" for row in range(60)))
+    done = cli(
+        "predict", tmp_path / "m", tmp_path / "rows.txt", "--explain", "--titles", tmp_path / "titles.txt"
+    )
+    assert "training row 0: title 0\n" in done.out
+    (tmp_path / "titles.txt").write_text("one\n")
+    done = cli(
+        "predict", tmp_path / "m", tmp_path / "rows.txt", "--explain", "--titles", tmp_path / "titles.txt"
+    )
+    assert (done.code, "60. Got 1 instead" in done.err) == (2, True)
+    done = cli("predict", model, rows, "--features", 3)
+    assert (done.code, "require --explain" in done.err) == (2, True)
+
+
+def test_explanations_of_texts(cli, tmp_path):
+    texts = ["red rose", "blue sea", "red wine", "blue sky"] * 20
+    labels = [["warm"], ["cold"], ["warm"], ["cold"]] * 20
+    sparseleaf.SketchForestClassifier(n_trees=2, rerank="linear").fit(texts, labels).save(tmp_path / "m")
+    (tmp_path / "new.jsonl").write_text('{"id": "a", "text": "a red cup"}\n{"id": "b", "text": "blue"}\n')
+    (tmp_path / "names.tsv").write_text("warm\tWarm colours\n")
+    options = ("--text", "text", "--id", "id", "--label-names", tmp_path / "names.tsv", "--explain", "-k", 1)
+    done = cli("predict", tmp_path / "m", tmp_path / "new.jsonl", *options)
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("a\trow 0\n  Warm colours (warm): ")
+    assert "  red = " in done.out
+    done = cli("predict", tmp_path / "m", tmp_path / "new.jsonl", *options, "--json")
+    lines = [json.loads(line) for line in done.out.splitlines()]
+    assert [line["id"] for line in lines] == ["a", "b"]
+    assert lines[0]["labels"][0]["name"] == "Warm colours"
+    assert lines[1]["labels"][0]["features"][0]["name"] == "blue"
+
+
+def test_titles_of_training_records(cli, tmp_path):
+    records = [
+        {"title": f"{colour} {i}", "text": f"{colour} {word}", "subjects": [label]}
+        for i in range(20)
+        for colour, word, label in (("red", "rose", "warm"), ("blue", "sea", "cold"))
+    ]
+    (tmp_path / "r.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    options = ("--text", "text", "--labels", "subjects", "--titles", "title", "--set", "n_trees=2", "-q")
+    done = cli("train", tmp_path / "r.jsonl", "-m", tmp_path / "m", *options, "--set", "rerank=linear")
+    assert (done.code, done.err) == (0, "")
+    done = cli("predict", tmp_path / "m", tmp_path / "r.jsonl", "--explain", "-k", 1)
+    assert "training row 0: red 0\n" in done.out
+    done = cli("train", tmp_path / "r.jsonl", "-m", tmp_path / "m", *options, "--set", "rerank=none")
+    assert done.code == 0
+    assert "titles were not stored" in done.err
+    done = cli("train", tmp_path / "r.jsonl", "-m", tmp_path / "m", *options, "--engine", "dask")
+    assert (done.code, "--titles requires --engine local" in done.err) == (2, True)

@@ -129,19 +129,22 @@ def test_mistakes_are_one_line(cli, data, tmp_path):
     data.frame.assign(query=[None, *data.qid[1:]]).to_csv(tmp_path / "hole.csv", index=False)
     data.frame.assign(grade=data.y - 1).to_csv(tmp_path / "negative.csv", index=False)
     cases = [
-        ((csv_file, *target), "wanted svmlight with qid:, or --qid COLUMN"),
-        ((tmp_path / "bare.svm",), "wanted svmlight with qid:, or --qid COLUMN"),
-        ((svm, "--valid", tmp_path / "bare.svm"), "wanted svmlight with qid:, or --qid COLUMN"),
-        ((csv_file, *target, "--qid", "quary"), "found no column 'quary' (qid); did you mean 'query'?"),
-        ((csv_file, *target, "--qid", "grade"), "qid: found 'grade', which is a target"),
-        ((svm, "--qid", "query"), "qid: found 'query', but"),
-        ((tmp_path / "hole.csv", *target, "--qid", "query"), "row 1: found no value of 'query'"),
-        ((tmp_path / "negative.csv", *target, "--qid", "query"), "y: found a grade outside 0 to 30"),
+        ((csv_file, *target), "Ranking requires queries: svmlight with qid:, or --qid COLUMN"),
+        ((tmp_path / "bare.svm",), "Ranking requires queries: svmlight with qid:, or --qid COLUMN"),
+        (
+            (svm, "--valid", tmp_path / "bare.svm"),
+            "Ranking requires queries: svmlight with qid:, or --qid COLUMN",
+        ),
+        ((csv_file, *target, "--qid", "quary"), "no column 'quary' (qid); did you mean 'query'?"),
+        ((csv_file, *target, "--qid", "grade"), "'qid' parameter must not be 'grade', which is a target"),
+        ((svm, "--qid", "query"), "'qid' parameter requires named columns"),
+        ((tmp_path / "hole.csv", *target, "--qid", "query"), "row 1: missing value in 'query'"),
+        ((tmp_path / "negative.csv", *target, "--qid", "query"), "y must have grades in the range [0, 30]"),
         (
             (svm, "-s", "loss=mse"),
             "'loss' parameter must be one of {'gbrank', 'lambdamart', 'smoothdcg'}. Got 'mse'",
         ),
-        ((svm, "-s", "early_stopping_rounds=3"), "needs --valid FILE"),
+        ((svm, "-s", "early_stopping_rounds=3"), "requires --valid FILE"),
     ]
     for arguments, message in cases:
         done = cli("train", *arguments, "-m", tmp_path / "m", *TREES)
@@ -152,4 +155,4 @@ def test_mistakes_are_one_line(cli, data, tmp_path):
     cli("train", svm, "-m", tmp_path / "m", *TREES)
     done = cli("evaluate", tmp_path / "m", tmp_path / "bare.svm")
     assert done.code == 2
-    assert "found no queries" in done.err
+    assert "Ranking requires queries" in done.err

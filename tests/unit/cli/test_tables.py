@@ -19,7 +19,7 @@ import sparseleaf
 from sparseleaf.cli import app
 from sparseleaf.cli._common import Reading, read_rows
 from sparseleaf.cli.predict import output_lines
-from sparseleaf.data import Columns
+from sparseleaf.data import Columns, Rows
 from sparseleaf.data.reading import READERS
 
 NAMES = np.array(["low", "mid", "high"], dtype=object)
@@ -89,7 +89,7 @@ def test_predicts_with_and_without_the_target(cli, tables, tmp_path):
     assert cli("predict", tables.model, tables.parquet, "-k", 1, "-t", "kind").out == done.out
     left_in = cli("predict", tables.model, tables.csv)
     assert left_in.code == 2
-    assert "found 4 features; wanted the 3 of training (targets are no features" in left_in.err
+    assert "expected 3 features, as in training, got 4" in left_in.err
 
 
 def test_svmlight_of_one_label(cli, tables, tmp_path):
@@ -125,7 +125,7 @@ def test_svmlight_files_may_be_narrower_and_what_training_never_saw_is_left_out(
     assert (narrow.code, narrow.err) == (0, "")
     assert wide.out == narrow.out
     assert "warning" in wide.err
-    assert "features above 3 are left out" in wide.err
+    assert "features above 3 are ignored" in wide.err
 
 
 def test_several_targets_of_0_and_1_are_labels_by_name(cli, tables, tmp_path):
@@ -145,18 +145,22 @@ def test_several_targets_of_0_and_1_are_labels_by_name(cli, tables, tmp_path):
 @pytest.mark.parametrize(
     ("text", "arguments", "said"),
     [
-        ("a,y\n1,2\n", [], "t.csv: which column is to be predicted? wanted --target COLUMN"),
-        ("a,y\n1,2\n", ["-t", "z"], "t.csv: found no column 'z' (target); its columns are 'a', 'y'"),
-        ("a,y\n1,2\n", ["-t", "y,y"], "target: found 'y' twice"),
+        (
+            "a,y\n1,2\n",
+            [],
+            "t.csv: CSV, Parquet and JSON lines files require --target COLUMN or --labels COLUMN",
+        ),
+        ("a,y\n1,2\n", ["-t", "z"], "t.csv: no column 'z' (target); columns: 'a', 'y'"),
+        ("a,y\n1,2\n", ["-t", "y,y"], "'target' parameter must have distinct columns. Got 'y' twice"),
         (
             "a,colour,y\n1,red,2\n",
             ["-t", "y"],
-            "t.csv: the column 'colour' holds text, such as 'red'; gbdt-sparse",
+            "t.csv: the column 'colour' contains text, such as 'red', but gbdt-sparse",
         ),
         (
             "a,y\n1,2\n",
             ["-t", "y", "--format", "svmlight"],
-            "is read as svmlight, whose columns have no names",
+            "which is read as svmlight",
         ),
         ("a,y\n1,2\n", ["--format", "xml"], "--format"),
         ("a,y\n1,0.5\n2,0.7\n", ["-t", "y"], "use --method gbdt-mo"),
@@ -177,21 +181,21 @@ def test_mistakes_are_one_line(cli, tmp_path, text, arguments, said, before):
 def test_evaluate_needs_the_target(cli, tables, tmp_path):
     assert "--target" in cli("evaluate", tables.model, tables.csv).err
     tables.frame.drop(columns="kind").to_csv(tmp_path / "t.csv", index=False)
-    assert "found no column 'kind'" in cli("evaluate", tables.model, tmp_path / "t.csv", "-t", "kind").err
+    assert "no column 'kind'" in cli("evaluate", tables.model, tmp_path / "t.csv", "-t", "kind").err
     tables.frame.assign(kind=1).to_csv(tmp_path / "t.csv", index=False)
     done = cli("evaluate", tables.model, tmp_path / "t.csv", "-t", "kind")
     assert done.code == 2
-    assert f"{tmp_path / 't.csv'}: Y: found labels such as 1; wanted ones such as 'high'" in done.err
+    assert f"{tmp_path / 't.csv'}: Y must have labels such as 'high', as in training. Got 1" in done.err
 
 
 def test_text_columns_are_refused_at_prediction_too(cli, tables, tmp_path):
     tables.frame.drop(columns="kind").assign(a="x").to_csv(tmp_path / "t.csv", index=False)
-    assert "the column 'a' holds text" in cli("predict", tables.model, tmp_path / "t.csv").err
+    assert "the column 'a' contains text" in cli("predict", tables.model, tmp_path / "t.csv").err
 
 
 def test_files_of_several_formats_are_refused(cli, files, tables, tmp_path):
     done = cli("train", files.train, tables.csv, "-m", tmp_path / "m")
-    assert "is read as csv, but" in done.err
+    assert "must have the same format. Got csv for" in done.err
 
 
 def test_a_missing_package_is_one_line(cli, tables, monkeypatch, tmp_path):
@@ -204,7 +208,7 @@ def test_a_missing_package_is_one_line(cli, tables, monkeypatch, tmp_path):
 
 def test_an_unknown_name_read_as_xc_hints_at_the_format(cli, tables, tmp_path):
     (tmp_path / "data.dat").write_text("a,y\n1,2\n")
-    assert "give the format for another" in cli("predict", tables.model, tmp_path / "data.dat").err
+    assert "set the format to read another" in cli("predict", tables.model, tmp_path / "data.dat").err
     (tmp_path / "data.txt").write_text("a,y\n1,2\n")
     assert "the format" not in cli("predict", tables.model, tmp_path / "data.txt").err
 
@@ -214,7 +218,7 @@ def test_xc_files_of_different_width_are_refused_in_words_of_the_command_line(cl
     (tmp_path / "b").write_text("1 2 4\n0 1:1\n")
     done = cli("train", tmp_path / "a", tmp_path / "b", "-m", tmp_path / "m")
     assert done.code == 2
-    assert f"{tmp_path / 'b'}: found 2 features and 4 labels in its first line; wanted 2 and 3" in done.err
+    assert f"{tmp_path / 'b'}: line 1: expected 2 features and 3 labels" in done.err
     assert "n_labels" not in done.err
 
 
@@ -252,7 +256,7 @@ def test_columns_are_brought_into_the_order_of_the_model(tables, tmp_path):
     how = Reading.of("auto", None, None)
     X = read_rows(model, [path], how, Columns(3, ["a", "b", "c"]), labelled=False).X
     assert X.to_numpy().tolist() == [[1, 2, 3]]
-    with pytest.raises(ValueError, match=r"t.csv: found no column 'd', which training had"):
+    with pytest.raises(ValueError, match=r"t.csv: no column 'd', which is a feature of the model"):
         read_rows(model, [path], how, Columns(2, ["a", "d"]), labelled=False)
 
 
@@ -296,7 +300,7 @@ def test_every_command_takes_standard_input(files, tables, tmp_path, cli):
 
 
 def test_standard_input_twice_is_refused(cli, files):
-    assert "given twice" in cli("predict", files.model, "-", "-").err
+    assert "at most once" in cli("predict", files.model, "-", "-").err
 
 
 # --- outputs of a regressor
@@ -315,31 +319,32 @@ class Regressor:
 
 def test_outputs_are_csv_with_a_column_for_each():
     X = np.random.default_rng(0).random((25_000, 2)).astype(np.float32)
-    found = pd.read_csv(io.StringIO("".join(output_lines(Regressor(["x, y", "z"]), X, False))))
+    found = pd.read_csv(io.StringIO("".join(output_lines(Regressor(["x, y", "z"]), Rows(X, None), False))))
     assert list(found.columns) == ["x, y", "z"]
     np.testing.assert_array_equal(found.to_numpy(np.float32), X * 2)
 
 
 def test_outputs_without_names_and_of_one_target():
-    lines = "".join(output_lines(Regressor(), np.array([[0.05, 1]]), False))
+    lines = "".join(output_lines(Regressor(), Rows(np.array([[0.05, 1]]), None), False))
     assert lines == "y0,y1\n0.1,2.0\n"
-    assert "".join(output_lines(Regressor(), np.array([0.05, 1]), False)) == "y0\n0.1\n2.0\n"
-    assert "".join(output_lines(Regressor(), np.empty((0, 2)), False)) == "y0,y1\n"
+    assert "".join(output_lines(Regressor(), Rows(np.array([0.05, 1]), None), False)) == "y0\n0.1\n2.0\n"
+    assert "".join(output_lines(Regressor(), Rows(np.empty((0, 2)), None), False)) == "y0,y1\n"
 
 
 def test_outputs_as_json():
-    lines = "".join(output_lines(Regressor(np.array(["a", "b"])), np.array([[0.05, 1]]), True))
+    lines = "".join(output_lines(Regressor(np.array(["a", "b"])), Rows(np.array([[0.05, 1]]), None), True))
     assert lines == '{"a": 0.1, "b": 2.0}\n'
 
 
 def test_names_that_do_not_fit_are_refused():
-    with pytest.raises(ValueError, match="names 1 outputs and predicts 2"):
-        list(output_lines(Regressor(["a"]), np.ones((1, 2)), False))
+    with pytest.raises(ValueError, match="has 1 output names, but predicts 2 outputs"):
+        list(output_lines(Regressor(["a"]), Rows(np.ones((1, 2)), None), False))
 
 
 def test_predict_writes_outputs_where_there_are_no_labels(cli, tables, tmp_path, monkeypatch):
     class Loaded(Regressor):
         method = "stub"
+        vectorizer = None
         n_features_in_ = 1
 
         def __sklearn_tags__(self):
@@ -371,7 +376,9 @@ def test_numbers_as_targets_want_another_method(cli, tmp_path, method, target, s
     )
     done = cli("train", tmp_path / "t.csv", "-t", target, "-m", tmp_path / "m", "--method", method)
     assert done.code == 2
-    assert f"the target holds numbers, such as {sample}, and {method} predicts classes" in done.err
+    assert (
+        f"{method} requires classes or labels as targets. Got continuous values, such as {sample}" in done.err
+    )
     assert "use --method gbdt-mo." in done.err
 
 
@@ -392,4 +399,7 @@ def test_classes_that_are_numbers_are_classes(cli, tmp_path):
 def test_text_wants_a_method_with_categories(cli, tmp_path):
     (tmp_path / "t.csv").write_text("x,y\nu,a\nv,b\n")
     done = cli("train", tmp_path / "t.csv", "-t", "y", "-m", tmp_path / "m")
-    assert "gbdt-sparse takes numbers only. --method gbdt-mo takes text as categories." in done.err
+    assert (
+        "gbdt-sparse requires numeric features. Name columns of texts with --text; --method gbdt-mo supports"
+        in done.err
+    )

@@ -71,14 +71,14 @@ def test_quiet_says_nothing_and_verbose_a_line_a_tree(cli, files, tmp_path):
     [
         (["-s", "n_tree=3"], "did you mean 'n_trees'?"),
         (["-s", "n_trees=0"], "must be an int >= 1"),
-        (["-s", "n_trees"], "wanted name=value"),
+        (["-s", "n_trees"], "--set must be name=value"),
         (["-s", "loss=logistic"], "'squared', 'squared_hinge'"),
-        (["-s", "early_stopping_rounds=3"], "needs --valid FILE"),
-        (["--method", "gbdt-spars"], "did you mean 'gbdt-sparse'?"),
-        (["--method", "?"], "known: gbdt-sparse"),
+        (["-s", "early_stopping_rounds=3"], "requires --valid FILE"),
+        (["--method", "gbdt-spars"], "Did you mean 'gbdt-sparse'?"),
+        (["--method", "?"], "--method must be one of {'gbdt-sparse'"),
         (["--jobs", "-1"], "--jobs"),
-        (["--jobs", "1", "-s", "n_jobs=2"], "an option of its own"),
-        (["-v", "-q"], "exclude each other"),
+        (["--jobs", "1", "-s", "n_jobs=2"], "also set by its own option"),
+        (["-v", "-q"], "cannot be combined"),
         (["--valid", "nowhere.txt"], "nowhere.txt: No such file"),
         (["--seed", "x"], "--seed"),
     ],
@@ -94,7 +94,7 @@ def test_mistakes_are_one_line(cli, files, tmp_path, arguments, said):
 
 def test_the_place_of_the_model_is_checked_before_the_data_is_read(cli, files, tmp_path):
     for model, said in (
-        (tmp_path / "no" / "m", "there is no folder"),
+        (tmp_path / "no" / "m", "does not exist"),
         (tmp_path, "is not a file"),
         (files.train, "would be overwritten"),
     ):
@@ -123,8 +123,8 @@ def test_parameters_are_listed_as_they_are_declared(cli, method, estimators):
     for estimator in estimators:
         assert f"{estimator.__name__}\n" in done.out
         for name, one in estimator.parameter_table.items():
-            assert f"\n{name} : {one.values.text}, default={one.default!r}\n" in done.out
-    assert "did you mean 'forest'?" in cli("train", "--parameters", "forrest").err
+            assert f"\n{name} : {one.type_text}, default={one.default!r}\n" in done.out
+    assert "Did you mean 'forest'?" in cli("train", "--parameters", "forrest").err
 
 
 def test_weights_of_rows(cli, tmp_path):
@@ -135,8 +135,35 @@ def test_weights_of_rows(cli, tmp_path):
     found = sparseleaf.data.read(rows, target=("y",), weight="w")
     wanted = sparseleaf.MultiGBDTRegressor(n_trees=3).fit(found.X, found.y, sample_weight=found.sample_weight)
     np.testing.assert_array_equal(sparseleaf.load(tmp_path / "m").predict(found.X), wanted.predict(found.X))
-    done = cli("train", rows, "-m", tmp_path / "n", "-t", "y", "--weight", "w")
-    assert "--weight: gbdt-sparse takes no weights of rows" in done.err
+
+
+@pytest.mark.parametrize("method", ["gbdt-sparse", "forest", "ldsm"])
+def test_weights_of_rows_and_classes(cli, tmp_path, method):
+    rows = tmp_path / "t.csv"
+    rows.write_text("a,b,y,w\n" + "".join(f"{i},{i % 5},{'xyz'[i % 3]},{i % 4}\n" for i in range(80)))
+    how = (
+        "-t",
+        "y",
+        "--weight",
+        "w",
+        "--method",
+        method,
+        "-s",
+        "n_trees=3",
+        "-s",
+        "class_weight=x:5,y:2",
+        "-q",
+    )
+    assert cli("train", rows, "-m", tmp_path / "m", *how).code == 0
+    found = sparseleaf.data.read(rows, target=("y",), weight="w")
+    loaded = sparseleaf.load(tmp_path / "m")
+    assert loaded.class_weight == {"x": 5.0, "y": 2.0}
+    wanted = type(loaded)(n_trees=3, class_weight={"x": 5, "y": 2})
+    wanted.fit(found.X, found.y, sample_weight=found.sample_weight)
+    np.testing.assert_array_equal(loaded.decision_function(found.X), wanted.decision_function(found.X))
+    wrong = cli("train", rows, "-m", tmp_path / "n", "-t", "y", "--method", method, "-s", "class_weight=no")
+    assert "class_weight" in wrong.err
+    assert "'balanced'" in wrong.err
 
 
 def test_bad_data_names_file_and_line(cli, tmp_path):
@@ -158,7 +185,7 @@ def test_ctrl_c_keeps_the_trees_so_far(process, files, tmp_path):
     running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=60)
     assert running.returncode == 130
-    assert "interrupted: the model has the" in err
+    assert "interrupted; the model has the" in err
     assert "Traceback" not in err
     assert f"wrote {model}" in out
     assert sparseleaf.load(model).model_.n_trees >= 3

@@ -164,9 +164,9 @@ def test_columns_that_are_not_there_are_refused(wanted, match):
 def test_sparse_rows_have_no_categories():
     X = sp.csr_matrix(np.eye(3))
     assert find_categories(X, "auto") == {}
-    with pytest.raises(ValueError, match="found a sparse X"):
+    with pytest.raises(ValueError, match="Got a sparse matrix instead"):
         find_categories(X, [0])
-    with pytest.raises(ValueError, match="found a sparse X"):
+    with pytest.raises(ValueError, match="Got a sparse matrix instead"):
         encode_categories(X, {0: [1]})
 
 

@@ -64,9 +64,9 @@ def test_no_rows(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("what\n", "three numbers"),
-        ("", "three numbers"),
-        ("3 2 2\n0 0:1\n", "found 1 rows, wanted 3"),
+        ("what\n", "expected three integers N D L"),
+        ("", "expected three integers N D L"),
+        ("3 2 2\n0 0:1\n", "expected 3 rows, as in the header, got 1"),
         ("1 2 2\n5 0:1\n", "counted from line 1"),
     ],
 )
@@ -74,7 +74,7 @@ def test_bad_text_is_refused_and_leaves_no_set(text, message, tmp_path):
     (tmp_path / "bad.txt").write_text(text)
     with pytest.raises(ValueError, match=message):
         map_xc(tmp_path / "bad.txt", tmp_path / "set")
-    with pytest.raises(ValueError, match="no mapped set"):
+    with pytest.raises(ValueError, match="is not a memory-mapped dataset"):
         load_mapped(tmp_path / "set")
 
 
@@ -101,7 +101,7 @@ def test_damaged_sets_are_refused(rows, name, at, value, tmp_path):
     numbers = np.fromfile(tmp_path / f"{name}.bin", mapped.ARRAYS[name])
     numbers[at] = value
     numbers.tofile(tmp_path / f"{name}.bin")
-    with pytest.raises(ValueError, match="do not fit"):
+    with pytest.raises(ValueError, match="are inconsistent"):
         load_mapped(tmp_path)
 
 
@@ -109,14 +109,14 @@ def test_missing_and_cut_files_are_refused(rows, tmp_path):
     save_mapped(tmp_path, *rows)
     whole = (tmp_path / "x_data.bin").read_bytes()
     (tmp_path / "x_data.bin").write_bytes(whole[:-4])
-    with pytest.raises(ValueError, match="differ in size"):
+    with pytest.raises(ValueError, match="differ in length"):
         load_mapped(tmp_path)
     (tmp_path / "x_data.bin").write_bytes(whole[:-3])
-    with pytest.raises(ValueError, match="cut short"):
+    with pytest.raises(ValueError, match="truncated"):
         load_mapped(tmp_path)
     (tmp_path / "x_data.bin").unlink()
     with pytest.raises(ValueError, match="missing"):
         load_mapped(tmp_path)
     (tmp_path / "set.json").write_text(json.dumps({"rows": "many"}))
-    with pytest.raises(ValueError, match="no mapped set"):
+    with pytest.raises(ValueError, match="is not a memory-mapped dataset"):
         load_mapped(tmp_path)

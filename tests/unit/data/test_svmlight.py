@@ -77,24 +77,27 @@ def test_labels_and_queries_together(write):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "found no rows"),
-        ("# nothing\n", "found no rows"),
-        ("1 1:1\n2 2:1 2:2\n", "line 2: found features that do not ascend in '2 2:1 2:2'"),
-        ("1 3:1 2:1\n", "line 1: found features that do not ascend"),
-        ("1 1:1\n\n1 -2:1\n", "line 3: found a negative feature"),
-        ("1 1:1\none 1:1\n", "line 2: found a label or value that is no number in 'one 1:1'"),
-        ("1 1:x\n", "line 1: found a label or value that is no number"),
-        ("1 1\n", "line 1: found a feature without a value"),
-        ("1 a:1\n", "line 1: found a feature that is no whole number"),
-        ("1 4294967296:1\n", "line 1: found a feature that is too large"),
-        ("1 99999999999999999999:1\n", "line 1: found a feature that is too large"),
-        ("1 1:1\n1 1:inf\n", "row 2: found an infinite value"),
-        ("1 1:1\n1\n1 1:1e39\n", "row 3: found an infinite value"),
-        ("inf 1:1\n", "row 1: found an infinite label"),
-        ("1,2 1:1\n1.5 1:1\n", "row 2: found the labels (1.5,), wanted whole numbers"),
-        ("1 qid:1 1:1\n1 1:1\n", "found a qid in 1 of 2 rows"),
-        ("1 qid:x 1:1\n", "found a qid that is no whole number"),
-        ("1 qid:99999999999999999999 1:1\n", "found a qid that is no whole number of 64 bits"),
+        ("", "the file has no rows"),
+        ("# nothing\n", "the file has no rows"),
+        (
+            "1 1:1\n2 2:1 2:2\n",
+            "line 2: expected 'label feature:value …', got features that are not sorted and unique: '2 2:1 2:2'",
+        ),
+        ("1 3:1 2:1\n", "got features that are not sorted and unique"),
+        ("1 1:1\n\n1 -2:1\n", "line 3: expected 'label feature:value …', got a negative feature"),
+        ("1 1:1\none 1:1\n", "got a label or value that is not a number: 'one 1:1'"),
+        ("1 1:x\n", "got a label or value that is not a number"),
+        ("1 1\n", "got a feature without a value"),
+        ("1 a:1\n", "got a feature that is not an integer"),
+        ("1 4294967296:1\n", "got a feature that is too large"),
+        ("1 99999999999999999999:1\n", "got a feature that is too large"),
+        ("1 1:1\n1 1:inf\n", "row 2: values must be finite"),
+        ("1 1:1\n1\n1 1:1e39\n", "row 3: values must be finite"),
+        ("inf 1:1\n", "row 1: labels must be finite"),
+        ("1,2 1:1\n1.5 1:1\n", "row 2: labels must be integers. Got (1.5,)"),
+        ("1 qid:1 1:1\n1 1:1\n", "must have a qid. Got 1 of 2 rows"),
+        ("1 qid:x 1:1\n", "qid must be a 64-bit integer"),
+        ("1 qid:99999999999999999999 1:1\n", "qid must be a 64-bit integer"),
     ],
 )
 def test_bad_files(write, text, said):
@@ -107,7 +110,7 @@ def test_bad_files(write, text, said):
 
 def test_queries_in_one_file_only(write):
     paths = [write("1 qid:1 1:1\n", "a"), write("1 1:1\n", "b")]
-    with pytest.raises(ValueError, match="b: found no qid"):
+    with pytest.raises(ValueError, match="b: every row must have a qid"):
         load_svmlight(paths)
 
 

@@ -106,7 +106,7 @@ def test_workers_that_do_not_come_are_not_waited_for():
         for rank in (0, 1):
             addresses = [absent.address] * 2
             addresses[rank] = listener.address
-            with pytest.raises(WorkerLostError, match=f"worker {rank} could not meet the others"):
+            with pytest.raises(WorkerLostError, match=f"worker {rank} could not connect to the others"):
                 listener.connect(rank, addresses, SECRET, timeout=0.3)
             listener = Listener(HOST)
     finally:
@@ -228,7 +228,7 @@ def wait_in_vain(listener, timeout):
 
 
 def test_many_silent_connections_do_not_keep_workers_out(monkeypatch):
-    monkeypatch.setattr(sockets, "MOST_UNPROVED", 3)
+    monkeypatch.setattr(sockets, "MAX_UNAUTHENTICATED", 3)
     listeners = [Listener(HOST) for _ in range(2)]
     addresses = [listener.address for listener in listeners]
     silent = [socket.create_connection(addresses[0], timeout=10) for _ in range(20)]

@@ -120,8 +120,10 @@ def test_label_names_and_classes(tmp_path):
     ({"estimators": "forest"}, "'estimators' parameter must be a non-empty list"),
     ({"estimators": [MultiGBDTRegressor()]}, "Got MultiGBDTRegressor as item 1 of 1"),
     ({"estimators": [LdSMClassifier(), BlendClassifier()]}, "Got BlendClassifier as item 2 of 2"),
-    ({"weights": [1.0]}, "weights: found .* wanted 2"), ({"weights": [1.0, -1.0]}, "weights: found"),
-    ({"weights": [0.0, 0.0]}, "all are 0"), ({"weights": "even"}, "must be 'auto', a sequence or None. Got 'even'"),
+    ({"weights": [1.0]}, r"'weights' parameter must be 2 numbers >= 0. Got \[1.0\]"),
+    ({"weights": [1.0, -1.0]}, r"Got \[1.0, -1.0\] instead"),
+    ({"weights": [0.0, 0.0]}, "must have at least one value above 0"),
+    ({"weights": "even"}, "must be 'auto', a sequence or None. Got 'even'"),
 ])  # fmt: skip
 def test_bad_parameters_are_named(change, match):
     given = {"estimators": [LdSMClassifier(n_trees=1), LdSMClassifier(n_trees=1)]} | change
@@ -135,12 +137,12 @@ def test_members_that_do_not_fit_together_are_refused(members):
     named = LdSMClassifier(n_trees=1).fit(X[SEEN], [["a"], ["b"], ["c"]] * 150)
     other = LdSMClassifier(n_trees=1).fit(X[SEEN], [["a"], ["b"], ["d"]] * 150)
     for pair, match in (
-        ((members[0], narrow), "n_features is 70; wanted 80"),
-        ((members[0], fewer), "n_labels is 30; wanted 40"),
-        ((members[0], named), "n_labels is 3; wanted 40"),
+        ((members[0], narrow), "n_features must be 80, as in member 1, is 70"),
+        ((members[0], fewer), "n_labels must be 40, as in member 1, is 30"),
+        ((members[0], named), "n_labels must be 40, as in member 1, is 3"),
         ((named, other), "its labels are not those of member 1"),
     ):
-        with pytest.raises(ValueError, match=f"estimators: member 2: {match}"):
+        with pytest.raises(ValueError, match=f"'estimators' parameter is not valid: member 2: {match}"):
             BlendClassifier(pair, weights=None, prefit=True).fit(X, Y)
     with pytest.raises(NotFittedError):
         BlendClassifier([LdSMClassifier()], prefit=True).fit(X, Y)

@@ -215,7 +215,7 @@ def test_validation_rows_callbacks_and_interruption(rows):
     wanted = [precision_at_k(Y[900:], ids, 1) for ids, _ in clf.staged_predict_topk(X[900:], 1)]
     assert clf.model_.n_trees == 4
     assert clf.history_["valid precision@1"] == pytest.approx(wanted, abs=0.007)  # ties
-    with pytest.warns(UserWarning, match="interrupted: the model has the 2 trees"):
+    with pytest.warns(UserWarning, match="interrupted; the model has the 2 trees"):
         clf.fit(X, Y, callbacks=[interrupt])
     assert clf.model_.n_trees == 2
     assert clf.interrupted_ is True
@@ -268,3 +268,28 @@ def test_memory_mapped_rows_give_the_same_model(rows, tmp_path):
     mapped = sp.csr_matrix(tuple(parts), shape=X.shape, copy=False)
     wanted = saved_bytes(SketchForestClassifier(n_trees=2).fit(X, Y), tmp_path)
     assert saved_bytes(SketchForestClassifier(n_trees=2).fit(mapped, Y), tmp_path) == wanted
+
+
+@pytest.mark.parametrize(
+    ("n_labels", "rerank", "n_trees"),
+    [(60, "linear", 10), (60, "auto", 10), (60, "bayes", 10), (60, "cosine", 50), (60, None, 50), (12, "linear", 50)],
+)  # fmt: skip
+def test_few_trees_suffice_for_rare_labels_if_a_reranker_adds_candidates(n_labels, rerank, n_trees):
+    _, Y = make_xc(300, 100, n_labels, labels_per_row=2, nnz_per_row=10, seed=0)
+    Y = sp.csr_matrix(Y)
+    Y.resize(300, 1000)  # labels without rows do not count
+    clf = SketchForestClassifier(rerank=rerank)
+    assert clf._n_trees(Y) == n_trees
+    assert clf.set_params(n_trees=7)._n_trees(Y) == 7
+
+
+def test_the_number_of_trees_is_chosen_in_fit(rows, tmp_path):
+    X, Y = make_xc(200, 100, 100, labels_per_row=2, nnz_per_row=10, seed=0)
+    clf = SketchForestClassifier(rerank="bayes", max_depth=2).fit(X, Y)
+    assert clf.n_trees == "auto"
+    assert clf.model_.n_trees == 10
+    clf.save(tmp_path / "model")
+    again = sparseleaf.load(tmp_path / "model")
+    assert again.n_trees == "auto"
+    assert again.model_.n_trees == 10
+    assert again.estimate_memory(X, Y).model > 0

@@ -147,7 +147,7 @@ def test_interruption_keeps_the_trees(rows):
             raise KeyboardInterrupt
 
     X, Y = rows
-    with pytest.warns(UserWarning, match="interrupted: the model has the 2 trees"):
+    with pytest.warns(UserWarning, match="interrupted; the model has the 2 trees"):
         clf = LdSMClassifier(n_trees=9, max_nodes=30).fit(X, Y, callbacks=[interrupt])
     assert clf.model_.n_trees == 2
     assert clf.interrupted_ is True

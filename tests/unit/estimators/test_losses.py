@@ -119,7 +119,7 @@ def test_numbers_behind_names_have_a_range(name):
     number = dense_objective(name).number
     beyond = [number.low, number.high, "nan", "", "x", -1] + [np.inf] * (number.high == np.inf)
     for bad in beyond:
-        with pytest.raises(ValueError, match=f"'{name}:x' with {number.wanted}"):
+        with pytest.raises(ValueError, match=f"'{name}:x' with {number.text}"):
             estimator.set_params(loss=f"{name}:{bad}").fit(X, y)
     inside = number.low + 0.5 * (min(number.high, 10) - number.low)
     explicit, default = (predictions(fitted(n)[2].fit(X, y), X) for n in (f"{name}:{inside}", name))

@@ -43,15 +43,15 @@ def test_a_tree_for_each_output_takes_that_outputs_constraints():
 
 
 @pytest.mark.parametrize(("given", "match"), [
-    ("auto", "must be a sequence, a dict by feature or None. Got 'auto' instead"),
+    ("auto", "must be a sequence, a dict keyed by feature or None. Got 'auto' instead"),
     ([1, 0], r"must have shape \(4,\) or \(4, 3\).* Got shape \(2,\) instead"),
     ([[1, 0]] * 4, r"must have shape .* Got shape \(4, 2\) instead"),
     ([2, 0, 0, 0], "must have only the values -1, 0 and 1. Got 2 instead"),
     ({0: -0.5}, "must have only the values -1, 0 and 1. Got -0.5 instead"),
     ([np.nan, 0, 0, 0], "must have only the values -1, 0 and 1. Got nan instead"),
-    ({"q": 1}, "has feature 'q', which X does not have"),
-    ({4: 1}, "has feature 4"),
-    ({-1: 1}, "has feature -1"),
+    ({"q": 1}, "must have features of X as keys. Got 'q' instead"),
+    ({4: 1}, "must have features of X as keys. Got 4"),
+    ({-1: 1}, "must have features of X as keys. Got -1"),
     ({0: [1, 0]}, r"one per output \(3\), for feature 0. Got \[1, 0\] instead"),
     (["up", 0, 0, 0], "must be -1, 0 or 1 for each feature"),
     ([[1], [1, 2], 0, 0], "must be -1, 0 or 1 for each feature"),
@@ -64,5 +64,5 @@ def test_constraints_that_make_no_sense_are_refused(given, match):
 
 def test_categories_have_no_direction():
     X, Y = make(categories=1)
-    with pytest.raises(ValueError, match="must be 0 for feature 0, whose categories have no order"):
+    with pytest.raises(ValueError, match="must be 0 for feature 0, which is categorical"):
         reg(monotone_constraints=[1, 0, 0, 0], categorical_features=[0]).fit(X, Y)

@@ -1,4 +1,4 @@
-"""Cuts and leaves of MultiGBDT: against twins written from scratch, other libraries, and each other."""
+"""Splits and leaves of MultiGBDT: against twins written from scratch, other libraries, and each other."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from marks import first
 from multi_models import classes_of, clf, make, reg, same_trees
 from sparseleaf import MultiGBDTRegressor
 
-# --- every cut and every leaf of small models, from scratch
+# --- every split and every leaf of small models, from scratch
 
 CASES = {
     "mse": (reg(), "mse"),
@@ -65,7 +65,7 @@ def audited(case):
         top=estimator.leaf_labels or 0, shared=settings.split != "topk" and estimator.leaf_labels is not None,
         exact=settings.hessian == "exact", alone=settings.tree_per_output,
     )  # fmt: skip
-    return estimator, audit, [naive.cuts_of(column, 255) for column in X.T]
+    return estimator, audit, [naive.thresholds_of(column, 255) for column in X.T]
 
 
 @pytest.mark.parametrize(
@@ -73,8 +73,8 @@ def audited(case):
     first(3, [case for case in CASES if "each" not in case and "many" not in case])
     + first(0, [case for case in CASES if "each" in case or "many" in case]),
 )
-def test_every_cut_is_the_best_and_every_leaf_the_newton_step(case):
-    estimator, audit, cuts = audited(case)
+def test_every_split_is_the_best_and_every_leaf_the_newton_step(case):
+    estimator, audit, thresholds = audited(case)
     trees = estimator.model_.trees
     gains, inner = np.zeros(4), 0
     for _, tree, rows, g, h, own, _ in audit.replay():
@@ -87,17 +87,19 @@ def test_every_cut_is_the_best_and_every_leaf_the_newton_step(case):
                 assert len(here) >= estimator.min_samples_leaf
                 _check_leaf(audit, estimator, node, here, g, h, own)
                 if n_leaves < (estimator.max_leaves or 10**9) and depth < (estimator.max_depth or 10**9):
-                    # nothing was left to cut (up to the 16 bits in which gradients are added up)
-                    assert audit.best_gain(g, h, here, cuts) <= 2e-3 * max(1.0, audit.score(g, h, here).sum())
+                    # nothing was left to split (up to the 16 bits in which gradients are added up)
+                    assert audit.best_gain(g, h, here, thresholds) <= 2e-3 * max(
+                        1.0, audit.score(g, h, here).sum()
+                    )
                 continue
             inner += 1
             gain = audit.gain(g, h, here, audit.goes_left(node, here))
             gains[node["feature"]] += gain
-            best = audit.best_gain(g, h, here, cuts)
+            best = audit.best_gain(g, h, here, thresholds)
             whole = audit.score(g, h, here).sum()
-            assert gain >= best - 2e-3 * (best + whole) - 1e-6, "a better cut was there"
+            assert gain >= best - 2e-3 * (best + whole) - 1e-6, "a better split was there"
             queue += [(node["left"], depth + 1), (node["right"], depth + 1)]
-    assert inner > 8, "a model without cuts proves nothing"
+    assert inner > 8, "a model without splits proves nothing"
     np.testing.assert_allclose(trees.feature_gain, gains, rtol=5e-3, atol=1e-2 * gains.max())
 
 
@@ -138,7 +140,7 @@ def test_siblings_share_their_outputs():
 
 @pytest.mark.parametrize("loss", ["absolute", "quantile:0.8"])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_leaves_of_losses_without_curvature_are_quantiles(loss, weighted):
+def test_leaves_of_losses_without_hessian_are_quantiles(loss, weighted):
     X, Y = make(seed=2)
     Y = Y.astype(np.float32)
     weights = np.random.default_rng(0).choice([0.5, 1, 2], (160, 1)).astype(np.float32) if weighted else None
@@ -159,7 +161,7 @@ def test_leaves_of_losses_without_curvature_are_quantiles(loss, weighted):
                 assert leaf["leaf"][j] == pytest.approx(0.3 * value, rel=1e-5, abs=1e-7)
 
 
-def test_cuts_of_categories_gain_what_is_said():
+def test_splits_of_categories_gain_what_is_said():
     X, Y = make(seed=4, categories=2, missing=0.1)
     est = reg(categorical_features=[0, 1]).fit(X, Y)
     trees = est.model_.trees

@@ -42,7 +42,7 @@ def test_every_public_method_is_the_classes_own(kind):
 def test_signatures_and_docstrings_stay(kind):
     assert "n_jobs" in inspect.signature(kind).parameters
     assert "X" in inspect.signature(kind.fit).parameters
-    assert inspect.getdoc(kind.fit).startswith("Train")
+    assert inspect.getdoc(kind.fit).startswith("Fit the ")
     assert clone(kind(n_jobs=3)).n_jobs == 3
 
 

@@ -66,7 +66,7 @@ def test_it_ranks_new_queries_well(parameters):
 
 
 def twin(ranker, y, scores, qid, round_number, weights):
-    """Gradient and curvature of every row, from the slow twins."""
+    """Gradient and hessian of every row, from the slow twins."""
     g, h = np.zeros(len(y)), np.zeros(len(y))
     settings = ranker._settings()
     for q, name in enumerate(dict.fromkeys(qid.tolist())):
@@ -264,14 +264,14 @@ def test_constraints_hold():
 
 def planted(monkeypatch, **parameters):
     """The rows that every tree was grown on."""
-    found, plant = [], Shard.plant
+    found, start_tree = [], Shard.start_tree
 
     def watched(self, *args):
-        n = plant(self, *args)
+        n = start_tree(self, *args)
         found.append(self._rows.rows.copy())
         return n
 
-    monkeypatch.setattr(Shard, "plant", watched)
+    monkeypatch.setattr(Shard, "start_tree", watched)
     X, y, qid = make()
     shuffled = np.random.default_rng(0).permutation(len(qid))
     small(n_trees=20, **parameters).fit(X[shuffled], y[shuffled], qid=qid[shuffled])
@@ -353,15 +353,17 @@ def test_going_on_is_as_one_run(loss, tmp_path):
         X, y, qid=qid, init_model=sparseleaf.load(tmp_path / "first")
     )
     same_trees(one, from_file)
-    with pytest.raises(ValueError, match="n_trees=3: with warm_start, wanted at least the 9"):
+    with pytest.raises(ValueError, match=r"at least the 9 trees .* Got 3 instead"):
         warm.set_params(n_trees=3, warm_start=True).fit(X, y, qid=qid)
 
 
 def test_what_cannot_be_gone_on_from_is_told():
     X, y, qid = make()
-    with pytest.raises(ValueError, match="init_model: found one of 'gbdt-sparse'"):
+    with pytest.raises(
+        ValueError, match=r"'init_model' parameter must be a model with dense scores. Got 'gbdt-sparse'"
+    ):
         small().fit(X, y, qid=qid, init_model=SparseGBDTClassifier(n_trees=2).fit(X, y))
-    with pytest.raises(ValueError, match=r"found loss=.lambdamart. of .rank."):
+    with pytest.raises(ValueError, match=r"Got loss=.lambdamart. of .rank."):
         small().fit(X, y, qid=qid, init_model=MultiGBDTClassifier(n_trees=2).fit(X, y))
 
 
@@ -458,26 +460,26 @@ def test_more_places_than_documents_are_all():
 
 
 @pytest.mark.parametrize(("change", "message"), [
-    ({"qid": None}, "qid, group: wanted one of them"),
-    ({"group": [DOCUMENTS] * N_QUERIES}, "qid, group: wanted one of them"),
-    ({"qid": [1, 2]}, r"qid: found shape \(2,\); wanted \(320,\)"),
-    ({"qid": None, "group": [3, 4]}, "group: wanted whole numbers that add up to 320 rows"),
+    ({"qid": None}, "Either 'qid' or 'group' must be given"),
+    ({"group": [DOCUMENTS] * N_QUERIES}, "Either 'qid' or 'group' must be given"),
+    ({"qid": [1, 2]}, r"'qid' parameter must have shape \(320,\). Got \(2,\)"),
+    ({"qid": None, "group": [3, 4]}, "'group' parameter must be integers >= 0 that sum to 320"),
     ({"y": None}, "requires y to be passed"),
-    ({"y": np.full(320, np.nan)}, "y: found a missing"),
-    ({"y": np.full(320, -1)}, "y: found a grade outside 0 to 30"),
-    ({"y": np.full(320, 31)}, "y: found a grade outside 0 to 30"),
-    ({"y": np.zeros((320, 2))}, r"y: found shape \(320, 2\)"),
-    ({"y": np.zeros(7)}, r"y: found shape \(7,\)"),
-    ({"y": ["good"] * 320}, "y: found what is no array of numbers"),
-    ({"sample_weight": np.ones(3)}, "sample_weight: found shape"),
+    ({"y": np.full(320, np.nan)}, "y must not have missing"),
+    ({"y": np.full(320, -1)}, r"y must have grades in the range \[0, 30\]"),
+    ({"y": np.full(320, 31)}, r"y must have grades in the range \[0, 30\]"),
+    ({"y": np.zeros((320, 2))}, r"y must have shape .* Got \(320, 2\)"),
+    ({"y": np.zeros(7)}, r"y must have shape .* Got \(7,\)"),
+    ({"y": ["good"] * 320}, "y must be an array of numbers"),
+    ({"sample_weight": np.ones(3)}, "'sample_weight' parameter must have shape"),
     ({"eval_set": (np.zeros((3, 4)), [0, 1, 1])}, r"'eval_set' parameter must be a tuple \(X, y, qid\)"),
-    ({"eval_set": (np.zeros((3, 4)), [0, 1, 1], [1])}, "eval_set: qid: found shape"),
-    ({"eval_set": (np.zeros((3, 4)), [0, 1, -1], [1, 1, 1])}, "eval_set: y: found a grade"),
+    ({"eval_set": (np.zeros((3, 4)), [0, 1, 1], [1])}, "eval_set: The 'qid' parameter must have shape"),
+    ({"eval_set": (np.zeros((3, 4)), [0, 1, -1], [1, 1, 1])}, "eval_set: y must have grades"),
     ({"eval_set": (np.zeros((3, 5)), [0, 1, 1], [1, 1, 1])}, "eval_set: X has 5 features"),
-    ({"eval_set": (np.zeros((3, 4)), [0, 0, 0], [1, 1, 1])}, "eval_set: found no query that eval_metric='ndcg@5'"),
+    ({"eval_set": (np.zeros((3, 4)), [0, 0, 0], [1, 1, 1])}, "eval_metric='ndcg@5' is undefined on every query"),
 ])  # fmt: skip
 def test_what_is_wrong_is_told_before_training(change, message, monkeypatch):
-    monkeypatch.setattr(Shard, "plant", lambda *_: pytest.fail("work began"))
+    monkeypatch.setattr(Shard, "start_tree", lambda *_: pytest.fail("work began"))
     X, y, qid = make()
     given = {"X": X, "y": y, "qid": qid} | change
     with pytest.raises(ValueError, match=message):

@@ -293,13 +293,13 @@ def test_all_missing_feature(data):
     assert clf.feature_importances_[5] == 0
 
 
-@pytest.mark.parametrize("reducer", ["count-sketch", "random-projection", "top-outputs", "sampling", "none"])
+@pytest.mark.parametrize("sketch", ["count-sketch", "random-projection", "top-outputs", "sampling", "none"])
 @pytest.mark.parametrize("split", ["sketch", "exact"])
-def test_no_labels_at_all(reducer, split, tmp_path):
+def test_no_labels_at_all(sketch, split, tmp_path):
     X = np.random.default_rng(0).normal(size=(40, 3))
     for Y in (sp.csr_matrix((40, 5)), np.zeros((40, 5)), [[] for _ in range(40)]):
         eval_set = None if isinstance(Y, list) else (X, Y)  # lists have no columns to measure on
-        clf = small(sketch=reducer, split=split).fit(X, Y, eval_set=eval_set)
+        clf = small(sketch=sketch, split=split).fit(X, Y, eval_set=eval_set)
         assert clf.predict_topk(X, 2)[1].max() == -np.inf
         clf.save(tmp_path / "m.safetensors")
         assert sparseleaf.load(tmp_path / "m.safetensors").decision_function(X).nnz == 0
@@ -320,10 +320,10 @@ def test_labels_and_rows_that_are_empty(data):
 
 
 @pytest.mark.parametrize(("X", "Y", "message"), [
-    (np.zeros((5, 2)), np.zeros((4, 3)), "Y: found 4 rows, wanted 5"),
-    (np.zeros((5, 2)), sp.csr_matrix((6, 3)), "Y: found 6 rows, wanted 5"),
-    (np.zeros((5, 2)), [["a"]] * 3, "Y: found 3 rows, wanted 5"),
-    (np.zeros((5, 2)), np.full((5, 3), 2), "Y: found the value 2"),
+    (np.zeros((5, 2)), np.zeros((4, 3)), "Y must have 5 rows, as X. Got 4"),
+    (np.zeros((5, 2)), sp.csr_matrix((6, 3)), "Y must have 5 rows, as X. Got 6"),
+    (np.zeros((5, 2)), [["a"]] * 3, "Y must have 5 rows, as X. Got 3"),
+    (np.zeros((5, 2)), np.full((5, 3), 2), "Y must have values 0 and 1 .* Got 2"),
     (np.zeros((5, 2)), np.full((5, 3), np.nan), "NaN"),
     (np.zeros((5, 2)), None, "requires y to be passed"),
     (np.zeros((5, 2)), np.linspace(0, 1, 5), "Unknown label type"),
@@ -423,9 +423,9 @@ def test_targets_that_would_be_matched_wrongly_are_refused(data):
     numbers = [np.flatnonzero(row).tolist() for row in Y]
     clf = small().fit(X, lists)
     assert clf.score(X, lists) > 0
-    with pytest.raises(ValueError, match="wanted ones such as 'label 0'"):
+    with pytest.raises(ValueError, match="must have labels such as 'label 0'"):
         clf.score(X, numbers)
-    with pytest.raises(ValueError, match="wanted label names, as in training"):
+    with pytest.raises(ValueError, match="must have label names, as in training"):
         clf.score(X, sp.csr_matrix(Y))
 
 
@@ -476,7 +476,7 @@ def interrupt_after(n):
 def test_an_interrupt_keeps_the_trees_that_are_complete(data, early):
     X, Y = data
     clf = small(n_trees=50, early_stopping_rounds=early)
-    with pytest.warns(UserWarning, match="interrupted: the model has the 4 trees grown so far") as caught:
+    with pytest.warns(UserWarning, match="interrupted; the model has the 4 trees grown so far") as caught:
         clf.fit(X, Y, eval_set=(X, Y), callbacks=[interrupt_after(4)])
     assert caught[0].filename == __file__
     assert clf.interrupted_ is True
@@ -490,10 +490,10 @@ def test_an_interrupt_keeps_the_trees_that_are_complete(data, early):
 
 def test_an_interrupt_within_a_tree_keeps_those_before_it(data, monkeypatch):
     X, Y = data
-    from sparseleaf.training.recipe import Recipe
+    from sparseleaf.training.boosting_round import BoostingRound
 
     grown = []
-    plain = Recipe.grow
+    plain = BoostingRound.grow
 
     def grow(self, *args):
         if len(grown) == 2:
@@ -501,19 +501,19 @@ def test_an_interrupt_within_a_tree_keeps_those_before_it(data, monkeypatch):
         grown.append(1)
         return plain(self, *args)
 
-    monkeypatch.setattr(Recipe, "grow", grow)
+    monkeypatch.setattr(BoostingRound, "grow", grow)
     with pytest.warns(UserWarning, match="the 2 trees"):
         clf = small().fit(X, Y, eval_set=(X, Y))
     assert clf.model_.n_trees == len(clf.history_["valid precision@1"]) == 2
 
 
 def test_an_interrupt_before_the_first_tree_is_raised(data, monkeypatch):
-    from sparseleaf.training.recipe import Recipe
+    from sparseleaf.training.boosting_round import BoostingRound
 
     def interrupt(self, *args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Recipe, "grow", interrupt)
+    monkeypatch.setattr(BoostingRound, "grow", interrupt)
     clf = small()
     with pytest.raises(KeyboardInterrupt):
         clf.fit(*data)

@@ -98,7 +98,7 @@ def test_a_checkpoint_knows_all_sets(case, tmp_path):
     whole = fit(est, data, sets).history_
     fit(est, data, sets, checkpoint=path, callbacks=[interrupt])
     assert fit(est, data, sets, checkpoint=path).history_ == whole
-    with pytest.raises(ValueError, match=r"found eval_set\[1\] X"):
+    with pytest.raises(ValueError, match=r"expected eval_set\[1\] X"):
         fit(est, data, [sets[0], rows(data, 200, 240)], checkpoint=path)
 
 

@@ -38,64 +38,66 @@ NAMES = list(columns())
 
 def dense(max_bins, n_threads=2):
     X = np.ascontiguousarray(np.array(list(columns().values()), F32).T)
-    return X, *_kernels.find_cuts_dense(X, max_bins, n_threads)
+    return X, *_kernels.find_thresholds_dense(X, max_bins, n_threads)
 
 
 @pytest.mark.parametrize("max_bins", [2, 3, 8, 64, 255, 2**31 - 2])
-def test_cuts_are_the_twins(max_bins):
-    X, offsets, cuts = dense(max_bins)
+def test_thresholds_are_the_twins(max_bins):
+    X, offsets, thresholds = dense(max_bins)
     assert offsets.dtype == np.int64
-    assert cuts.dtype == np.float32
+    assert thresholds.dtype == np.float32
     for f, name in enumerate(NAMES):
-        own = cuts[offsets[f] : offsets[f + 1]]
-        assert own.tolist() == [float(cut) for cut in naive.cuts_of(X[:, f], max_bins)], name
+        own = thresholds[offsets[f] : offsets[f + 1]]
+        assert own.tolist() == [float(threshold) for threshold in naive.thresholds_of(X[:, f], max_bins)], (
+            name
+        )
         assert len(own) < max_bins
         assert (np.diff(own) > 0).all()
 
 
 @pytest.mark.parametrize("max_bins", [2, 8, 2**31 - 2])
-def test_sparse_cuts_are_the_dense_ones(max_bins):
-    X, offsets, cuts = dense(max_bins)
+def test_sparse_thresholds_are_the_dense_ones(max_bins):
+    X, offsets, thresholds = dense(max_bins)
     csc = sp.csc_matrix(X)
-    found = _kernels.find_cuts_csc(csc.indptr.astype(np.int64), csc.data, len(X), max_bins, 2)
+    found = _kernels.find_thresholds_csc(csc.indptr.astype(np.int64), csc.data, len(X), max_bins, 2)
     np.testing.assert_array_equal(found[0], offsets)
-    np.testing.assert_array_equal(found[1], cuts)
+    np.testing.assert_array_equal(found[1], thresholds)
 
 
 def test_stored_zeros_are_zeros():
     X = np.array([[0, 1], [2, 0], [0, 3], [5, 0]], F32)
     csc = sp.csc_matrix((X + 1).astype(F32))
     csc.data -= 1  # now every zero is stored
-    wanted = _kernels.find_cuts_dense(X, 10, 1)
-    found = _kernels.find_cuts_csc(csc.indptr.astype(np.int64), csc.data, 4, 10, 1)
+    wanted = _kernels.find_thresholds_dense(X, 10, 1)
+    found = _kernels.find_thresholds_csc(csc.indptr.astype(np.int64), csc.data, 4, 10, 1)
     np.testing.assert_array_equal(found[1], wanted[1])
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint32])
 def test_bins_are_the_twins_dense_and_sparse(dtype):
-    X, offsets, cuts = dense(16)
-    # values of other rows too: at the cuts, one step beside them, beyond all
-    beside = [np.nextafter(cuts, F32(side), dtype=F32) for side in (-np.inf, np.inf)]
-    more = np.concatenate([cuts, *beside, [HUGE, -HUGE, 0, -0.0, np.nan, TINY, -TINY]]).astype(F32)
+    X, offsets, thresholds = dense(16)
+    # values of other rows too: at the thresholds, one step beside them, beyond all
+    beside = [np.nextafter(thresholds, F32(side), dtype=F32) for side in (-np.inf, np.inf)]
+    more = np.concatenate([thresholds, *beside, [HUGE, -HUGE, 0, -0.0, np.nan, TINY, -TINY]]).astype(F32)
     X = np.vstack([X, np.repeat(more[:, None], X.shape[1], axis=1)])
     wanted = np.array(
-        [[naive.bin_of(x, cuts[offsets[f] : offsets[f + 1]]) for f, x in enumerate(row)] for row in X]
+        [[naive.bin_of(x, thresholds[offsets[f] : offsets[f + 1]]) for f, x in enumerate(row)] for row in X]
     )
     out = np.empty(X.shape, dtype)
-    _kernels.bin_dense(X, offsets, cuts, out, 2)
+    _kernels.bin_dense(X, offsets, thresholds, out, 2)
     np.testing.assert_array_equal(out, wanted)
     csr = sp.csr_matrix(X)
     out = np.empty(X.shape, dtype)
-    _kernels.bin_csr(csr.indptr.astype(np.int64), csr.indices, csr.data, offsets, cuts, out, 2)
+    _kernels.bin_csr(csr.indptr.astype(np.int64), csr.indices, csr.data, offsets, thresholds, out, 2)
     np.testing.assert_array_equal(out, wanted)
 
 
 def test_255_bins_and_missing_fit_a_byte():
     X = np.append(np.arange(255, dtype=F32), F32(np.nan))[:, None]
-    offsets, cuts = _kernels.find_cuts_dense(X, 255, 1)
-    assert len(cuts) == 254
+    offsets, thresholds = _kernels.find_thresholds_dense(X, 255, 1)
+    assert len(thresholds) == 254
     out = np.empty(X.shape, np.uint8)
-    _kernels.bin_dense(X, offsets, cuts, out, 1)
+    _kernels.bin_dense(X, offsets, thresholds, out, 1)
     assert out[:, 0].tolist() == list(range(256))
 
 
@@ -110,23 +112,23 @@ def test_a_feature_beyond_the_columns_is_refused(indices):
 def test_a_broken_indptr_is_refused(indptr):
     indptr, data = np.array(indptr, np.int64), np.ones(2, F32)
     with pytest.raises(ValueError, match="indptr"):
-        _kernels.find_cuts_csc(indptr, data, 3, 4, 1)
+        _kernels.find_thresholds_csc(indptr, data, 3, 4, 1)
     out, indices = np.empty((2, 5), np.uint8), np.zeros(2, np.int32)
     with pytest.raises(ValueError, match="indptr"):
         _kernels.bin_csr(indptr, indices, data, np.zeros(6, np.int64), np.empty(0, F32), out, 1)
 
 
 def test_shapes_that_do_not_fit_are_refused():
-    X, offsets, cuts = dense(8)
+    X, offsets, thresholds = dense(8)
     out = np.empty(X.shape, np.uint8)
     with pytest.raises(ValueError, match="offsets"):
-        _kernels.bin_dense(X, offsets[:-1], cuts, out, 1)
+        _kernels.bin_dense(X, offsets[:-1], thresholds, out, 1)
     with pytest.raises(ValueError, match="offsets"):
-        _kernels.bin_dense(X, offsets, cuts[:-1], out, 1)
+        _kernels.bin_dense(X, offsets, thresholds[:-1], out, 1)
     with pytest.raises(ValueError, match="out"):
-        _kernels.bin_dense(X, offsets, cuts, out[:-1], 1)
+        _kernels.bin_dense(X, offsets, thresholds, out[:-1], 1)
     with pytest.raises(TypeError):
-        _kernels.bin_dense(X, offsets, cuts, out.astype(np.int16), 1)
+        _kernels.bin_dense(X, offsets, thresholds, out.astype(np.int16), 1)
 
 
 @pytest.mark.parametrize("n_rows", [0, 1, 7, 400])

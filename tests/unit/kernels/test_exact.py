@@ -27,7 +27,7 @@ def assert_same(found, wanted):
 @pytest.mark.parametrize("k", [1, 3, None])
 @pytest.mark.parametrize("step", [1, 3, 0.05, 0.5])
 @pytest.mark.parametrize("missing", [False, True])
-def test_best_cut_is_the_twins(loss, k, step, missing):
+def test_best_split_is_the_twins(loss, k, step, missing):
     n, n_labels = 60, 10
     truth, scores, stored = make_state(n, n_labels, seed=2)
     fixed = naive.fixed_point(naive.residuals(truth, scores, loss))
@@ -38,17 +38,17 @@ def test_best_cut_is_the_twins(loss, k, step, missing):
             blocks_of(truth, scores, stored, 16), bins, nodes, [8] * 3, n_labels, loss=loss, k=k, step=step,
             min_samples=min_samples,
         )  # fmt: skip
-        for rows, cut in zip(nodes, found, strict=True):
+        for rows, split in zip(nodes, found, strict=True):
             wanted = naive.exact_split(bins, fixed, rows, range(3), [8] * 3, k, step, 1.0, min_samples)
-            assert_same(cut, wanted)
+            assert_same(split, wanted)
 
 
 def test_missing_rows_are_right_and_values_against_missing_is_tried():
     truth = np.array([[1], [1], [0], [0]], bool)
     scores = np.array([[0], [0], [1], [1]], np.float32)
     bins = np.array([[0], [0], [1], [1]])  # bin 1 is "missing"
-    (cut,) = find(blocks_of(truth, scores), bins, [[0, 1, 2, 3]], [1], 1, step=0.9)
-    assert cut == (pytest.approx(2 * 4 / 3), 0, 0, 2)
+    (split,) = find(blocks_of(truth, scores), bins, [[0, 1, 2, 3]], [1], 1, step=0.9)
+    assert split == (pytest.approx(2 * 4 / 3), 0, 0, 2)
 
 
 def test_some_features_and_single_rows():
@@ -62,7 +62,7 @@ def test_some_features_and_single_rows():
     assert found[1] is None
 
 
-def test_a_step_larger_than_any_node_only_leaves_the_cut_before_missing():
+def test_a_step_larger_than_any_node_only_leaves_the_split_before_missing():
     truth, scores, stored = make_state(40, 6, seed=4)
     bins = np.random.default_rng(5).integers(0, 5, (40, 2))
     for step in (41, 1e300):

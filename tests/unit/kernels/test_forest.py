@@ -66,11 +66,13 @@ def random_rows(n=40, d=12, labels=9, seed=0):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("arity", [2, 3, 5])
 @pytest.mark.parametrize("seed", range(4))
-def test_a_split_is_that_of_the_twin(arity, weighted, unit_rows, seed):
+@pytest.mark.parametrize("row_weights", [False, True])
+def test_a_split_is_that_of_the_twin(arity, weighted, unit_rows, seed, row_weights):
     X, Y = random_rows(seed=seed)
     rng = np.random.default_rng(100 + seed)
     feature_weights = (rng.random(12) if weighted else np.empty(0)).astype(np.float32)
     label_weights = rng.random(9).astype(np.float32) if weighted else np.ones(9, np.float32)
+    of_rows = rng.uniform(0.2, 4, len(X)).astype(np.float32) if row_weights else None
     most, max_features = (5, 1.0) if seed % 2 else (1000, 0.6)
     key = 1000 + seed
     done, features, weights, scale, bias, children = split(
@@ -83,11 +85,14 @@ def test_a_split_is_that_of_the_twin(arity, weighted, unit_rows, seed):
         unit_rows=unit_rows,
         router_weights=most,
         max_features=max_features,
+        row_weights=of_rows,
     )
     sketches = np.stack([naive.sketch(np.flatnonzero(y), label_weights, key, 16) for y in Y])
-    parts = naive.parts(sketches, arity, 3, key)
+    parts = naive.parts(sketches, arity, 3, key, of_rows)
     rows = naive.seen_rows(X, feature_weights, unit_rows)
-    kept, whole, wanted_scale, wanted_bias = naive.router(rows, parts, arity, most, key, max_features)
+    kept, whole, wanted_scale, wanted_bias = naive.router(
+        rows, parts, arity, most, key, max_features, of_rows
+    )
     goes = naive.children(rows, kept, whole, wanted_scale, wanted_bias)
     if not done:  # a child would be empty
         assert arity > 2

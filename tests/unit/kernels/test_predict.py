@@ -190,7 +190,7 @@ def test_arguments_that_do_not_fit_are_refused():
 
 
 def random_trees(rng, n_trees, n_features, n_labels, categorical, *, dense, n_sets=6):
-    """Flat arrays of random trees; cuts of categorical features are sets."""
+    """Flat arrays of random trees; splits of categorical features are sets."""
     feature, threshold, missing_left, child, offsets, indptr, labels = [], [], [], [], [0], [0], []
     for _ in range(n_trees):
         n_inner = int(rng.integers(0, 12))
@@ -288,7 +288,7 @@ def test_room_that_does_not_fit_is_refused(shape):
 
 
 def hostile(**change):
-    """A sound tree with a cut of categories, and what is to be wrong with it."""
+    """A sound tree with a split of categories, and what is to be wrong with it."""
     given = {
         "tree_offsets": np.array([0, 3]), "feature": np.array([1, -1, -1], np.int32),
         "threshold": np.array([1, 0, 0], np.float32), "missing_left": np.zeros(3, np.uint8),
@@ -309,8 +309,8 @@ def hostile(**change):
     ({"sets": np.zeros((2, 31), np.uint8)}, "sets"),
     ({"sets": np.zeros((0, 32), np.uint8)}, "no such set"),
     ({"categorical": np.array([1], np.uint8)}, "categorical"),
-    ({"leaf_indptr": np.array([0, 1, 4])}, "a value for each"),
-    ({"n_labels": 3}, "a value for each"),
+    ({"leaf_indptr": np.array([0, 1, 4])}, "a value per label"),
+    ({"n_labels": 3}, "a value per label"),
     ({"leaf_values": np.ones(5, np.float32)}, "leaf_indptr"),
     ({"leaf_values": np.array([1, np.nan, 1, 1], np.float32)}, "finite"),
 ])  # fmt: skip

@@ -130,7 +130,7 @@ def test_pairs_weigh_what_exchanging_them_changes(change, seed):
 
 
 @pytest.mark.parametrize("sigma", [0.5, 1.0, 3.0])
-def test_pairwise_is_the_slope_and_curvature_of_ranknet(sigma):
+def test_pairwise_is_the_slope_and_hessian_of_ranknet(sigma):
     scores, grades = make(8, 4)
     g, h = run("lambdamart", scores, grades, change="pairwise", places=8, parameter=sigma)
 
@@ -311,7 +311,7 @@ def test_bad_arguments_are_refused():
         run("gbrank", scores, grades, [3])
     with pytest.raises(ValueError, match="indptr"):
         run("gbrank", scores, grades, [5, -1])
-    with pytest.raises(ValueError, match="weights: one a query"):
+    with pytest.raises(ValueError, match="weights: must have one entry per query"):
         run("gbrank", scores, grades, weights=[1, 2])
     with pytest.raises(ValueError, match="grades, g, h"):
         run("gbrank", scores, grades[:3])

@@ -10,7 +10,7 @@ dtypes = pytest.mark.parametrize("dtype", [np.uint8, np.uint32])
 
 TREE = {
     "feature": np.array([1, -1, 0, -1, -1], np.int32),
-    "cut": np.array([2, 0, 1, 0, 0], np.int32),
+    "split_bin": np.array([2, 0, 1, 0, 0], np.int32),
     "missing_bin": np.array([4, 0, 4, 0, 0], np.int32),
     "missing_left": np.array([0, 0, 1, 0, 0], np.uint8),
     "child": np.array([1, 0, 3, 1, 2], np.int32),
@@ -41,7 +41,7 @@ def test_routes_end_in_the_right_leaf(dtype):
     ({"child": np.array([0, 0, 3, 1, 2], np.int32)}, "child"),
     ({"child": np.array([4, 0, 3, 1, 2], np.int32)}, "child"),
     ({"child": np.array([2**31 - 1, 0, 3, 1, 2], np.int32)}, "child"),
-    ({"cut": np.array([2, 0], np.int32)}, "one number a node"),
+    ({"split_bin": np.array([2, 0], np.int32)}, "equal lengths"),
 ])  # fmt: skip
 def test_what_is_no_tree_is_refused(change, match):
     bins = np.zeros((3, 2), np.uint8)

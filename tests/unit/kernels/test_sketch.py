@@ -117,7 +117,7 @@ def test_arguments_that_do_not_fit_are_refused():
         _kernels.count_sketch([], 1, L, 0, out, 1)
     with pytest.raises(ValueError, match="power of two"):
         _kernels.count_sketch(blocks_of(truth, scores, stored, 3), 1, L, 0, out, 1)
-    with pytest.raises(ValueError, match="weights"):
+    with pytest.raises(ValueError, match="factors"):
         _kernels.select_columns(blocks, np.zeros(L, np.int32), np.ones(3, np.float32), 0, out, 1)
     with pytest.raises(ValueError, match="column_of"):
         _kernels.select_columns(blocks, np.full(L, 4, np.int32), np.ones(4, np.float32), 0, out, 1)

@@ -10,7 +10,7 @@ FEATURES, BINS, N = 4, 6, 48
 
 
 def make(kind, d, seed, *, missing=False, n=N, features=FEATURES, n_bins=BINS):
-    """Random bins, and columns such as the kind has; curvatures of a matrix are sums of v vᵀ."""
+    """Random bins, and columns such as the kind has; hessians of a matrix are sums of v vᵀ."""
     rng = np.random.default_rng(seed)
     bins = rng.integers(0, n_bins + missing, (n, features))
     g = rng.integers(-300, 300, (n, d))
@@ -38,27 +38,27 @@ def scoring_of(kind, d, seed, **options):
 
 def assert_best(found, rows, bins, columns, missing_bin, scoring, min_samples=1, features=range(FEATURES),
                 **constraint):  # fmt: skip
-    """The cut is there, its gain is right, and no other is better."""
+    """The split is there, its gain is right, and no other is better."""
     directions, free = constraint.pop("directions", None), np.full(scoring.d, np.inf)
     if directions is not None:
         constraint |= {"low": -free, "high": free}
-    cuts = {}
+    splits = {}
     for f in features:
         own = {"direction": directions[f], **constraint} if directions is not None else {}
-        for (cut, missing_left), value in naive_dense.all_cuts(
+        for (split, missing_left), value in naive_dense.all_splits(
             bins, columns, rows, f, missing_bin[f], min_samples, scoring, **own
         ).items():
-            cuts[f, cut, missing_left] = value
-    if not cuts:
+            splits[f, split, missing_left] = value
+    if not splits:
         assert found is None
         return None
     f = found["feature"]
     # where no row is without a value, missing ones go the way of most
     seen = found["missing_left"] and bool((bins[:, f] == missing_bin[f]).any())
     key = (f, found["bin"], seen)
-    assert key in cuts
-    gain, n_left = cuts[key]
-    best = max(value for value, _ in cuts.values())
+    assert key in splits
+    gain, n_left = splits[key]
+    best = max(value for value, _ in splits.values())
     tolerance = 1e-9 * (1 + abs(best)) + 1e-9 * scoring.worth(
         [(naive_dense.sums_of(columns, rows), len(rows))]
     )
@@ -75,7 +75,7 @@ NODES = [list(range(N)), list(range(0, N, 3)), list(range(5)), [7]]
 @pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize("d", [1, 3, 8, 11])
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_curvature_finds_the_best_cut(kind, d, missing, seed):
+def test_every_hessian_finds_the_best_split(kind, d, missing, seed):
     if kind == "matrix" and d == 1:
         pytest.skip("one output has no matrix")
     bins, columns, missing_bin = make(kind, d, seed, missing=missing)
@@ -100,8 +100,8 @@ def test_top_outputs_of_each_side_or_of_both(kind, top, shared, seed):
         assert_best(found[k], rows, bins, columns, missing_bin, scoring, 2)
 
 
-def test_top_and_shared_top_choose_different_cuts():
-    """Left and right want different outputs: free sides (Algorithm 3) like cut 0, shared ones (4) like cut 1."""
+def test_top_and_shared_top_choose_different_splits():
+    """Left and right want different outputs: free sides (Algorithm 3) like split 0, shared ones (4) like split 1."""
     bins = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
     g = np.array([[10, 0], [10, 0], [0, 10], [0, 10]]) + np.array([[6, 0], [-6, 0], [6, 0], [-6, 0]])
     both = {}
@@ -121,8 +121,8 @@ def test_ties_among_outputs_at_the_edge_of_the_top_count_once():
     assert found["gain"] == 50 + 50 - 50  # the node has one output of 100 / 2
 
 
-def test_matrix_without_curvature_is_harmless():
-    """Rows whose curvatures all rounded to 0: one unit on the diagonal, no NaN."""
+def test_matrix_without_hessian_is_harmless():
+    """Rows whose hessians all rounded to 0: one unit on the diagonal, no NaN."""
     bins, columns = np.array([[0], [0], [1], [1]]), np.zeros((4, 5), int)
     columns[:, :2] = [[3, 1], [3, 1], [-3, 1], [-3, 1]]
     scoring = naive_dense.Scoring(2, "matrix", lambda_=[1.0, 1.0])
@@ -160,9 +160,9 @@ def test_constraints_forbid_splits_and_bound_the_leaves(kind, seed):
         if key is None:
             continue
         some += 1
-        f, cut, missing_left = key
+        f, split, missing_left = key
         gone = bins[rows, f] == missing_bin[f]
-        goes = np.where(gone, missing_left, bins[rows, f] <= cut)
+        goes = np.where(gone, missing_left, bins[rows, f] <= split)
         sides = [np.array(rows)[goes], np.array(rows)[~goes]]
         values = [
             scoring.values(naive_dense.sums_of(columns, side), len(side), -np.inf, np.inf) for side in sides
@@ -174,7 +174,7 @@ def test_constraints_forbid_splits_and_bound_the_leaves(kind, seed):
         np.testing.assert_allclose(bounds.low, wanted_low, rtol=1e-12)
         np.testing.assert_allclose(bounds.high, wanted_high, rtol=1e-12)
         assert ((values[1] - values[0]) * directions[f] >= 0).all()
-    assert some, "a case in which every cut is forbidden proves nothing"
+    assert some, "a case in which every split is forbidden proves nothing"
 
 
 def test_without_a_direction_a_split_is_the_free_one():
@@ -281,7 +281,7 @@ def test_several_outputs_on_one_line_are_put_in_its_order():
                       {c for c in range(9) if along[c] <= 0}, {c for c in range(9) if along[c] >= 0})  # fmt: skip
 
 
-def test_categories_against_missing_rows_alone_is_a_cut():
+def test_categories_against_missing_rows_alone_is_a_split():
     bins = np.array([[0], [1], [2], [2], [0], [1]])
     columns = np.array([[9], [9], [-9], [-9], [9], [9]])
     (found,) = find_splits(

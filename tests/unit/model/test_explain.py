@@ -80,7 +80,7 @@ def test_hand_computed():
 
 
 def test_chain_of_many_features_keeps_its_digits():
-    # a chain of 200 cuts on different features, each of which parts one row off
+    # a chain of 200 splits on different features, each of which parts one row off
     n = 200
     feature = np.full(2 * n + 1, -1, np.int32)
     feature[[0, *range(2, 2 * n, 2)]] = np.arange(n)
@@ -110,7 +110,7 @@ def test_chain_of_many_features_keeps_its_digits():
     values, expected = shap_values(model, X, None, 1)
     scores = model.dense(X, None, 1).astype(np.float64)
     np.testing.assert_allclose(values.sum(axis=1) + expected, scores, atol=1e-12)
-    # the last leaf alone counts; where a row is on the wrong side of all cuts, all features are to blame alike
+    # the last leaf alone counts; where a row is on the wrong side of all splits, all features are to blame alike
     alone = replace(trees, leaf_values=np.eye(1, n + 1, n, dtype=np.float32)[0])
     last = model_of(replace(scorer, trees=alone), n)
     everywhere = shap_values(last, np.ones((1, n), np.float32), None, 1)[0][0, :, 0]
@@ -233,7 +233,7 @@ def test_labels_by_name_of_lists():
     np.testing.assert_allclose(
         (values.sum(axis=1) + expected)[:, 0], model.decision_function(X).toarray()[:, 2], atol=1e-6
     )
-    with pytest.raises(ValueError, match="labels: found 'd', which is no output of the model; wanted names"):
+    with pytest.raises(ValueError, match=r"must have label names of the model. Got 'd'"):
         model.shap_values(X, labels=["d"])
 
 
@@ -246,12 +246,12 @@ def small():
 @pytest.mark.parametrize(
     ("outputs", "message"),
     [
-        ([3], "outputs: found 3, which is no output of the model; wanted numbers below 3"),
-        ([-1], "outputs: found -1"),
-        ([0, 0], "outputs: found one twice"),
-        ([], "outputs: found none"),
-        ("b", "outputs: found 'b'; wanted a list"),
-        (1, "outputs: found 1; wanted a list"),
+        ([3], "must have indices below 3. Got 3"),
+        ([-1], "must have indices below 3. Got -1"),
+        ([0, 0], "distinct outputs. Got \\[0, 0\\]"),
+        ([], "distinct outputs. Got \\[\\]"),
+        ("b", "must be a list of outputs. Got 'b'"),
+        (1, "must be a list of outputs. Got 1"),
     ],
 )
 def test_outputs_that_are_not_there_are_refused(small, outputs, message):
@@ -268,13 +268,13 @@ def test_too_much_memory_is_refused_in_plain_words(small):
     ):
         model.shap_values(many, memory_mb=1)
     assert model.shap_values(many, outputs=[1], memory_mb=1)[0].shape == (12_000, 5, 1)
-    with pytest.raises(ValueError, match="memory_mb: found 0"):
+    with pytest.raises(ValueError, match=r"'memory_mb' parameter must be an int >= 1. Got 0"):
         model.shap_values(X, memory_mb=0)
 
 
 def test_old_models_have_no_numbers_of_rows():
     model = sparseleaf.load(COMPAT / "gbdt-sparse-v1.safetensors")
-    with pytest.raises(ValueError, match="format version 1"):
+    with pytest.raises(ValueError, match="model files of version 1"):
         model.shap_values(np.zeros((1, model.n_features_in_), np.float32))
 
 

@@ -69,34 +69,34 @@ def say(name, value):
 
 @pytest.mark.parametrize(("change", "match"), [
     (drop("trees.base_score"), "base_score is missing"),
-    (put("trees.base_score", lambda a: a[:1]), "base_score has 1 entries"),
-    (put("trees.base_score", lambda a: a * np.float32(np.nan)), "base_score holds a number that is not finite"),
-    (put("trees.base_score", lambda a: a.astype(np.float64)), "'trees.base_score' is F64"),
-    (put("trees.leaf_values", lambda a: a[:-1]), "leaf_values has"),
-    (put("trees.leaf_values", lambda a: np.append(a, a[:1])), "leaf_values has"),
-    (put("trees.cover", lambda a: a[:-1]), "cover has"),
+    (put("trees.base_score", lambda a: a[:1]), "base_score must have one entry"),
+    (put("trees.base_score", lambda a: a * np.float32(np.nan)), "base_score has values that are not finite"),
+    (put("trees.base_score", lambda a: a.astype(np.float64)), "'trees.base_score' must be F32"),
+    (put("trees.leaf_values", lambda a: a[:-1]), "leaf_values must have"),
+    (put("trees.leaf_values", lambda a: np.append(a, a[:1])), "leaf_values must have"),
+    (put("trees.cover", lambda a: a[:-1]), "cover must have"),
     (put("trees.cover", lambda a: a.astype(np.float32)), "trees.cover"),
     (put("trees.sets", lambda a: a[:, :31].copy()), "sets must have 32 bytes"),
     (put("trees.sets", lambda a: a[:0]), "no such set"),
     (put("trees.sets", lambda a: a.ravel()), "trees.sets"),
-    (put("trees.categorical", lambda a: a[:1]), "categorical must have one number a feature"),
+    (put("trees.categorical", lambda a: a[:1]), "one entry per feature"),
     (put("trees.thresholds", lambda a: a + np.float32(0.5)), "no such set"),
     (drop("trees.categorical"), "'trees.categorical' is missing"),
     (drop("trees.sets"), "unknown tensor 'trees.categorical'"),
-    (say("categories", []), "'categories' is"),
+    (say("categories", []), "'categories' must be"),
     (say("categories", {"town": ["a"]}), "no such feature"),
     (say("categories", {"2": ["a"]}), "no such feature"),
     (say("categories", {"-1": ["a"]}), "no such feature"),
-    (say("categories", {"0": "abcd"}), "not a list of names"),
-    (say("categories", {"0": [["a"]]}), "not a list of names"),
-    (say("categories", {"0": ["a", "a"]}), "there twice"),
-    (say("categories", {"0": list(range(256))}), "too many"),
-    (say("feature_names", ["town"]), "1 feature names; wanted one for each of 2"),
-    (say("feature_names", "town"), "'feature_names' is"),
-    (say("feature_names", [1, 2]), "'feature_names' is"),
-    (say("n_labels", 3), "wanted"),
-    (say("n_labels", 1), "wanted"),
-    (say("n_features", 3), "wanted|features"),
+    (say("categories", {"0": "abcd"}), "must be a list of names"),
+    (say("categories", {"0": [["a"]]}), "must be a list of names"),
+    (say("categories", {"0": ["a", "a"]}), "at most 255 distinct names"),
+    (say("categories", {"0": list(range(256))}), "at most 255 distinct names"),
+    (say("feature_names", ["town"]), "'feature_names' must have 2 names, has 1"),
+    (say("feature_names", "town"), "'feature_names' must be"),
+    (say("feature_names", [1, 2]), "'feature_names' must be"),
+    (say("n_labels", 3), "must have one entry"),
+    (say("n_labels", 1), "must have one entry"),
+    (say("n_features", 3), "must have|features"),
     (say("target_kind", "ranking"), "target_kind"),
     (say("method", "gbdt-sparse"), "unknown method 'gbdt-sparse'"),
 ])  # fmt: skip
@@ -113,7 +113,7 @@ def test_what_a_file_need_not_have(edited, good):
         header["feature_names"] = None
 
     est = edited(change)
-    with pytest.raises(ValueError, match="no numbers of rows"):
+    with pytest.raises(ValueError, match="number of training rows per node"):
         _ = est.output_importances_
     rows = good[1].to_numpy(object)
     np.testing.assert_allclose(est.predict(rows), good[2].predict(good[1]), atol=1e-4)

@@ -66,6 +66,7 @@ def test_a_number_of_features_takes_no_memory(folder, tmp_path, name):
     with safe_open(folder / name, framework="np") as file:
         header = json.loads(file.metadata()["sparseleaf"])
     header["n_features"] = 2**28  # tables for all of them would take gigabytes
+    tensors.pop("bayes.feature_counts", None)  # optional; with it, the file has an entry per feature
     save_file(tensors, tmp_path / "wide", {"sparseleaf": json.dumps(header)})
     assert int(run(USE_A_FILE, tmp_path / "wide")) < 300
 
@@ -74,11 +75,11 @@ def test_headers_are_limited(tmp_path, folder):
     path = tmp_path / "m"
     layout = b'{"__metadata__":{"sparseleaf":"' + b" " * model_file.MAX_HEADER + b'"}}'
     path.write_bytes(len(layout).to_bytes(8, "little") + layout)
-    with pytest.raises(ModelFileError, match=r"a header of 16,777,2.. bytes; wanted at most 16,777,216"):
+    with pytest.raises(ModelFileError, match=r"the header has 16,777,2.. bytes, at most 16,777,216"):
         sparseleaf.load(path)
     clf = sparseleaf.load(folder / "gbdt")
     clf.model_.parameters["projection"] = "x" * model_file.MAX_HEADER
-    with pytest.raises(ValueError, match="a model file holds fewer than"):
+    with pytest.raises(ValueError, match="must take less than"):
         clf.save(path)
 
 
@@ -88,12 +89,12 @@ def test_nodes_must_have_sizes_before_they_get_memory(folder, tmp_path):
         metadata = file.metadata()
     tensors["routed.n_nodes"] = np.array([2**32 - 1], np.uint32)
     save_file(tensors, tmp_path / "m", metadata)
-    with pytest.raises(ModelFileError, match="wanted a bit for each of 4294967295 nodes"):
+    with pytest.raises(ModelFileError, match="one bit for each of 4294967295 nodes"):
         sparseleaf.load(tmp_path / "m")
     tensors["routed.inner"] = np.zeros(2**16, np.uint8)
     tensors["routed.n_nodes"] = np.array([2**19], np.uint32)
     save_file(tensors, tmp_path / "m", metadata)
-    with pytest.raises(ModelFileError, match="a number for each of 524288 nodes"):
+    with pytest.raises(ModelFileError, match="one entry for each of 524288 nodes"):
         sparseleaf.load(tmp_path / "m")
 
 

@@ -95,5 +95,5 @@ def test_unknown_links_are_refused(link, tmp_path):
     path = tmp_path / "m.safetensors"
     MultiGBDTRegressor(**SMALL).fit(X, NUMBERS).save(path)
     edit_header(path, lambda header: header.update(link=link))
-    with pytest.raises(ModelFileError, match="metadata 'link' is"):
+    with pytest.raises(ModelFileError, match="metadata 'link' must be"):
         sparseleaf.load(path)

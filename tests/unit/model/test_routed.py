@@ -166,7 +166,7 @@ def test_trees_of_another_kind_are_refused(tmp_path):
         header = json.loads(file.metadata()["sparseleaf"])
     header.update(method="ldsm", parameters={})
     save_file(load_file(path), path, {"sparseleaf": json.dumps(header)})
-    with pytest.raises(ModelFileError, match="another kind"):
+    with pytest.raises(ModelFileError, match="requires a model with a 'routed' stage"):
         load(path)
 
 

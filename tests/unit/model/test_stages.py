@@ -24,7 +24,7 @@ X, Y = make_xc(300, 40, 12, labels_per_row=2, nnz_per_row=6, seed=1)
 @pytest.fixture(scope="module")
 def model():
     parameters = {"n_trees": 3, "projection": "random", "projection_dim": 5}
-    return SparseGBDTClassifier(**parameters, rerank="cosine").fit(X, Y).model_
+    return SparseGBDTClassifier(**parameters, rerank="cosine", calibrate=None).fit(X, Y).model_
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +44,7 @@ def test_stages_have_an_order(model):
         (trees, empty, cosine),
         (projection, projection, trees),
     ):
-        with pytest.raises(ValueError, match=r"stages: found .* wanted one scorer"):
+        with pytest.raises(ValueError, match=r"stages must have exactly one scorer"):
             replace(model, stages=stages)
 
 
@@ -62,8 +62,11 @@ def test_a_stage_can_be_put_in_and_taken_out(model):
 def test_every_kind_is_registered_once_and_belongs_to_a_role():
     assert kinds_of(Role.SCORER) == ("blend", "routed", "trees")
     assert set(kinds_of(Role.RERANKER)) == {"bayes", "boosted", "centroid", "cosine", "linear", "log"}
+    assert kinds_of(Role.CALIBRATOR) == ("isotonic", "platt")
+    assert kinds_of(Role.DECISION) == ("thresholds",)
+    assert kinds_of(Role.URIS) == ("uris",)
     assert stage_class("projection").role is Role.PROJECTION
-    with pytest.raises(ValueError, match="no such kind of stage"):
+    with pytest.raises(ValueError, match="unknown kind of stage"):
         stage_class("probit")
 
 
@@ -85,7 +88,7 @@ class Calibrator(Stage):
     """Scores to probabilities by a slope."""
 
     slope: float
-    kind = "platt"
+    kind = "beta"
     role = Role.CALIBRATOR
     takes_nan = True
 
@@ -123,22 +126,32 @@ class Calibrated(Scores):
         scores.data = expit(self.slope * scores.data)
         return scores
 
+    def explain(self, pairs):
+        part = self.before.explain(pairs)
+        return part.through(expit(self.slope * part.base), expit(self.slope * part.scores)).named("platt")
+
 
 def test_a_calibrator_is_one_class(model, tmp_path):
-    register("platt")(Calibrator)
+    register("beta")(Calibrator)
     calibrated = model.with_stage(Role.CALIBRATOR, Calibrator(2.0))
-    assert [stage.kind for stage in calibrated.stages] == ["projection", "trees", "cosine", "platt", "empty"]
+    assert [stage.kind for stage in calibrated.stages] == ["projection", "trees", "cosine", "beta", "empty"]
     path = tmp_path / "m.safetensors"
     save_model(calibrated, path)
     loaded = sparseleaf.load(path)
     known = np.diff(X.indptr) > 0
     wanted = expit(2 * model.topk(X[known], 3, None, 1)[1])
-    np.testing.assert_allclose(loaded.predict_topk(X[known], 3)[1], wanted, rtol=1e-6)
-    np.testing.assert_allclose(loaded.decision_function(X[known]).data.max(), wanted.max(), rtol=1e-6)
+    np.testing.assert_array_equal(loaded.predict_topk(X[known], 3)[1], model.topk(X[known], 3, None, 1)[1])
+    found = loaded.predict_proba(X[known], 3)
+    np.testing.assert_allclose(found.max(axis=1).toarray()[:, 0], wanted[:, 0], rtol=1e-6)
+    assert loaded.predict_proba(X[known]).data.max() == pytest.approx(wanted.max())
+    explanation = loaded.explain(X[known], k=3)
+    sums = explanation.base + explanation.contributions.sum(axis=1).A1
+    np.testing.assert_allclose(sums, loaded.predict_topk(X[known], 3)[1].ravel(), atol=1e-5)
     empty = sp.csr_matrix((1, 40), dtype=np.float32)
-    assert loaded.predict_topk(empty, 3)[1].tolist() == model.topk(empty, 3, None, 1)[1].tolist()
+    prior = model.topk(empty, 3, None, 1)[1]
+    assert np.sort(loaded.predict_proba(empty, 3).data).tolist() == np.sort(prior[0]).tolist()
     save_model(model.with_stage(Role.CALIBRATOR, Calibrator(np.nan)), path)
-    with pytest.raises(ModelFileError, match="platt: slope holds a number that is not finite"):
+    with pytest.raises(ModelFileError, match="beta: slope has values that are not finite"):
         sparseleaf.load(path)
 
 
@@ -168,6 +181,9 @@ class Reversed(Reranker):
     def scores(self, X, labels, scores, n_jobs):
         raise NotImplementedError
 
+    def explain(self, before, labels, scores, pairs):
+        return before.explain(pairs).scaled(-1.0)
+
     def tensors(self, compact):
         return {"weight": np.array([self.weight], np.float32)}
 
@@ -190,6 +206,9 @@ def test_a_reranker_is_one_class(tmp_path):
     save_model(trees.with_stage(Role.RERANKER, stage), tmp_path / "m.safetensors")
     loaded = sparseleaf.load(tmp_path / "m.safetensors")
     assert loaded.rerank_weight_ == 0.25
+    explanation = loaded.explain(X.toarray(), k=2)
+    sums = explanation.base + explanation.contributions.sum(axis=1).A1
+    np.testing.assert_allclose(sums, loaded.predict_topk(X.toarray(), 2)[1].ravel(), atol=1e-5)
     assert np.array_equal(
         loaded.predict_topk(X.toarray(), 2)[0], clf.predict_topk(X.toarray(), 5)[0][:, :2:-1]
     )
@@ -197,5 +216,5 @@ def test_a_reranker_is_one_class(tmp_path):
 
 def test_a_file_with_a_stage_that_is_not_known_is_refused(model, tmp_path):
     save_model(model.with_stage(Role.CALIBRATOR, Calibrator(2.0)), tmp_path / "m.safetensors")
-    with pytest.raises(ModelFileError, match="platt: no such kind of stage is known; update sparseleaf"):
+    with pytest.raises(ModelFileError, match="beta: unknown kind of stage; update sparseleaf"):
         sparseleaf.load(tmp_path / "m.safetensors")

@@ -69,10 +69,10 @@ def test_nan_is_refused_with_a_way_out(kind):
     X = make(sparse=False)
     X[3, 4] = np.nan
     Y = np.ones((len(X), 2))
-    with pytest.raises(ValueError, match=r"X: found NaN.*projection=None"):
+    with pytest.raises(ValueError, match=r"X contains NaN.*projection=None"):
         SparseGBDTClassifier(n_trees=1, projection=kind).fit(X, Y)
     clf = SparseGBDTClassifier(n_trees=1, projection=kind).fit(np.nan_to_num(X), Y)
-    with pytest.raises(ValueError, match="X: found NaN"):
+    with pytest.raises(ValueError, match="X contains NaN"):
         clf.predict_topk(X.astype(np.float32))
 
 
@@ -111,7 +111,7 @@ def test_huge_values_are_not_taken_for_nan(sparse):
     assert not has_nan(X)
     X[3, 3] = np.nan
     assert has_nan(X)
-    with pytest.raises(ValueError, match="X: found NaN"):
+    with pytest.raises(ValueError, match="X contains NaN"):
         refuse_nan(X)
     assert not has_nan(np.empty((0, 3), np.float32))
 

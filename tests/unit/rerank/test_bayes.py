@@ -42,14 +42,14 @@ def trees():
 
 @given(st.integers(0, 10**6), st.integers(1, 30), st.integers(1, 6), st.integers(1, 8), st.integers(1, 3))
 @settings(max_examples=60, deadline=None)
-def test_telling_features_are_those_of_the_twin(seed, n, n_labels, most, n_jobs):
+def test_discriminative_features_are_those_of_the_twin(seed, n, n_labels, most, n_jobs):
     rng = np.random.default_rng(seed)
     there, having = rng.random((n, 7)) < rng.random(7), rng.random((n, n_labels)) < 0.4
     values = there * rng.choice([-2.5, 0.1, 3], (n, 7))
     found = DiscriminativeFeatures.fit(
         sp.csr_matrix(values, dtype=np.float32), sp.csr_matrix(having), n_jobs, most
     )
-    for label, wanted in enumerate(naive.telling(there, having, most)):
+    for label, wanted in enumerate(naive.discriminative(there, having, most)):
         held = found.features[label] >= 0
         assert held.sum() == len(wanted)
         # worths that are equal but for rounding may change places
@@ -63,20 +63,20 @@ def test_telling_features_are_those_of_the_twin(seed, n, n_labels, most, n_jobs)
         assert (found.weights[label][held] > 0).all()
         assert (found.absent[label][held] < 0).all()
         assert (found.absent[label][~held] == 0).all()
-    assert found.log_shares == pytest.approx(np.log((having.sum(axis=0) + 0.5) / (n + 1)), rel=1e-5)
+    assert found.log_priors == pytest.approx(np.log((having.sum(axis=0) + 0.5) / (n + 1)), rel=1e-5)
 
 
 def test_candidates_and_margins_are_those_of_the_twin(trees):
     dense = X.toarray()
     stage = DiscriminativeFeatures.fit(X[:800], Y[:800], 2).stage(6, 1.5, 0.25)
-    wanted = naive.telling(dense[:800], Y[:800].toarray(), 6)
+    wanted = naive.discriminative(dense[:800], Y[:800].toarray(), 6)
     shares = np.log((Y[:800].toarray().sum(axis=0) + 0.5) / 801)
     labels, scores = trees.candidates(X[800:830], 20, None, 1)
     starts, joined, logs, evidence = stage.candidates(X[800:830], labels, scores, 2)
     for i in range(30):
         told = np.array([naive.told(dense[800 + i], f, 1.5, s) for f, s in zip(wanted, shares, strict=True)])
         touched = [k for k, features in enumerate(wanted) if any(dense[800 + i, f] for f, _, _ in features)]
-        best = sorted(touched, key=lambda k: (-told[k], k))[: module.MOST_ADDED]
+        best = sorted(touched, key=lambda k: (-told[k], k))[: module.MAX_ADDED]
         own = slice(starts[i], starts[i + 1])
         assert joined[own].tolist() == sorted({*best, *labels[i][labels[i] >= 0].tolist()})
         assert evidence[own] == pytest.approx(told[joined[own]], abs=0.05)  # weights are in 8 bits
@@ -128,7 +128,7 @@ def test_it_finds_labels_that_the_trees_do_not_name(trees):
     assert stage.most in module.FEATURES
     assert stage.power in POWERS
     assert np.diff(stage.log_odds.indptr).max() <= stage.most
-    assert stage.log_shares == pytest.approx(np.log((Y[:1000].toarray().sum(axis=0) + 0.5) / 1001), rel=1e-5)
+    assert stage.log_priors == pytest.approx(np.log((Y[:1000].toarray().sum(axis=0) + 0.5) / 1001), rel=1e-5)
 
 
 def test_blocks_threads_pickling_and_the_file_do_not_matter(monkeypatch, tmp_path):
@@ -214,8 +214,8 @@ def test_the_kernels_refuse_what_is_not_sound():
         (4, np.full(2, np.inf, f32), "bias must be finite"),
     ]:
         with pytest.raises(ValueError, match=message):
-            kernels.TellingIndex(*[bad if i == place else array for i, array in enumerate(good)])
-    index = kernels.TellingIndex(*good)
+            kernels.DiscriminativeIndex(*[bad if i == place else array for i, array in enumerate(good)])
+    index = kernels.DiscriminativeIndex(*good)
     row = [np.array([0, 1], i64), np.zeros(1, i32), np.ones(1, f32)]
     none = [np.full((1, 1), -1, i32), np.zeros((1, 1), f32)]
     assert index.join(*row, *none, 5, 1)[1].tolist() == [0]
@@ -224,7 +224,7 @@ def test_the_kernels_refuse_what_is_not_sound():
     with pytest.raises(ValueError, match="no such label"):
         index.join(*row, np.full((1, 1), 2, i32), none[1], 5, 1)
     with pytest.raises(ValueError, match="no such feature"):
-        kernels.select_telling(
+        kernels.select_discriminative(
             row[0],
             np.ones(1, i32),
             row[2],

@@ -15,10 +15,10 @@ from sparseleaf.model.candidates import topk_of, true_candidates
 from sparseleaf.rerank import neighbours as index_module
 from sparseleaf.rerank.boosted import UntunedBoosted, fit_booster, highest
 from sparseleaf.rerank.evidence import COLUMNS, COMPONENTS, Candidates, Evidence
-from sparseleaf.rerank.linear import LinearReranker, equal_shares
+from sparseleaf.rerank.linear import LinearReranker, equal_weights
+from sparseleaf.rerank.mixing import choose_weights
 from sparseleaf.rerank.neighbours import NEIGHBOURS, Neighbours
 from sparseleaf.rerank.validation import Validation
-from sparseleaf.rerank.weighing import choose_shares
 
 
 def make_tail(n=900, seed=0):
@@ -44,7 +44,9 @@ def evidence(trees):
 
 
 def untuned(kind, evidence):
-    return {"linear": LinearReranker(evidence, equal_shares(None)), "boosted": UntunedBoosted(evidence)}[kind]
+    return {"linear": LinearReranker(evidence, equal_weights(None)), "boosted": UntunedBoosted(evidence)}[
+        kind
+    ]
 
 
 def unit(rows, weights):
@@ -87,12 +89,12 @@ def test_linear_models_are_of_candidates_alone(evidence):
 
 
 def test_the_compiled_ranking_is_that_of_the_table(trees, evidence):
-    for shares in ([0.1, 0.2, 0.3, 0.4], [0, 0, 1, 0], [0.5, 0, 0, 0.5]):
+    for weights in ([0.1, 0.2, 0.3, 0.4], [0, 0, 1, 0], [0.5, 0, 0, 0.5]):
         for some in (evidence, replace(evidence, neighbours=None)):
-            stage = LinearReranker(some, np.array(shares, np.float32))
+            stage = LinearReranker(some, np.array(weights, np.float32))
             found = trees.candidates(X[700:], 100, None, 1)
             table = some.candidates(X[700:], *found, 1)
-            wanted = topk_of(table.starts, table.labels, stage.weigh(table, 1), 9)
+            wanted = topk_of(table.starts, table.labels, stage.score(table, 1), 9)
             ids, scores = stage.topk(X[700:], *found, 9, 2)
             assert scores == pytest.approx(wanted[1], abs=1e-5)
             clear = np.abs(np.diff(wanted[1], axis=1, prepend=2, append=-1))
@@ -109,9 +111,9 @@ def test_components_are_weighed_by_their_shares(trees, evidence):
     assert components.min() >= 0
     assert components.max() <= 1
     stage = LinearReranker(evidence, np.array([0.1, 0.2, 0.3, 0.4], np.float32))
-    assert stage.weigh(found, 1) == pytest.approx(components @ [0.1, 0.2, 0.3, 0.4], abs=1e-6)
+    assert stage.score(found, 1) == pytest.approx(components @ [0.1, 0.2, 0.3, 0.4], abs=1e-6)
     assert stage.weight == pytest.approx(0.1)
-    alone = replace(stage, shares=np.array([1, 0, 0, 0], np.float32))
+    alone = replace(stage, weights=np.array([1, 0, 0, 0], np.float32))
     ids, _ = trees.with_stage(Role.RERANKER, alone).topk(X[700:], 3, None, 1)
     own, own_scores = trees.topk(X[700:], 3, None, 1)
     distinct = (np.diff(own_scores, axis=1) < 0).all(axis=1)
@@ -165,15 +167,17 @@ def test_every_classifier_can_end_with_it(classifier, kind):
 
 def test_given_weights_and_sets_too_small_to_spare_rows():
     clf = LdSMClassifier(n_trees=2, rerank="linear", advanced={"rerank_weight": 0.4}).fit(X[:200], Y[:200])
-    assert clf.model_.rerank.shares == pytest.approx([0.4, 0.2, 0.2, 0.2])
+    assert clf.model_.rerank.weights == pytest.approx([0.4, 0.2, 0.2, 0.2])
+    with pytest.warns(FutureWarning, match="use 'weights'"):
+        assert clf.model_.rerank.shares is clf.model_.rerank.weights
     assert clf.rerank_weight_ == pytest.approx(0.4)
     for kind in ("linear", "boosted"):
         clf = LdSMClassifier(n_trees=2, rerank=kind).fit(X[:20], Y[:20])
         assert clf.model_.rerank.kind == "linear"
-        assert clf.model_.rerank.shares == pytest.approx([0.25] * 4)
+        assert clf.model_.rerank.weights == pytest.approx([0.25] * 4)
     assert LdSMClassifier(n_trees=2, rerank="auto").fit(X[:20], Y[:20]).model_.rerank.kind == "cosine"
     for kind in ("boosted", "auto"):
-        with pytest.raises(ValueError, match=f"rerank_weight: found 0.5; rerank={kind!r} learns"):
+        with pytest.raises(ValueError, match=f"rerank_weight is not supported for rerank={kind!r}"):
             LdSMClassifier(rerank=kind, advanced={"rerank_weight": 0.5}).fit(X, Y)
 
 
@@ -194,21 +198,36 @@ def test_the_first_stage_is_taken_unless_another_is_clearly_better(trees, eviden
     assert rows.best_of([evidence.centroids, linear]).kind == "linear"
     noise = np.random.default_rng(0).normal(size=100)
     noise -= noise.mean()
-    alone = rows.precision(None)
+    first = np.full(100, 0.5)
+    monkeypatch.setattr(Validation, "_unbiased", lambda *_: [(np.arange(100), first)])
     for lead, chosen in ((0.05, "boosted"), (0.2, "linear")):  # the standard error is about 0.1
-        known = {"boosted": alone, "linear": alone + lead + noise}
-        monkeypatch.setattr(Validation, "_unbiased", lambda self, stage, tuned, of=known: of[tuned.kind])
+        of = {None: first - 1, "linear": first + lead + noise}
+        monkeypatch.setattr(Validation, "precision", lambda _, stage, of=of: of[getattr(stage, "kind", None)])
         assert rows.best_of([boosted, linear]).kind == chosen
-    monkeypatch.setattr(Validation, "_unbiased", lambda *stages: alone - 0.2 + noise)
+    monkeypatch.setattr(Validation, "precision", lambda *_: first + 0.2 + noise)
     assert rows.best_of([boosted]) is None
 
 
-@pytest.mark.parametrize(("n_rows", "n_trees"), [(100, 50), (3000, 75), (9000, 100)])
+def test_cross_validation_ends_when_the_first_stage_is_ahead(trees, evidence, monkeypatch):
+    rows = Validation(X[600:700], Y[600:700], trees, 0, 1)
+    boosted, plain, fitted = untuned("boosted", evidence), Validation.rows, []
+
+    def part(self, chosen):
+        fitted.append(int(chosen.sum()))
+        return plain(self, chosen)
+
+    monkeypatch.setattr(Validation, "rows", part)
+    assert rows.best_of([boosted]).kind == "boosted"
+    assert fitted == [80, 20]  # one of five folds: the trees alone are far behind
+
+
+@pytest.mark.parametrize(("n_rows", "n_trees"), [(100, 30), (3000, 50), (9000, 60)])
 def test_a_booster_of_few_rows_has_few_trees(n_rows, n_trees):
     rng = np.random.default_rng(0)
     table = rng.random((2 * n_rows, len(COLUMNS))).astype(np.float32)
     found = Candidates(np.arange(n_rows + 1) * 2, np.tile(np.arange(2, dtype=np.int32), n_rows), table)
-    assert fit_booster(found, np.tile([True, False], n_rows), 0, 1).n_trees == n_trees
+    promise = found.components().mean(axis=1)
+    assert fit_booster(found, np.tile([True, False], n_rows), promise, 0, 1).n_trees == n_trees
 
 
 def test_the_booster_is_trained_on_the_best_candidates_of_each_row():
@@ -233,7 +252,7 @@ def test_rows_without_features_or_labels_and_huge_values(trees, evidence):
 def test_no_neighbours_where_looking_up_would_take_too_long(monkeypatch):
     rows = sp.csr_matrix(np.ones((50, 4), np.float32))
     assert Neighbours.fit(rows, Y[:50]) is not None
-    monkeypatch.setattr(index_module, "MOST_POSTINGS", 199)
+    monkeypatch.setattr(index_module, "MAX_POSTINGS", 199)
     assert Neighbours.fit(rows, Y[:50]) is None
     clf = LdSMClassifier(n_trees=3, max_nodes=60, rerank="linear").fit(X[:700], Y[:700])
     assert clf.model_.rerank.evidence.neighbours is None
@@ -246,10 +265,10 @@ def test_shares_follow_the_component_that_is_right():
     truth = np.tile(np.arange(10) == 3, 40)
     components = rng.random((400, 4)).astype(np.float32)
     components[:, 2] = truth
-    shares = choose_shares(components, starts, truth)
-    assert shares.sum() == pytest.approx(1)
-    assert shares[2] >= 0.5
-    fixed = choose_shares(components, starts, truth, 0.3)
+    weights = choose_weights(components, starts, truth)
+    assert weights.sum() == pytest.approx(1)
+    assert weights[2] >= 0.5
+    fixed = choose_weights(components, starts, truth, 0.3)
     assert fixed[0] == pytest.approx(0.3)
     assert fixed.sum() == pytest.approx(1)
     assert fixed[2] == fixed[1:].max()

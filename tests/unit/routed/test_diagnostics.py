@@ -39,5 +39,5 @@ def test_pictures_show_the_numbers(tmp_path):
 
 
 def test_another_kind_of_file_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="wanted a name"):
+    with pytest.raises(ValueError, match=r"must end in .png"):
         plot_levels(RECORDS, tmp_path / "levels.gif")

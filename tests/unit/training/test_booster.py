@@ -1,4 +1,4 @@
-"""The whole engine against the naive booster: same trees, cut by cut."""
+"""The whole engine against the naive booster: same trees, split by split."""
 
 import numpy as np
 import pytest
@@ -61,7 +61,7 @@ def test_full_split_on_features_that_are_mostly_zero(n_jobs):
     assert_same_model(X, Y, split="full", n_jobs=n_jobs)
 
 
-def test_reducer_none_is_the_full_split(tmp_path):
+def test_sketch_none_is_the_full_split(tmp_path):
     X, Y = make_set(90, 4, 8, seed=3)
     full = SparseGBDTClassifier.from_settings({"n_trees": 4, "split": "full", **COMMON}).fit(X, Y)
     none = SparseGBDTClassifier.from_settings({"n_trees": 4, "sketch": "none", **COMMON}).fit(X, Y)

@@ -12,9 +12,9 @@ from smalldata import LOSSES, blocks_of, make_state
 from sparseleaf import _kernels
 from sparseleaf.distributed.communicator import LocalCommunicator
 from sparseleaf.training.builder import (
+    BinnedColumns,
     ExactTrees,
     Growth,
-    HeldBins,
     HistogramTrees,
     TreeSample,
     gradient_columns,
@@ -42,7 +42,7 @@ class Case:
         self.n_node_features = max(1, round(options["bynode"] * count))
         shuffled = rng.permutation(n).astype(np.int32)
         n_sample = n if options["subsample"] == 1.0 else int(0.6 * n)
-        self.rows, self.aside = np.sort(shuffled[:n_sample]), np.sort(shuffled[n_sample:])
+        self.rows, self.oob_rows = np.sort(shuffled[:n_sample]), np.sort(shuffled[n_sample:])
 
     def _make_features(self, rng):
         n, n_features = self.n, self.n_features
@@ -108,25 +108,27 @@ class Case:
         )  # fmt: skip
 
     def build(self, communicator, by_rows, n_jobs, budget):
-        """The tree, its leaves' rows and those of the rows aside, as the worker has them."""
+        """The tree, its leaves' rows and those of the out-of-bag rows, as the worker has them."""
         here = np.arange(self.n)
         if by_rows and communicator.size > 1:  # parts of very different size, and an empty one
             borders = [0, *(self.n * np.linspace(0, 1, communicator.size) ** 2).astype(int)]
             here = np.arange(borders[communicator.rank], borders[communicator.rank + 1])
-        held = HeldBins(self.bins[here], self.missing_bin)
+        binned = BinnedColumns(self.bins[here], self.missing_bin)
         if not by_rows:
             own = self.bins[:, communicator.rank :: communicator.size]
-            held = HeldBins(np.ascontiguousarray(own), self.missing_bin, communicator.rank, communicator.size)
-        builder = self.trees(budget).make_builder(held, n_jobs)
+            binned = BinnedColumns(
+                np.ascontiguousarray(own), self.missing_bin, communicator.rank, communicator.size
+            )
+        builder = self.trees(budget).make_builder(binned, n_jobs)
         place = np.full(self.n, -1, np.int32)
         place[here] = np.arange(len(here))
         rows = place[self.rows][place[self.rows] >= 0]
-        aside = self.aside.copy() if not by_rows else np.empty(0, np.int32)
-        sample = TreeSample(rows, aside, self.features, self.n_node_features, self.key)
+        oob_rows = self.oob_rows.copy() if not by_rows else np.empty(0, np.int32)
+        sample = TreeSample(rows, oob_rows, self.features, self.n_node_features, self.key)
         grown = builder.build(self.fitted(here), sample, communicator, by_rows=by_rows)
         leaves = [here[rows[a:b]] for a, b in zip(grown.starts, grown.ends, strict=True)]
-        asides = [aside[a:b] for a, b in zip(grown.aside_starts, grown.aside_ends, strict=True)]
-        return grown.nodes, leaves, asides
+        oob = [oob_rows[a:b] for a, b in zip(grown.oob_starts, grown.oob_ends, strict=True)]
+        return grown.nodes, leaves, oob
 
     def fitted(self, here):
         width = self.columns.shape[1]
@@ -142,7 +144,7 @@ class Case:
 
 def assert_same(case, found, root):
     """Every number of every node."""
-    nodes, leaves, asides = found
+    nodes, leaves, oob = found
     order = naive_growing.level_order(root)
     assert nodes.feature.tolist() == [n.split["feature"] if n.children else -1 for n in order]
     inner = [i for i, node in enumerate(order) if node.children]
@@ -160,10 +162,12 @@ def assert_same(case, found, root):
         assert nodes.leaf_bounds.low.tolist() == [node.low for node in last]
         assert nodes.leaf_bounds.high.tolist() == [node.high for node in last]
     assert nodes.child[inner].tolist() == [order.index(order[i].children[0]) for i in inner]
-    if len(np.concatenate(asides)):
-        assert sorted(np.concatenate(asides).tolist()) == case.aside.tolist()
-        for i, rows in enumerate(asides):
-            assert sorted(rows.tolist()) == [row for row in case.aside if leaf_of(case, root, row) is last[i]]
+    if len(np.concatenate(oob)):
+        assert sorted(np.concatenate(oob).tolist()) == case.oob_rows.tolist()
+        for i, rows in enumerate(oob):
+            assert sorted(rows.tolist()) == [
+                row for row in case.oob_rows if leaf_of(case, root, row) is last[i]
+            ]
 
 
 def leaf_of(case, node, row):
@@ -205,7 +209,7 @@ def check(case, n_jobs, budget, n_workers=1, by_rows=True):
         rows = [
             np.concatenate(parts).astype(int) for parts in zip(*(own for _, own, _ in found), strict=True)
         ]
-        found = [(nodes, rows, asides) for nodes, _, asides in found]
+        found = [(nodes, rows, oob) for nodes, _, oob in found]
     for one in found:
         assert_same(case, one, root)
     return root
@@ -306,7 +310,7 @@ def test_trees_do_not_depend_on_the_trees_before_them():
     """A builder keeps memory from one tree to the next, whatever their features and columns."""
     case = Case(5, 250, 6, 3, {**PLAIN, "bynode": 0.5, "min_samples": 5})
     other = Case(4, 250, 6, 9, {**PLAIN, "kind": "diagonal", "max_leaves": 9})
-    builder = case.trees(1 << 14).make_builder(HeldBins(case.bins, case.missing_bin), 2)
+    builder = case.trees(1 << 14).make_builder(BinnedColumns(case.bins, case.missing_bin), 2)
     nothing, everything = np.empty(0, np.int32), np.arange(case.n)
 
     def build(fitted, features):
@@ -335,7 +339,7 @@ def test_a_long_tree_hears_signals():
     case.n_bins, case.missing_bin = np.full(n_features, 2), np.full(n_features, 2, np.int32)
     case.has_missing = np.zeros(n_features, np.uint8)
     case.columns = np.random.default_rng(0).integers(-99, 99, (n, 1))
-    builder = case.trees(ENOUGH).make_builder(HeldBins(case.bins, case.missing_bin), 2)
+    builder = case.trees(ENOUGH).make_builder(BinnedColumns(case.bins, case.missing_bin), 2)
     sample = TreeSample(case.rows.copy(), np.empty(0, np.int32), case.features, n_features, 0)
 
     class HeardError(Exception):
@@ -361,7 +365,7 @@ def test_a_long_tree_hears_signals():
 @pytest.mark.parametrize(("change", "match"), [
     ({"rows": np.array([0, 99], np.int32)}, "rows"),
     ({"rows": np.array([0, -1], np.int32)}, "rows"),
-    ({"aside": np.array([99], np.int32)}, "rows"),
+    ({"oob_rows": np.array([99], np.int32)}, "rows"),
     ({"features": np.array([3], np.int32)}, "features"),
     ({"features": np.array([1, 0], np.int32)}, "features"),
     ({"features": np.empty(0, np.int32)}, "features"),
@@ -369,10 +373,10 @@ def test_a_long_tree_hears_signals():
 ])  # fmt: skip
 def test_samples_that_do_not_fit_are_refused(change, match):
     case = Case(1, 20, 3, 1, PLAIN)
-    builder = case.trees(ENOUGH).make_builder(HeldBins(case.bins, case.missing_bin), 1)
+    builder = case.trees(ENOUGH).make_builder(BinnedColumns(case.bins, case.missing_bin), 1)
     plain = {
         "rows": case.rows,
-        "aside": np.empty(0, np.int32),
+        "oob_rows": np.empty(0, np.int32),
         "features": case.features,
         "n_node_features": 3,
     }
@@ -393,12 +397,12 @@ def test_samples_that_do_not_fit_are_refused(change, match):
     ({"hessian": -1}, "columns"),
     ({"hessian": DIAGONAL, "weight": np.ones(3), "lambda_": np.ones(3), "step": np.ones(3)}, "columns"),
     ({"weight": np.empty(0), "lambda_": np.empty(0), "step": np.empty(0)}, "columns"),
-    ({"lambda_": np.ones(3)}, "one number an output"),
-    ({"step": np.ones(3)}, "one number an output"),
+    ({"lambda_": np.ones(3)}, "one entry per output"),
+    ({"step": np.ones(3)}, "one entry per output"),
 ])  # fmt: skip
 def test_gradients_that_do_not_fit_are_refused(change, match):
     case = Case(1, 20, 3, 1, PLAIN)
-    builder = case.trees(ENOUGH).make_builder(HeldBins(case.bins, case.missing_bin), 1)
+    builder = case.trees(ENOUGH).make_builder(BinnedColumns(case.bins, case.missing_bin), 1)
     plain = {
         "values": np.zeros((20, 4), np.int16), "count_column": 3, "hessian": COUNT, "weight": np.ones(1),
         "lambda_": np.ones(1), "step": np.ones(1), "first_output": 0,
@@ -411,9 +415,9 @@ def test_gradients_that_do_not_fit_are_refused(change, match):
 
 
 @pytest.mark.parametrize(("change", "match"), [
-    ({"n_bins": np.array([2, 2], np.int32)}, "one number per feature"),
-    ({"n_bins": np.array([2, 2, 0], np.int32)}, "without bins"),
-    ({"has_missing": np.ones(3, np.uint8), "n_bins": np.ones(3, np.int32)}, "without bins"),
+    ({"n_bins": np.array([2, 2], np.int32)}, "one entry per feature"),
+    ({"n_bins": np.array([2, 2, 0], np.int32)}, "n_bins: must be at least 1"),
+    ({"has_missing": np.ones(3, np.uint8), "n_bins": np.ones(3, np.int32)}, "n_bins: must be at least 1"),
     ({"categorical": np.ones(3, np.uint8), "n_bins": np.full(3, 257, np.int32)}, "categorical"),
     ({"directions": np.zeros((2, 1), np.int8)}, "directions"),
 ])  # fmt: skip
@@ -428,13 +432,13 @@ def test_tables_that_do_not_fit_are_refused(change, match):
 
 def test_workers_that_the_features_are_not_dealt_out_to_are_refused():
     case = Case(1, 20, 4, 1, PLAIN)
-    held = HeldBins(np.ascontiguousarray(case.bins[:, 1::2]), case.missing_bin, 1, 2)
-    builder = case.trees(ENOUGH).make_builder(held, 1)
+    binned = BinnedColumns(np.ascontiguousarray(case.bins[:, 1::2]), case.missing_bin, 1, 2)
+    builder = case.trees(ENOUGH).make_builder(binned, 1)
     sample = TreeSample(case.rows, np.empty(0, np.int32), case.features, 4, 1)
     with pytest.raises(ValueError, match="communicator"):
         builder.build(case.fitted(np.arange(20)), sample, LocalCommunicator(), by_rows=False)
-    with pytest.raises(ValueError, match="bins: a column"):
-        case.trees(ENOUGH).make_builder(HeldBins(case.bins, case.missing_bin, 1, 2), 1)
+    with pytest.raises(ValueError, match="bins: must have one column"):
+        case.trees(ENOUGH).make_builder(BinnedColumns(case.bins, case.missing_bin, 1, 2), 1)
 
 
 # --- the exact search
@@ -449,16 +453,16 @@ def test_the_exact_search_of_several_workers_is_that_of_one(growth, n_workers):
     bins = np.random.default_rng(4).integers(0, 20, (n, n_features)).astype(np.uint32)
     missing_bin = np.full(n_features, 20, np.int32)
     trees = ExactTrees(Growth(growth, 12, None, 3, 0.0), 3, 1.0, 1.0, n)
-    rows, aside = np.arange(0, n, dtype=np.int32)[:100], np.arange(100, n, dtype=np.int32)
+    rows, oob_rows = np.arange(0, n, dtype=np.int32)[:100], np.arange(100, n, dtype=np.int32)
 
     def build(comm):
         first, step = (comm.rank, comm.size) if comm.size > 1 else (0, 1)
-        held = HeldBins(np.ascontiguousarray(bins[:, first::step]), missing_bin, first, step)
-        own = TreeSample(rows.copy(), aside.copy(), np.arange(n_features, dtype=np.int32), 3, 11)
-        grown = trees.make_builder(held, 2).build(residuals, own, comm, by_rows=False)
+        binned = BinnedColumns(np.ascontiguousarray(bins[:, first::step]), missing_bin, first, step)
+        own = TreeSample(rows.copy(), oob_rows.copy(), np.arange(n_features, dtype=np.int32), 3, 11)
+        grown = trees.make_builder(binned, 2).build(residuals, own, comm, by_rows=False)
         leaves = [
-            sorted(own.rows[a:b].tolist()) + sorted(own.aside[c:d].tolist())
-            for a, b, c, d in zip(grown.starts, grown.ends, grown.aside_starts, grown.aside_ends, strict=True)
+            sorted(own.rows[a:b].tolist()) + sorted(own.oob_rows[c:d].tolist())
+            for a, b, c, d in zip(grown.starts, grown.ends, grown.oob_starts, grown.oob_ends, strict=True)
         ]
         return [grown.nodes.feature.tolist(), grown.nodes.bin.tolist(), grown.nodes.gain.tolist()], leaves
 

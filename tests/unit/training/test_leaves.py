@@ -50,7 +50,7 @@ def test_all_outputs(l2, one_column):
     np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
 
-def test_no_curvature_and_no_l2_is_no_step():
+def test_no_hessian_and_no_l2_is_no_step():
     found = dense(
         NewtonLeaves(None, False, 0.0, 0.0, 1.0).vectors(LONE, np.ones((1, 2)), np.zeros((1, 2))), 2
     )
@@ -99,7 +99,7 @@ def test_siblings_share_outputs_as_algorithm_4_has_it(k, seed):
     np.testing.assert_array_equal(np.isnan(found[1]), np.isnan(found[2]))
 
 
-def test_sharing_with_one_curvature_for_all_outputs():
+def test_sharing_with_one_hessian_for_all_outputs():
     g, h = sums(seed=7)
     rule = NewtonLeaves(2, True, 0.0, 1.0, 1.0)
     one = dense(rule.vectors(THREE, g, h[:, :1]), 4)

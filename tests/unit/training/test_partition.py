@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from sparseleaf import _kernels
 from sparseleaf._arrays import even_ranges
-from sparseleaf.binning import SAMPLE_ROWS, find_cuts
+from sparseleaf.binning import SAMPLE_ROWS, find_thresholds
 from sparseleaf.data.rows import RowsInfo, join_info
 from sparseleaf.data.targets import Targets, encode_targets, join_forms, relabelled
 from sparseleaf.distributed.communicator import LocalCommunicator
@@ -16,7 +16,7 @@ from sparseleaf.training.partition import (
     PROJECTION_ROWS,
     Partition,
     SparsePartition,
-    find_all_cuts,
+    find_common_thresholds,
     fit_common_projection,
 )
 from workers import run_workers
@@ -34,7 +34,8 @@ def test_ranges_follow_each_other_and_are_even(weights, n):
 
 @pytest.mark.parametrize("k", [None, 1, 3])
 @pytest.mark.parametrize("min_gain", [0.0, 0.5])
-def test_leaf_vectors_of_sums_are_those_of_the_kernel(k, min_gain):
+@pytest.mark.parametrize("weighted", ["none", "rows", "labels", "both"])
+def test_leaf_vectors_of_sums_are_those_of_the_kernel(k, min_gain, weighted):
     rng = np.random.default_rng(1)
     n_rows, n_labels = 200, 9
     Y = sp.csr_matrix(rng.random((n_rows, n_labels)) < 0.4)
@@ -44,19 +45,45 @@ def test_leaf_vectors_of_sums_are_those_of_the_kernel(k, min_gain):
     rows = rng.permutation(n_rows).astype(np.int32)
     starts, ends = np.array([0, 50, 50, 120]), np.array([50, 50, 120, 200])
     rule = LeafRule(k, min_gain, 1.5, 0.3)
-    wanted = rule.vectors([block], rows, starts, ends, n_labels, 0, 1)
-    total = 0
+    of_rows = rng.integers(1, 9, n_rows).astype(np.float32) / 4 if weighted in ("rows", "both") else None
+    of_labels = rng.uniform(0.2, 5, n_labels).astype(np.float32) if weighted in ("labels", "both") else None
+    none = np.empty(0, np.float32)
+    weights = _kernels.LossWeights(
+        none if of_rows is None else of_rows, none if of_labels is None else of_labels
+    )
+    each = np.ones(n_rows) if of_rows is None else of_rows
+    totals = np.array([each[rows[a:b]].sum() for a, b in zip(starts, ends, strict=True)], np.float64)
+    wanted = rule.vectors([block], rows, starts, ends, n_labels, 0, 1, weights, totals)
+    pieces = []
     for half in (rows < 77, rows >= 77):  # rows of two shards
         own = [rows[a:b][half[a:b]] for a, b in zip(starts, ends, strict=True)]
         borders = np.cumsum([0, *map(len, own)])
-        indptr, labels, sums = _kernels.leaf_label_sums(
-            [block], np.concatenate(own), borders[:-1], borders[1:], n_labels, 0, 2
+        pieces.append(
+            _kernels.leaf_label_sums(
+                [block], np.concatenate(own), borders[:-1], borders[1:], n_labels, 0, 2, weights
+            )
         )
-        total = total + sp.csr_matrix((sums, labels.astype(np.int32), indptr), shape=(4, n_labels))
-    found = rule.vectors_of_sums(total, ends - starts)
+    found = rule.vectors_of_sums(pieces, totals, n_labels, 2, weights)
     for name in ("indptr", "labels", "values"):
         np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name))
     assert found.values.dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("piece", "message"),
+    [
+        (([0, 1], [5], [7]), "one row per leaf"),
+        (([0, 1, 0], [], []), "must not decrease"),
+        (([0, 1, 3], [5, 0], [7, 7]), "number of sums"),
+        (([0, 1, 2], [5, 9], [7, 7]), "below n_labels"),
+    ],
+)
+def test_broken_sums_are_refused(piece, message):
+    indptr, labels, sums = piece
+    arrays = np.array(indptr, np.int64), np.array(labels, np.uint32), np.array(sums, np.int64)
+    none = np.empty(0, np.int64)
+    with pytest.raises(ValueError, match=message):
+        _kernels.leaf_vectors_of_sums([(*arrays, none)], np.array([3.0, 4.0]), 9, -1, 1.0, 0.0, 0.1, 1)
 
 
 BORDERS = ((0, 10), (10, 300), (300, 500))
@@ -64,7 +91,7 @@ BORDERS = ((0, 10), (10, 300), (300, 500))
 
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("sampled", [False, True])
-def test_cuts_of_partitions_are_those_of_all_rows(sparse, sampled, monkeypatch):
+def test_thresholds_of_partitions_are_those_of_all_rows(sparse, sampled, monkeypatch):
     rng = np.random.default_rng(2)
     X = rng.normal(size=(500, 5)).astype(np.float32).round(1)
     X = sp.csr_matrix(X * (rng.random(X.shape) < 0.5)) if sparse else X
@@ -72,12 +99,12 @@ def test_cuts_of_partitions_are_those_of_all_rows(sparse, sampled, monkeypatch):
     if sampled:
         for module in ("sparseleaf.binning", "sparseleaf.training.partition"):
             monkeypatch.setattr(f"{module}.SAMPLE_ROWS", 100)
-    wanted = find_cuts([X[:, :2], X[:, 2:]], 8, 3, 1)
+    wanted = find_thresholds([X[:, :2], X[:, 2:]], 8, 3, 1)
 
     def work(comm):
         part = Partition(X[slice(*BORDERS[comm.rank])], None, 1)
         assert part.number_rows(comm) == 500
-        return find_all_cuts(comm, part, [part.features[:, :2], part.features[:, 2:]], 8, 3)
+        return find_common_thresholds(comm, part, [part.features[:, :2], part.features[:, 2:]], 8, 3)
 
     for found in run_workers(3, work):
         assert found.offsets.tolist() == wanted.offsets.tolist()
@@ -126,9 +153,9 @@ def test_targets_of_parts_are_those_of_all_rows(Y):
 
 
 @pytest.mark.parametrize(("other", "match"), [
-    (RowsInfo(5, 4, False, False), "found 4 features in part 1; wanted 3"),
-    (RowsInfo(5, 3, True, False), "sparse and dense"),
-    (RowsInfo(5, 3, False, False, ["a", "b", "c"]), "other column names in part 1"),
+    (RowsInfo(5, 4, False, False), "must have 3 features, as partition 0. Got 4 in partition 1"),
+    (RowsInfo(5, 3, True, False), "must be sparse, or all dense; partition 1"),
+    (RowsInfo(5, 3, False, False, ["a", "b", "c"]), "same column names; partition 1"),
 ])  # fmt: skip
 def test_parts_that_do_not_agree_are_named(other, match):
     with pytest.raises(ValueError, match=match):
@@ -137,7 +164,7 @@ def test_parts_that_do_not_agree_are_named(other, match):
 
 def test_targets_that_do_not_agree_are_named():
     forms = [encode_targets(Y).form() for Y in (sp.csr_matrix((2, 3)), sp.csr_matrix((2, 4)), [["a"]])]
-    with pytest.raises(ValueError, match="found 4 labels in part 1; wanted 3"):
+    with pytest.raises(ValueError, match=r"must have 3 labels, as partition 0. Got 4 in partition 1"):
         join_forms(forms[:2])
-    with pytest.raises(ValueError, match="different kinds"):
+    with pytest.raises(ValueError, match="must have the same form"):
         join_forms(forms)

@@ -3,7 +3,7 @@
 import pytest
 
 from sparseleaf.distributed.communicator import WorkerLostError
-from sparseleaf.training.session import MOST_LOSSES, Session
+from sparseleaf.training.session import MAX_RESTARTS, Session
 
 
 class Workers:
@@ -30,7 +30,7 @@ class Workers:
 def train(workers, n_trees, per_round=1):
     session = Session(workers)
     answers = [session.send(None), session.send("plan")]
-    session.amend("amended plan")
+    session.replace_last("amended plan")
     trees = []
     for number in range(n_trees):
         answers += session.next(trees, number % per_round)
@@ -76,7 +76,7 @@ def test_a_loss_that_always_recurs_ends_the_training():
     workers = Workers(range(4, 1000))
     with pytest.raises(WorkerLostError):
         train(workers, 1)
-    assert workers.log.count("restart") == MOST_LOSSES
+    assert workers.log.count("restart") == MAX_RESTARTS
 
 
 def test_losses_are_counted_anew_after_a_tree():
@@ -92,7 +92,7 @@ def test_losses_are_counted_anew_after_a_tree():
         return plain()
 
     workers.step = step
-    assert len(train(workers, 2 * MOST_LOSSES)) == 2 + 2 * MOST_LOSSES
+    assert len(train(workers, 2 * MAX_RESTARTS)) == 2 + 2 * MAX_RESTARTS
 
 
 def test_other_errors_are_raised_at_once():

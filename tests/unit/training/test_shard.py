@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from smalldata import csr_targets, make_set, saved_bytes
 from sparseleaf import SparseGBDTClassifier
 from sparseleaf._arrays import hash_rows
-from sparseleaf.binning import bin_features, find_cuts
+from sparseleaf.binning import bin_features, find_thresholds
 from sparseleaf.training import shard as shard_module
 from sparseleaf.training import sparse as sparse_module
 from sparseleaf.training import sparse_shard as sparse_shard_module
@@ -16,9 +16,9 @@ from sparseleaf.training.sparse_shard import SparseShard
 
 def make_shard(n=300, *, missing=0.0, n_jobs=1, seed=0, **options):
     X, Y = make_set(n, 4, 9, seed=seed, missing=missing)
-    cuts = find_cuts([X], 16, 0, 1)
-    bins = bin_features([X], cuts, np.uint8, 1)
-    return SparseShard(bins, cuts.missing_bins, csr_targets(Y), 0, n_jobs, **options), X, Y
+    thresholds = find_thresholds([X], 16, 0, 1)
+    bins = bin_features([X], thresholds, np.uint8, 1)
+    return SparseShard(bins, thresholds.missing_bins, csr_targets(Y), 0, n_jobs, **options), X, Y
 
 
 @pytest.mark.parametrize("block_rows", [64, 1024])
@@ -46,25 +46,25 @@ def test_labels_are_kept_by_rank_and_unseen_ones_not_at_all():
 
 def test_sampling_is_keyed_by_the_global_row_number():
     whole, *_ = make_shard(300)
-    whole.plant(0.4, 1, 2, 3)
+    whole.start_tree(0.4, 1, 2, 3)
     rows = whole._rows.rows.tolist()
     assert 80 < len(rows) < 160
     wanted = np.flatnonzero(hash_rows(300, 1, 2, 3) < np.uint64(int(0.4 * 2.0**64)))
     assert rows == wanted.tolist()
     part, *_ = make_shard(100, first_row=150)
-    assert part.plant(0.4, 1, 2, 3) == len(part._rows.rows)
+    assert part.start_tree(0.4, 1, 2, 3) == len(part._rows.rows)
     assert (part._rows.rows + 150).tolist() == [row for row in rows if 150 <= row < 250]
-    assert sorted([*part._rows.rows, *part._aside.rows]) == list(range(100))
-    whole.plant(0.4, 1, 2, 4)
+    assert sorted([*part._rows.rows, *part._oob.rows]) == list(range(100))
+    whole.start_tree(0.4, 1, 2, 4)
     assert whole._rows.rows.tolist() != rows
 
 
 @pytest.mark.parametrize("share", [1e-300, 1 - 2**-53, 1.0])
 def test_extreme_shares(share):
     shard, *_ = make_shard(50)
-    n = shard.plant(share, 0)
+    n = shard.start_tree(share, 0)
     assert n == (0 if share < 0.5 else 50)
-    assert len(shard._rows.rows) + len(shard._aside.rows) == 50
+    assert len(shard._rows.rows) + len(shard._oob.rows) == 50
 
 
 @pytest.mark.parametrize("parameters", [

@@ -15,19 +15,21 @@ from sparseleaf.training.columns import (
 )
 from sparseleaf.training.dense_shard import DenseShard
 from sparseleaf.training.leaves import NewtonLeaves
-from sparseleaf.training.sketches import CountSketch, make_reducer
+from sparseleaf.training.sketches import CountSketch, make_sketch
 from sparseleaf.training.statistics import DenseGradients, SparseResiduals
 from workers import ALONE
 
 
 class FakeShard:
-    """A shard whose reduced residuals are given."""
+    """A shard whose sketched residuals are given."""
+
+    largest_weight = 0.0
 
     def __init__(self, columns):
         self.columns = columns
         self.scale = None
 
-    def reduce(self, plan, width):
+    def sketch(self, plan, width):
         return float(np.abs(self.columns).max())
 
     def quantise(self, scales, key):
@@ -40,7 +42,7 @@ class FakeShard:
 def scale_of(columns):
     shard = FakeShard(np.asarray(columns, np.float64))
     columns = SparseResiduals(CountSketch(2), None, 0.5, n_rows=len(columns), seed=0).fill(ALONE, shard, 0)
-    assert columns.curvature == COUNT
+    assert columns.hessian == COUNT
     # the score of a column is weight · G²/(n + l2) in units of the residuals
     assert columns.weight.tolist() == [shard.scale**-2] * 2
     assert columns.lambda_.tolist() == [0.5] * 2
@@ -101,7 +103,7 @@ def test_scores_and_steps_are_in_the_units_of_gradients():
 
 
 class FakeGradients:
-    """A shard whose gradients, one output, and curvatures are given."""
+    """A shard whose gradients, one output, and hessians are given."""
 
     def __init__(self, g, h):
         self.g, self.h, self.looks = g, h, 0
@@ -161,31 +163,31 @@ def dense(name, n=50, d=3, *, matrix=False, weights=NO_VALUES, unknown=False, se
     return DenseShard(bins, np.full(2, 9, np.int32), targets, scores, loss, 1, matrix=matrix)
 
 
-def statistics(shard, curvature, *, reducer=None, alone=False, l2=1.0):
+def statistics(shard, hessian, *, sketch=None, alone=False, l2=1.0):
     rule = NewtonLeaves(None, False, 0.0, l2, 1.0)
     d = shard.scores.shape[1]
-    return DenseGradients(d, curvature, rule, reducer, tree_per_output=alone, n_rows=shard.n_rows, seed=0)
+    return DenseGradients(d, hessian, rule, sketch, tree_per_output=alone, n_rows=shard.n_rows, seed=0)
 
 
-@pytest.mark.parametrize(("name", "curvature", "options"), [
+@pytest.mark.parametrize(("name", "hessian", "options"), [
     ("mse", COUNT, {}), ("mse", DIAGONAL, {"unknown": True}), ("softmax", DIAGONAL, {}),
     ("softmax", MATRIX, {"matrix": True}), ("mse", SHARED, {"weights": np.full((50, 1), 2.5, np.float32)}),
 ])  # fmt: skip
-def test_columns_are_gradients_and_curvatures_in_16_bits(name, curvature, options):
+def test_columns_are_gradients_and_hessians_in_16_bits(name, hessian, options):
     shard = dense(name, **options)
-    found = statistics(shard, curvature)
+    found = statistics(shard, hessian)
     columns = found.fill(ALONE, shard, 0)
-    assert columns.curvature == curvature
+    assert columns.hessian == hessian
     scale = columns.step / columns.weight  # = g_scale
     integers = shard._residuals[:, :3]
     np.testing.assert_allclose(integers / scale, shard._g, atol=(0.5 / scale).max())
     assert (np.abs(integers).max(axis=0) > 2**12).all(), "every output uses its bits"
-    if curvature != COUNT:
-        width = {SHARED: 1, DIAGONAL: 3, MATRIX: 6}[curvature]
+    if hessian != COUNT:
+        width = {SHARED: 1, DIAGONAL: 3, MATRIX: 6}[hessian]
         own = shard._residuals[:, 3 : 3 + width].astype(float)
         share = own / np.abs(own).max(axis=0)
         np.testing.assert_allclose(share, shard._h / np.abs(shard._h).max(axis=0), atol=2e-4)
-    if curvature == MATRIX:
+    if hessian == MATRIX:
         assert len(set(scale)) == 1, "a quadratic form has one scale"
 
 
@@ -210,7 +212,7 @@ def test_sums_of_many_rows_fit_31_bits():
 def test_outputs_are_chosen_by_what_they_lack_in_one_scale():
     """The second output is a hundred times as large as the first, the third a hundredth."""
     shard = dense("mse")
-    statistics(shard, COUNT, reducer=make_reducer("top-outputs", 1, 3)).fill(ALONE, shard, 0)
+    statistics(shard, COUNT, sketch=make_sketch("top-outputs", 1, 3)).fill(ALONE, shard, 0)
     share = shard._residuals[:, 0] / shard._g[:, 1]
     assert share.std() < 0.01 * share.mean()
 
@@ -219,7 +221,7 @@ def test_norms_of_many_outputs_do_not_overflow():
     shard = dense("mse", d=3, n=1000)
     shard.targets = DenseTargets(np.ones((1000, 500), np.float32), NO_CLASSES, NO_VALUES, 500)
     shard.scores = np.zeros((1000, 500), np.float32)
-    columns = statistics(shard, COUNT, reducer=make_reducer("sampling", 8, 500)).fill(ALONE, shard, 0)
+    columns = statistics(shard, COUNT, sketch=make_sketch("sampling", 8, 500)).fill(ALONE, shard, 0)
     assert np.isfinite(columns.weight).all()
 
 
@@ -227,7 +229,7 @@ def test_leaf_sums_are_exact_to_the_last_bits():
     shard = dense("softmax", n=500)
     found = statistics(shard, DIAGONAL)
     found.fill(ALONE, shard, 0)
-    shard.plant(1.0)
+    shard.start_tree(1.0)
     g_scale, h_scale = found._fixed_scales()
     sums = shard.leaf_sums([0], g_scale, h_scale)
     np.testing.assert_allclose(
@@ -240,5 +242,8 @@ def test_leaf_sums_are_exact_to_the_last_bits():
 def test_gradients_beyond_float32_are_refused():
     shard = dense("mse")
     shard.targets.values[0, 0], shard.scores[0, 0] = 3e38, -3e38
-    with np.errstate(over="ignore"), pytest.raises(ValueError, match=r"y, sample_weight: .* pass float32"):
+    with (
+        np.errstate(over="ignore"),
+        pytest.raises(ValueError, match=r"exceed the range of float32. Scale y or sample_weight"),
+    ):
         statistics(shard, COUNT).fill(ALONE, shard, 0)

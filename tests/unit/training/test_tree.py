@@ -1,9 +1,9 @@
 import numpy as np
 
-from sparseleaf.binning import Cuts
+from sparseleaf.binning import BinThresholds
 from sparseleaf.training.tree import GrownNodes
 
-CUTS = Cuts(np.array([0, 2, 2, 5]), np.array([0.5, 1.5, -1, 0, 1], np.float32))
+THRESHOLDS = BinThresholds(np.array([0, 2, 2, 5]), np.array([0.5, 1.5, -1, 0, 1], np.float32))
 
 
 def grown(feature, bin_, missing_left, gain, child, count):
@@ -14,7 +14,7 @@ def grown(feature, bin_, missing_left, gain, child, count):
 
 
 def test_a_lone_root_is_a_leaf():
-    flat = grown([-1], [0], [0], [0], [0], [7]).flatten(CUTS)
+    flat = grown([-1], [0], [0], [0], [0], [7]).flatten(THRESHOLDS)
     assert flat.feature.tolist() == [-1]
     assert flat.child.tolist() == [0]
     assert flat.leaf_nodes.tolist() == [0]
@@ -29,7 +29,7 @@ def test_flat_form():
         [4, 0, 1.5, 0, 0],
         [1, 0, 3, 1, 2],
         [10, 6, 4, 3, 1],
-    ).flatten(CUTS)
+    ).flatten(THRESHOLDS)
     assert flat.threshold.tolist() == [0.0, 0.0, np.inf, 0.0, 0.0]
     assert flat.missing_bin.tolist() == [4, 0, 3, 0, 0]
     assert flat.leaf_nodes.tolist() == [0, 1, 2]
@@ -43,7 +43,7 @@ def test_flat_form():
 
 
 def test_a_feature_without_cuts_may_part_values_from_missing():
-    assert CUTS.threshold(np.array([1]), np.array([0])).tolist() == [np.inf]
-    assert CUTS.missing_bins.tolist() == [3, 1, 4]
-    no_cuts = Cuts(np.array([0, 0]), np.empty(0, np.float32))
-    assert no_cuts.threshold(np.array([0]), np.array([0])).tolist() == [np.inf]
+    assert THRESHOLDS.at(np.array([1]), np.array([0])).tolist() == [np.inf]
+    assert THRESHOLDS.missing_bins.tolist() == [3, 1, 4]
+    no_thresholds = BinThresholds(np.array([0, 0]), np.empty(0, np.float32))
+    assert no_thresholds.at(np.array([0]), np.array([0])).tolist() == [np.inf]

@@ -1,6 +1,6 @@
-"""Readers of data files: one file per format, registered by name and suffix.
+"""Readers of data files: one module per format, registered by name and suffix.
 
-Every module of this package is imported here, so a new format is a new file.
+Every module of this package is imported here, so a new format is a new module.
 """
 
 from importlib import import_module

@@ -1,7 +1,6 @@
-"""Reader of svmlight text, which is libsvm's too: ``label feature:value feature:value …``, a row a line.
+"""Reader of svmlight (libsvm) text: ``label feature:value feature:value …``, one row per line.
 
-A row may have several labels (``3,7``) or none, and a query (``qid:12``) behind them. In: one or more files, plain
-or gzipped. Out: a CSR matrix, the labels and the queries.
+A row may have several labels (``3,7``) or none, followed by an optional query (``qid:12``). Files may be gzipped.
 """
 
 from __future__ import annotations
@@ -22,42 +21,44 @@ from sparseleaf.data.reading import Reader, Rows, Source, register
 
 _QUERY = re.compile(rb"^[^\S\n]*(?:[^\s#:]+[^\S\n]+)?qid:([^\s#]*)", re.MULTILINE)
 _REASONS = {
-    "could not convert string to float": "a label or value that is no number",
+    "could not convert string to float": "a label or value that is not a number",
     "need more than 1 value to unpack": "a feature without a value",
-    "invalid literal for int": "a feature that is no whole number",
-    "should be sorted and unique": "features that do not ascend",
+    "invalid literal for int": "a feature that is not an integer",
+    "should be sorted and unique": "features that are not sorted and unique",
     "Invalid index": "a negative feature",
     "too large to convert": "a feature that is too large",
 }
-"""What the reader's errors mean, by what is in them."""
+"""Explanations of the parser's errors."""
 
 
 @register
 class SvmlightReader(Reader):
-    """svmlight text to a CSR matrix, labels and queries."""
+    """Read svmlight text as CSR matrix, labels and queries."""
 
     name = "svmlight"
     suffixes = (".svm", ".svmlight", ".libsvm")
 
     def read(self, source: Source) -> Rows:
-        """X as wide as ``source.features``, or as its largest feature."""
+        """Read the rows; X has the columns of ``source.features``, or as many as the largest feature requires."""
         X, y, qid = load_svmlight(source.paths)
         if source.features is None:
             return Rows(X, y, qid)
-        # there is no header: a feature that training never saw is an ordinary day, and cannot matter to the model
+        # without a header, features not seen in training are to be expected, and the model does not use them
         width = source.features.count
         if X.shape[1] > width:
-            warn(f"{source.files}: features above {width - 1} are left out; training had none")
+            warn(
+                f"{source.files}: features above {width - 1} are ignored, since the model has {width} features."
+            )
             return Rows(X[:, :width], y, qid)
         X.resize(X.shape[0], width)
         return Rows(X, y, qid)
 
 
 def load_svmlight(paths: Sequence[AnyPath]) -> tuple[sparse.csr_matrix, Any, NDArray[np.int64] | None]:
-    """Read files as one set.
+    """Read and concatenate files.
 
-    Feature ids are columns, as they stand: files may count from 0 or from 1, and in the latter column 0 is
-    empty. Guessing which it is would go wrong where a file happens to have no feature 0.
+    Feature ids are column numbers. For files that count from 1, column 0 is empty: guessing the first id would fail for
+    files without a feature 0.
 
     Parameters
     ----------
@@ -65,18 +66,18 @@ def load_svmlight(paths: Sequence[AnyPath]) -> tuple[sparse.csr_matrix, Any, NDA
 
     Returns
     -------
-    X : scipy.sparse.csr_matrix of float32
-        As wide as the largest feature id needs. ``nan`` is a missing value and stays.
+    X : csr_matrix of float32
+        Features. ``nan`` is a missing value.
     y : ndarray of int64 or float64, shape (n_rows,), or list of lists of int
-        The lists where any row has several labels or none.
+        Labels; lists if any row has several labels or none.
     qid : ndarray of int64, shape (n_rows,), or None
-        None where no row has one.
+        Query of each row, if there are queries.
     """
     texts = [read_bytes(path) for path in paths]
     several = False
     try:
         parsed = [_parse(text, several) for text in texts]
-    except (ValueError, OverflowError):  # several labels in a row, none, or nonsense
+    except (ValueError, OverflowError):  # several labels in a row, no label, or an invalid file
         several = True
         parsed = [_parse_or_explain(path, text) for path, text in zip(paths, texts, strict=True)]
     queries = []
@@ -96,7 +97,7 @@ def load_svmlight(paths: Sequence[AnyPath]) -> tuple[sparse.csr_matrix, Any, NDA
 
 
 def _parse(text: bytes, several: bool) -> tuple[sparse.csr_matrix, Any]:
-    # Queries are not read here: scikit-learn's time for them grows with the square of the rows.
+    # Queries are parsed separately: scikit-learn needs quadratic time for them.
     X, y = load_svmlight_file(io.BytesIO(text), dtype=np.float32, zero_based=True, multilabel=several)
     return X, y
 
@@ -107,7 +108,7 @@ def _parse_or_explain(path: AnyPath, text: bytes) -> tuple[sparse.csr_matrix, An
     except (ValueError, OverflowError):
         lines = text.split(b"\n")
     begin, end = 0, len(lines)
-    while end - begin > 1:  # the reader does not say where: halve the lines until the first bad one is left
+    while end - begin > 1:  # the parser does not report the line: bisect
         middle = (begin + end) // 2
         try:
             _parse(b"\n".join(lines[begin:middle]), True)
@@ -117,38 +118,36 @@ def _parse_or_explain(path: AnyPath, text: bytes) -> tuple[sparse.csr_matrix, An
     try:
         return _parse(lines[begin], True)
     except (ValueError, OverflowError) as error:
-        reason = next((said for sign, said in _REASONS.items() if sign in str(error)), str(error))
+        reason = next((text for pattern, text in _REASONS.items() if pattern in str(error)), str(error))
     shown = lines[begin][:60].decode(errors="replace").strip()
-    raise ValueError(
-        f"{path}: line {begin + 1}: found {reason} in {shown!r}, wanted svmlight rows: label feature:value …"
-    )
+    raise ValueError(f"{path}: line {begin + 1}: expected 'label feature:value …', got {reason}: {shown!r}.")
 
 
 def _check(path: AnyPath, X: sparse.csr_matrix, y: Any) -> None:
     if X.shape[0] == 0:
-        raise ValueError(f"{path}: found no rows, wanted at least one")
+        raise ValueError(f"{path}: the file has no rows.")
     infinite = np.flatnonzero(np.isinf(X.data))
     if infinite.size:
         row = int(np.searchsorted(X.indptr, infinite[0], side="right"))
-        raise ValueError(f"{path}: row {row}: found an infinite value, wanted what float32 can hold")
+        raise ValueError(f"{path}: row {row}: values must be finite in float32.")
     if isinstance(y, list):
         for number, row in enumerate(y, start=1):
             if not all(label.is_integer() and abs(label) < 2**53 for label in row):
-                raise ValueError(f"{path}: row {number}: found the labels {row}, wanted whole numbers")
+                raise ValueError(f"{path}: row {number}: labels must be integers. Got {row} instead.")
     elif np.isinf(y).any():
-        raise ValueError(f"{path}: row {int(np.isinf(y).argmax()) + 1}: found an infinite label")
+        raise ValueError(f"{path}: row {int(np.isinf(y).argmax()) + 1}: labels must be finite.")
 
 
 def _queries(path: AnyPath, text: bytes, n_rows: int) -> NDArray[np.int64] | None:
-    found = _QUERY.findall(text)
-    if not found:
+    values = _QUERY.findall(text)
+    if not values:
         return None
-    if len(found) != n_rows:
-        raise ValueError(f"{path}: found a qid in {len(found)} of {n_rows} rows, wanted it in all or none")
+    if len(values) != n_rows:
+        raise ValueError(f"{path}: all rows or none must have a qid. Got {len(values)} of {n_rows} rows.")
     try:
-        return np.array([int(value) for value in found], np.int64)
+        return np.array([int(value) for value in values], np.int64)
     except (ValueError, OverflowError):
-        raise ValueError(f"{path}: found a qid that is no whole number of 64 bits") from None
+        raise ValueError(f"{path}: qid must be a 64-bit integer.") from None
 
 
 def _joined_queries(
@@ -157,11 +156,11 @@ def _joined_queries(
     known = [query for query in queries if query is not None]
     if known and len(known) < len(queries):
         without = paths[next(i for i, query in enumerate(queries) if query is None)]
-        raise ValueError(f"{without}: found no qid, wanted one in every row, as in the other files")
+        raise ValueError(f"{without}: every row must have a qid, as in the other files.")
     return np.concatenate(known) if known else None
 
 
 def _integers(labels: NDArray[np.float64]) -> NDArray[Any]:
-    """The same as integers where all are whole: a class is 1, not 1.0."""
+    """Convert to integers if all values are whole: a class is 1, not 1.0."""
     whole = np.isfinite(labels) & (labels == np.trunc(labels)) & (np.abs(labels) < 2**53)
     return labels.astype(np.int64) if whole.all() else labels

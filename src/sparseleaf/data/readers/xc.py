@@ -1,4 +1,4 @@
-"""Reader of XC text, whose first line says how many features and labels there are."""
+"""Reader of XC text, the format of the Extreme Classification Repository."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from sparseleaf.data.xc import load_xc
 
 @register
 class XCReader(Reader):
-    """XC text to CSR matrices; names of labels and features are not in it."""
+    """Read XC text as CSR matrices; the format has no label or feature names."""
 
     name = "xc"
     suffixes = (".txt",)
 
     def read(self, source: Source) -> Rows:
-        """X as wide as ``source.features``, y as wide as the widest file; without features the files must agree."""
+        """Read the rows; X has the columns of ``source.features``, or all files must have the same shape."""
         parts = [self._load(path, source) for path in source.paths]
         first_X, first_y = parts[0]
         for path, (X, y) in zip(source.paths, parts, strict=True):
             if source.features is not None and X.shape[1] > source.features.count:
                 raise ValueError(
-                    f"{path}: found {X.shape[1]} features; wanted at most the {source.features.count} of training."
+                    f"{path}: expected at most {source.features.count} features, as in training, got {X.shape[1]}."
                 )
             if source.features is None and (X.shape[1], y.shape[1]) != (first_X.shape[1], first_y.shape[1]):
                 raise ValueError(
-                    f"{path}: found {X.shape[1]} features and {y.shape[1]} labels in its first line; wanted"
-                    f" {first_X.shape[1]} and {first_y.shape[1]} as in {source.paths[0]}: files to train on must agree."
+                    f"{path}: line 1: expected {first_X.shape[1]} features and {first_y.shape[1]} labels, as in"
+                    f" {source.paths[0]}, got {X.shape[1]} and {y.shape[1]}."
                 )
         n_features = first_X.shape[1] if source.features is None else source.features.count
         n_labels = max(y.shape[1] for _, y in parts)
@@ -46,5 +46,5 @@ class XCReader(Reader):
             return load_xc(path, n_jobs=source.n_jobs)
         except ValueError as error:
             if source.format == AUTO and guess_format(path) is None:
-                raise ValueError(f"{error} (read as XC text; give the format for another)") from None
+                raise ValueError(f"{error} (read as XC text; set the format to read another)") from None
             raise

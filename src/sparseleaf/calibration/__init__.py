@@ -1,0 +1,1 @@
+"""Fitting of calibrators and decision thresholds on validation rows."""

@@ -1,0 +1,105 @@
+"""Checks of a Spark cluster before training, so that a barrier stage fails at once instead of waiting for minutes."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from typing import Any
+from urllib.error import URLError
+from urllib.request import urlopen
+
+from sparseleaf.progress import say
+
+PATIENCE = 60.0
+"""Seconds to wait for executors that are starting."""
+
+POLL = 0.5
+REST_TIMEOUT = 5.0
+
+
+def check_cluster(spark: Any, n_workers: int) -> None:
+    """Raise ValueError if the cluster cannot run ``n_workers`` tasks at once.
+
+    Parameters
+    ----------
+    spark : pyspark.sql.SparkSession
+    n_workers : int
+    """
+    local = _conf(spark, "spark.master").startswith("local") and "cluster" not in _conf(spark, "spark.master")
+    if _conf(spark, "spark.dynamicAllocation.enabled") == "true" and not local:
+        raise ValueError(
+            "spark.dynamicAllocation.enabled must be false: Spark does not run barrier stages with dynamic allocation."
+            " Start the application with --conf spark.dynamicAllocation.enabled=false and --num-executors."
+        )
+    if _conf(spark, "spark.speculation") == "true":
+        say(
+            "spark.speculation is on; Spark does not apply it to barrier stages, so training is not affected",
+            0,
+        )
+    most = configured_slots(spark)
+    if most is not None and most < n_workers:
+        raise _too_few(n_workers, most)
+    started = time.monotonic()
+    while (present := registered_slots(spark)) is not None and present < n_workers:
+        if time.monotonic() - started > (PATIENCE if most is not None else PATIENCE / 6):
+            raise _too_few(n_workers, present)
+        time.sleep(POLL)
+
+
+def count_slots(spark: Any) -> int:
+    """Number of tasks that the cluster runs at once; ValueError if it is not known."""
+    slots = configured_slots(spark) or registered_slots(spark)
+    if slots is None:
+        raise ValueError("The number of task slots of the cluster is not known; set the number of workers.")
+    return max(1, slots)
+
+
+def configured_slots(spark: Any) -> int | None:
+    """Number of task slots by the configuration; None if the configuration does not determine it."""
+    cpus = int(_conf(spark, "spark.task.cpus") or 1)
+    master = _conf(spark, "spark.master")
+    cluster = re.fullmatch(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,.*\]", master)
+    if cluster:
+        return int(cluster[1]) * (int(cluster[2]) // cpus)
+    threads = re.fullmatch(r"local(?:\[(\d+)(?:,.*)?\])?", master)
+    if threads:
+        return int(threads[1] or 1) // cpus
+    instances, cores = _conf(spark, "spark.executor.instances"), _conf(spark, "spark.executor.cores")
+    if instances and (cores or not master.startswith("spark://")):
+        return int(instances) * (int(cores or 1) // cpus)
+    total = _conf(spark, "spark.cores.max")
+    return int(total) // cpus if total else None
+
+
+def registered_slots(spark: Any) -> int | None:
+    """Number of task slots of the executors that are running, by Spark's REST API; None if it cannot be read."""
+    if is_connect(spark):
+        return None
+    try:
+        context = spark.sparkContext
+        if context.uiWebUrl is None:
+            return None
+        url = f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}/executors"
+        with urlopen(url, timeout=REST_TIMEOUT) as reply:
+            executors = json.load(reply)
+        return sum(int(one["maxTasks"]) for one in executors if one["isActive"])
+    except (URLError, OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def is_connect(spark: Any) -> bool:
+    """Whether a session is one of Spark Connect, which has no SparkContext."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def _conf(spark: Any, name: str) -> str:
+    """A setting of the application; empty if it is not set."""
+    return str(spark.conf.get(name, "") or "")
+
+
+def _too_few(n_workers: int, slots: int) -> ValueError:
+    return ValueError(
+        f"Training on {n_workers} workers requires {n_workers} task slots at once. Got {slots} instead; use fewer"
+        " workers, or more executors (spark.executor.instances × spark.executor.cores / spark.task.cpus)."
+    )

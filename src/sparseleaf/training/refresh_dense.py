@@ -1,0 +1,142 @@
+"""Refreshing the leaves of boosted trees with dense scores: Newton steps of new rows, tree by tree.
+
+A leaf value becomes the mean of the old one and the step of the new rows in the leaf, weighted by their numbers of
+rows. Splits, and the outputs that a leaf stores, are kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sparseleaf import _kernels
+from sparseleaf.data.targets import ONE_CLASS_PER_ROW
+from sparseleaf.model.trees import with_float_values
+from sparseleaf.objectives import dense_objective
+from sparseleaf.objectives.targets import NO_CLASSES, NO_VALUES, DenseTargets
+from sparseleaf.progress import phase
+from sparseleaf.training.cover import leaf_cover, new_cover
+
+if TYPE_CHECKING:
+    from sparseleaf._arrays import Array
+    from sparseleaf.model import AxisScorer
+    from sparseleaf.model.trees import Trees
+    from sparseleaf.model.update import NewRows
+    from sparseleaf.objectives.dense import DenseObjective
+
+
+def refresh_dense(
+    scorer: AxisScorer, leaves: Array, targets: DenseTargets, loss: DenseObjective, new: NewRows
+) -> Trees:
+    """Trees with refreshed leaf values.
+
+    Parameters
+    ----------
+    scorer : AxisScorer
+    leaves : int32 array, shape (n_rows, n_trees)
+        The leaf that every new row reaches in every tree, numbered over all trees.
+    targets, loss
+        Of the new rows.
+    new : NewRows
+    """
+    assert scorer.base_score is not None
+    trees, parameters = with_float_values(scorer.trees), new.before.parameters
+    _require_refreshable(parameters)
+    rate, l2 = float(parameters["learning_rate"]), float(parameters["l2"])
+    per_round = scorer.n_labels if parameters.get("tree_per_output") else 1
+    cover = leaf_cover(trees, new.before.n_train_rows)
+    outputs = trees.leaf_labels.astype(np.uint32)
+    if not len(outputs):
+        outputs = np.tile(np.arange(scorer.n_labels, dtype=np.uint32), len(cover))
+    values = trees.leaf_values.astype(np.float32)
+    scores = np.repeat(scorer.base_score[None, :], len(leaves), axis=0)
+    g, h = np.empty_like(scores), loss.hessian_room(targets, scores.shape)
+    with phase("leaves", trees.n_trees) as advance:
+        for tree in range(trees.n_trees):
+            if tree % per_round == 0:
+                loss.at(tree // per_round).gradients(targets, scores, g, h, new.n_jobs)
+            leaf = np.ascontiguousarray(leaves[:, tree])
+            rows = _LeafRows(leaf)
+            if loss.quantile is None:
+                step = rows.newton(g, h, l2)
+            else:
+                step = rows.quantiles(targets, scores, loss.quantile, new.n_jobs)
+            weight = (rows.counts / (new.keep * cover[rows.leaves] + rows.counts)).astype(np.float32)
+            place, entries = rows.entries(trees.leaf_indptr)
+            stepped = (rate * step)[place, outputs[entries]].astype(np.float32)
+            values[entries] += weight[place] * (stepped - values[entries])
+            _kernels.add_leaves(scores, leaf, trees.leaf_indptr, outputs, values, new.n_jobs)
+            advance(tree + 1, "")
+    return replace(trees, leaf_values=values, cover=new_cover(trees, cover, leaves, new.keep))
+
+
+class _LeafRows:
+    """New rows by the leaf that they reach in a tree."""
+
+    def __init__(self, leaf: Array) -> None:
+        self._order = np.argsort(leaf, kind="stable").astype(np.int32)
+        self.leaves, self._starts = np.unique(leaf[self._order], return_index=True)
+        self._ends = np.append(self._starts[1:], len(leaf))
+        self.counts = self._ends - self._starts
+
+    def newton(self, g: Array, h: Array, l2: float) -> Array:
+        """Newton steps −G / (H + l2) of the leaves, float64 (n_leaves, n_outputs)."""
+        gradients = self._sums(g)
+        hessians = self._sums(h) if len(h) else self.counts[:, None].astype(np.float64)
+        below = hessians + l2
+        steps: Array = -gradients / np.where(below > 0, below, np.inf)  # zero hessian: no step
+        return steps
+
+    def quantiles(self, targets: DenseTargets, scores: Array, level: float, n_jobs: int) -> Array:
+        """Quantiles of the residuals of the leaves."""
+        out = np.empty((len(self.leaves), scores.shape[1]))
+        starts, ends = self._starts.astype(np.int64), self._ends.astype(np.int64)
+        _kernels.leaf_quantiles(
+            targets.values, scores, targets.weights, level, self._order, starts, ends, out, n_jobs
+        )
+        return out
+
+    def entries(self, indptr: Array) -> tuple[Array, Array]:
+        """Stored values of the leaves: the number of the leaf among these, and the place of the value."""
+        sizes = indptr[self.leaves + 1] - indptr[self.leaves]
+        first = np.repeat(indptr[self.leaves] - np.concatenate(([0], np.cumsum(sizes)[:-1])), sizes)
+        return np.repeat(np.arange(len(sizes)), sizes), first + np.arange(sizes.sum())
+
+    def _sums(self, columns: Array) -> Array:
+        sums: Array = np.add.reduceat(columns[self._order].astype(np.float64), self._starts, axis=0)
+        return sums
+
+
+def _require_refreshable(parameters: dict[str, Any]) -> None:
+    """Raise ValueError for models whose leaves cannot be refreshed."""
+    if parameters.get("monotone_constraints") is not None:
+        raise ValueError("how='leaves' is not supported with monotone_constraints. Use how='trees'.")
+    if parameters.get("loss") == "gbrank" and parameters.get("averaged", True):
+        raise ValueError(
+            "how='leaves' is not supported for loss='gbrank' with averaged=True. Use how='trees'."
+        )
+
+
+# --- new rows of a classifier, without its estimator: members of a blend
+
+
+def label_objective(new: NewRows) -> DenseObjective:
+    """The loss of a classifier with dense scores."""
+    name = new.before.parameters["loss"]
+    if name == "auto":
+        name = "softmax" if new.before.target_kind in ONE_CLASS_PER_ROW else "logistic"
+    return dense_objective(name)
+
+
+def label_targets(new: NewRows) -> DenseTargets:
+    """Targets of a classifier with dense scores, which cannot have new labels."""
+    if new.n_labels > new.before.n_labels:
+        raise ValueError(
+            f"y must have only the {new.before.n_labels} labels of the model: {new.before.method!r} does not support"
+            f" new ones. Got {new.n_labels - new.before.n_labels} new labels."
+        )
+    if new.before.target_kind in ONE_CLASS_PER_ROW and label_objective(new).takes_classes:
+        return DenseTargets(NO_VALUES, new.Y.indices.astype(np.int32), NO_VALUES, new.n_labels)
+    return DenseTargets(new.Y.toarray().astype(np.float32), NO_CLASSES, NO_VALUES, new.n_labels)
