@@ -156,9 +156,9 @@ CLASS_WEIGHT = Parameter(
     Names(("balanced",)) | NONE | ByLabel() | Numbers(),
     None,
     'Weights of the labels: "balanced" for weights inversely proportional to their frequencies, a dict from labels to'
-    " weights (1 for labels that are not in it), or an array in the order of classes_. With one class per row, the"
-    " weight of a row is multiplied by that of its class. With several labels per row, rows with a label count as its"
-    " weight, rows without it as 1.",
+    " weights (1 for labels that are not in it), or an array in the order of the sorted labels. With one class per row,"
+    " the weight of a row is multiplied by that of its class. With several labels per row, rows with a label count as"
+    " its weight, rows without it as 1.",
 )
 
 # --- boosted trees
