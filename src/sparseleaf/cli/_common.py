@@ -132,6 +132,24 @@ class Reading:
             **options,
         )
 
+    @property
+    def target_columns(self) -> dict[str, Any]:
+        """The columns with labels, targets and queries, as a model stores them."""
+        named = {
+            "labels": self.labels,
+            "label_separator": self.label_separator,
+            "target": self.target,
+            "qid": self.qid,
+        }
+        return {key: value for key, value in named.items() if value is not None and value != []}
+
+    def like_training(self, estimator: Any) -> Reading:
+        """With the columns of the training files, if neither ``--labels`` nor ``--target`` names others."""
+        model = vars(estimator).get("model_")
+        if model is None or self.target or self.labels is not None:
+            return self
+        return replace(self, **model.target_columns | self.target_columns)
+
     def source(
         self, estimator: Any, paths: Sequence[AnyPath], columns: Columns | None, labelled: bool
     ) -> Source:
@@ -206,7 +224,7 @@ def read_rows(
     """Read data files for an estimator: see :func:`sparseleaf.data.read`.
 
     Raises ValueError for text columns if the estimator does not support categorical features. If ``labelled`` is False,
-    target columns are optional.
+    target columns are optional. Without options, they are those of the training files.
     """
     from sparseleaf import data
 
@@ -215,6 +233,9 @@ def read_rows(
             f"--format must be one of {{{', '.join(map(repr, data.READERS))}}}. Got {how.format!r} instead."
         )
     source = how.source(estimator, paths, columns, labelled)
+    if labelled and data.reader_of(source).named_columns:
+        how = how.like_training(estimator)
+        source = how.source(estimator, paths, columns, labelled)
     if labelled and not how.target and how.labels is None and data.reader_of(source).named_columns:
         raise ValueError(
             f"{source.files}: CSV, Parquet and JSON lines files require --target COLUMN or --labels COLUMN."

@@ -12,10 +12,13 @@ from sparseleaf.cli._common import (
     Data,
     DataFormat,
     Jobs,
+    Labels,
+    LabelSeparator,
     Model,
     PathOrURL,
     Reading,
     Target,
+    TextField,
     check_output,
     read_rows,
     save_model,
@@ -48,7 +51,10 @@ def calibrate(
         ),
     ] = None,
     per_label: Annotated[bool, typer.Option("--per-label", help="One threshold per label.")] = False,
+    labels: Labels = None,
+    label_separator: LabelSeparator = None,
     target: Target = None,
+    text: TextField = None,
     format_: DataFormat = AUTO,
     jobs: Jobs = None,
 ) -> None:
@@ -74,7 +80,8 @@ def calibrate(
     estimator = sparseleaf.load(model, n_jobs=jobs)
     if not isinstance(estimator, CalibrationMixin):
         raise ValueError(f"sparseleaf calibrate requires a classifier. Got {estimator.method!r} instead.")
-    rows = read_rows(estimator, data, Reading.of(format_, target, jobs), Columns.of_model(estimator))
+    how = Reading.of(format_, target, jobs, text=text, labels=labels, label_separator=label_separator)
+    rows = read_rows(estimator, data, how, Columns.of_model(estimator))
     if method != NONE:
         estimator.fit_calibration(rows.X, rows.y, method=method)
     if threshold is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import time
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -274,6 +275,7 @@ def train(
         training = _spark.FileTraining.of(candidates, data, valid, how, layout.value, keeping)
         estimator, records = _spark.train_on_files(training, scheduler, n_workers)
         _add_uris(estimator, uris)
+        _add_columns(estimator, how)
         _finish(estimator, model, time.perf_counter() - began, profile, records, quiet=quiet)
         return
     if engine is EngineName.LOCAL:
@@ -282,6 +284,8 @@ def train(
         with reporting(any_estimator.verbose):
             rows = read_rows(any_estimator, data, how)
             validation = read_rows(any_estimator, [valid], how, columns_of(rows)) if valid else None
+        if labels is not None and not any(rows.y):
+            raise ValueError(f"{', '.join(map(str, data))}: no row has a label in the column {labels!r}.")
         estimator = fitting(candidates, rows.y)
         placement: dict[str, Any] = {}
     else:
@@ -300,6 +304,7 @@ def train(
     if engine is not EngineName.LOCAL and not workers.leads:
         return
     _add_uris(estimator, uris)
+    _add_columns(estimator, how)
     _finish(estimator, model, seconds, profile, getattr(placement.get("engine"), "profile", []), quiet=quiet)
 
 
@@ -346,6 +351,11 @@ def _add_uris(estimator: Any, uris: dict[str, str] | None) -> None:
         estimator.set_label_uris(uris)
     except ValueError as error:
         warn(f"The URIs were not stored. {error}")
+
+
+def _add_columns(estimator: Any, how: Reading) -> None:
+    """Store the columns with labels or targets in the model, for ``update``, ``evaluate`` and ``calibrate``."""
+    estimator.model_ = replace(estimator.model_, target_columns=how.target_columns)
 
 
 def _finish(

@@ -10,6 +10,7 @@ from sparseleaf.data.targets import Kind
 from sparseleaf.links import LINKS
 from sparseleaf.model.drift import check_updates, check_validation
 from sparseleaf.model.source import ModelFileError
+from sparseleaf.model.target_columns import check_target_columns
 
 if TYPE_CHECKING:
     from sparseleaf.model.model import Model
@@ -40,14 +41,19 @@ TYPES: dict[str, type] = {
 def encode(model: Model) -> dict[str, Any]:
     """The header of a model, without its stages."""
     names = model.label_names
-    return {name: getattr(model, name) for name in PLAIN} | {
-        "label_name_kind": "none" if names is None else NAME_KINDS.get(names.dtype.kind, "str"),
-        "feature_names": model.feature_names,
-        "categories": {str(feature): names for feature, names in model.categories.items()},
-        "threshold": model.threshold,
-        "validation": model.validation,
-        "updates": list(model.updates),
-    }
+    columns = {"target_columns": model.target_columns} if model.target_columns else {}
+    return (
+        columns
+        | {name: getattr(model, name) for name in PLAIN}
+        | {
+            "label_name_kind": "none" if names is None else NAME_KINDS.get(names.dtype.kind, "str"),
+            "feature_names": model.feature_names,
+            "categories": {str(feature): names for feature, names in model.categories.items()},
+            "threshold": model.threshold,
+            "validation": model.validation,
+            "updates": list(model.updates),
+        }
+    )
 
 
 def decode(header: dict[str, Any]) -> dict[str, Any]:
@@ -58,6 +64,7 @@ def decode(header: dict[str, Any]) -> dict[str, Any]:
         "threshold": _threshold(header),
         "validation": check_validation(header.get("validation")),
         "updates": tuple(check_updates(header.get("updates", []))),
+        "target_columns": check_target_columns(header.get("target_columns", {})),
     }
 
 

@@ -62,6 +62,9 @@ class Model:
         Precision on the validation rows of training, with their number: see :mod:`sparseleaf.model.drift`.
     updates : tuple of dict
         One record per update: see :mod:`sparseleaf.model.drift`.
+    target_columns : dict
+        Columns of the training files with labels or targets, for further files: see
+        :mod:`sparseleaf.model.target_columns`.
     """
 
     stages: tuple[Stage, ...]
@@ -80,6 +83,7 @@ class Model:
     link: str = "identity"
     validation: dict[str, Any] | None = None
     updates: tuple[dict[str, Any], ...] = ()
+    target_columns: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         roles = [stage.role for stage in self.stages]

@@ -168,7 +168,7 @@ class Reranking:
         trained on false candidates, and trees never propose a label they have not seen. None after Ctrl-C: the model
         is kept without a re-ranker.
         """
-        if self.kind is None:
+        if self.kind is None or not self.Y.nnz:  # nothing to learn from
             return None
         validation = self._validation_of(trees, n_jobs)
         rows = TrainingRows(self.X, self.Y, final, self.scale, self.seed, n_jobs, self.weights, self.side)

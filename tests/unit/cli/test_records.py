@@ -6,7 +6,7 @@ import gzip
 import json
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -64,7 +64,36 @@ def test_train_is_fit(cli, files, tmp_path, name):
         "train", path, "--text", "title:2,abstract", "--labels", "tags", *separator, *SMALL, "-m", model
     )
     assert (done.code, done.err) == (0, "")
+    trained = sparseleaf.load(model)
+    assert trained.model_.target_columns["labels"] == "tags"
+    trained.model_ = replace(trained.model_, target_columns={})  # unknown to fit
+    trained.save(model)
     assert model.read_bytes() == files.model.read_bytes()
+
+
+def test_further_files_have_the_label_column_of_training(cli, files, tmp_path):
+    model = tmp_path / "m.safetensors"
+    labels = ("--labels", "tags", "--label-separator", "|")
+    assert cli("train", files.csv, "--text", "title,abstract", *labels, *SMALL, "-m", model).code == 0
+    named = cli("evaluate", model, files.csv, *labels, "--json")
+    done = cli("evaluate", model, files.csv, "--json")
+    assert (done.code, done.err) == (0, "")
+    assert json.loads(done.out)["f1_micro"] == json.loads(named.out)["f1_micro"] == 1
+    done = cli("calibrate", model, files.jsonl, "--threshold", "f1")  # lists need no separator
+    assert (done.code, done.err) == (0, "")
+    done = cli("update", model, files.parquet, "--json")
+    assert (done.code, done.err) == (0, "")
+    assert json.loads(done.out)["n_new_labels"] == 0
+    assert sparseleaf.load(model).model_.target_columns == {"labels": "tags", "label_separator": "|"}
+    done = cli("evaluate", model, files.csv, "--labels", "lang", "--json")  # an option is preferred
+    assert json.loads(done.out)["precision@1"] == 0
+
+
+def test_a_label_column_without_labels(cli, files, tmp_path):
+    (tmp_path / "r.jsonl").write_text('{"t": "a b", "tags": []}\n{"t": "c d", "tags": null}\n')
+    done = cli("train", tmp_path / "r.jsonl", "--text", "t", "--labels", "tags", "-m", tmp_path / "m")
+    assert done.code == 2
+    assert "no row has a label in the column 'tags'" in done.err
 
 
 def test_parameters_of_the_vectorizer(cli, files, tmp_path):

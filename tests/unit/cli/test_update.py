@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -97,4 +98,7 @@ def test_records(cli, tmp_path):
     model = sparseleaf.load(path)
     assert model.classes_.tolist() == ["leaves", "trees", "roots"]
     assert model.predict_topk([{"title": "about roots and trees"}], 3)[0].shape == (1, 3)
+    assert cli("update", path, tmp_path / "new.jsonl").code == 0  # the column of training
+    model.model_ = replace(model.model_, target_columns={})
+    model.save(path)
     assert cli("update", path, tmp_path / "new.jsonl").code == 2

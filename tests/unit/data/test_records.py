@@ -155,7 +155,7 @@ def test_the_format_depends_on_what_is_read(path, text, name):
 
 
 @pytest.mark.parametrize(("content", "options", "message"), [
-    ('{"t": "a"}\n{"t": }\n', {}, r"line 2: invalid JSON \(Expecting value at character 7\)"),
+    ('{"t": "a"}\n{"t": }\n', {}, r"line 2: invalid JSON \(character 7: Expecting value\)"),
     ('[{"t": "a"},\n{"t": "b"}]', {}, r"line 1: invalid JSON .* may be a JSON array"),
     ('[{"t": "a"}]', {}, r"line 1: expected a JSON object with one record. Got '\[.*may be a JSON array"),
     ('{"t": "a"}\n3\n', {}, r"line 2: expected a JSON object with one record. Got '3' instead"),

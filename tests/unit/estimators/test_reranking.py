@@ -2,10 +2,16 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import sparseleaf
 from marks import first
-from sparseleaf import LdSMClassifier, MultiGBDTClassifier, SparseGBDTClassifier
+from sparseleaf import (
+    LdSMClassifier,
+    MultiGBDTClassifier,
+    SketchForestClassifier,
+    SparseGBDTClassifier,
+)
 from sparseleaf.data import make_xc
 from sparseleaf.metrics import precision_at_k
 
@@ -89,3 +95,12 @@ def test_learned_stages_want_rows_to_learn_on():
         with pytest.raises(ValueError, match=f"weight is not supported for rerank={kind!r}"):
             clf.fit_rerank(X, Y, rerank=kind, weight=0.5)
     assert clf.fit_rerank(X, Y, rerank="linear", weight=0.7).rerank_weight_ == pytest.approx(0.7)
+
+
+@pytest.mark.parametrize("rerank", ["auto", "linear", "bayes", "cosine"])
+def test_targets_without_labels_have_no_reranker(rerank):
+    X = make_xc(60, 20, 5, labels_per_row=2, nnz_per_row=5)[0]
+    for Y in ([[] for _ in range(60)], sp.csr_matrix((60, 3))):
+        clf = SketchForestClassifier(n_trees=2, rerank=rerank).fit(X, Y)
+        assert clf.model_.rerank is None
+        assert clf.predict_topk(X, 2)[1].max() == -np.inf

@@ -76,6 +76,9 @@ def test_tensors_that_lie(file, tmp_path, name, value, match):
     (lambda h: h["updates"][0].update(unknown_features="all"), "'updates' must have valid values"),
     (lambda h: h["updates"][0].update(metric=3), "a name as metric"),
     (lambda h: h["updates"][0].update(value="high"), "a name as metric"),
+    (lambda h: h.update(target_columns=[]), "'target_columns' must be an object"),
+    (lambda h: h.update(target_columns={"target": "y"}), "'target_columns' must have a list of names"),
+    (lambda h: h.update(target_columns={"labels": 3}), "'target_columns' must have a string as 'labels'"),
     (lambda h: h.update(validation=[]), "'validation' must be an object"),
     (lambda h: h["validation"].update(n_evaluated=0.5), "'validation' must have valid values"),
 ])  # fmt: skip

@@ -70,7 +70,7 @@ def _records(path: AnyPath) -> Iterator[tuple[int, dict[str, Any]]]:
         except json.JSONDecodeError as error:
             hint = _array_hint(line) if number == 1 else ""
             raise ValueError(
-                f"{path}: line {number}: invalid JSON ({error.msg} at character {error.pos + 1}).{hint}"
+                f"{path}: line {number}: invalid JSON (character {error.pos + 1}: {error.msg}).{hint}"
             ) from None
         except RecursionError:
             raise ValueError(f"{path}: line {number}: the JSON values are nested too deeply.") from None
