@@ -13,6 +13,7 @@ from sparseleaf._arrays import effective_n_jobs
 from sparseleaf.data.rows import refuse_nan
 from sparseleaf.data.targets import encode_update
 from sparseleaf.estimators.base import ModelEstimator
+from sparseleaf.estimators.texts import are_texts
 from sparseleaf.model.drift import Drift, measure_drift, record_of
 from sparseleaf.model.update import NewRows, updated_model
 from sparseleaf.progress import phase, reporting
@@ -79,7 +80,10 @@ class UpdateMixin(ModelEstimator):
         if model.rerank is not None:
             refuse_nan(features)
         targets = encode_update(y, features.shape[0], model.known_labels)
-        self._apply_update(new_rows(self, features, targets, forget, boosted))
+        new = new_rows(self, features, targets, forget, boosted)
+        if are_texts(X, self.vectorizer_):
+            new = replace(new, unknown_words=model.vectorizer.unknown_words(X, new.n_jobs))
+        self._apply_update(new)
         return self
 
     def _apply_update(self, new: NewRows) -> None:

@@ -110,6 +110,17 @@ class TextStage(Stage):
         places.append(np.arange(new, new + self.width - old, dtype=np.int32))  # numbers and categories
         return wider, np.concatenate(places)
 
+    def unknown_words(self, X: Any, n_jobs: int) -> tuple[float, float]:
+        """Fraction of the words of records that the vocabulary lacks, and the expected one for similar records.
+
+        The latter is Good and Turing's estimate, the fraction of the training words that are in one row only. Both are
+        0 if the vocabulary is limited, or there is none.
+        """
+        columns, n_rows = columns_of(X, self.parameters, fitting=False)
+        counts = [block.count_words(columns, n_rows, n_jobs) for block in self.terms]
+        n_words, n_unknown, n_training, n_single = map(sum, zip(*counts, strict=True))
+        return n_unknown / max(1, n_words), n_single / max(1, n_training)
+
     # --- features
 
     @property

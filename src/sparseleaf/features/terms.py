@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -27,6 +27,17 @@ CsrArrays = tuple["Array", "Array", "Array"]
 """indptr (int64), indices (int32) and values (float32)."""
 
 Columns = dict[str | None, list[Any]]
+
+
+class WordCounts(NamedTuple):
+    """Words of texts, each counted once per row: all, those that the vocabulary lacks, and in the training rows all,
+    and those that are in one row only.
+    """
+
+    n_words: int
+    n_unknown: int
+    n_training: int
+    n_single: int
 
 
 @dataclass(frozen=True)
@@ -132,10 +143,9 @@ class TermBlock:
 
         Only blocks of words without limits on frequent words or the number of terms get more.
         """
-        settings, width = self.settings, self.width
-        all_frequent = isinstance(settings.max_df, float) and settings.max_df == 1.0  # 1 is a number of rows
-        if not self.has_words or settings.max_features is not None or not all_frequent:
-            return self, np.arange(width, dtype=np.int32)
+        settings = self.settings
+        if not self.has_words or self._limited:
+            return self, np.arange(self.width, dtype=np.int32)
         words, lengths, _ = self.split_words(texts, n_jobs)
         old, new = _strings(self.text, self.lengths), _strings(words, lengths)
         joined = sorted({*old, *new})
@@ -146,6 +156,29 @@ class TermBlock:
         text = np.frombuffer(b"".join(joined), np.uint8)
         sizes = np.array([len(term) for term in joined], np.uint32)
         return type(self)(self.block, settings, self.n_rows, counts, text, sizes), place
+
+    @property
+    def _limited(self) -> bool:
+        """Whether frequent words or the number of terms are limited."""
+        most = self.settings.max_df
+        return self.settings.max_features is not None or not (
+            isinstance(most, float) and most == 1.0
+        )  # 1: one row
+
+    def count_words(self, columns: Columns, n_rows: int, n_jobs: int) -> WordCounts:
+        """How many words of texts the vocabulary lacks; nothing is counted if it lacks words of its training rows."""
+        if not self.has_words or self._limited or self.settings.min_df != 1:
+            return WordCounts(0, 0, 0, 0)
+        analyzer = make_analyzer(self.block._replace(ngram_range=(1, 1)), self.settings)
+        counter, n_known = _kernels.TermCounter(analyzer, True), 0
+        for _, batch in batches(self.block, columns, n_rows):
+            counter.add(batch, n_jobs)
+            n_known += int(_kernels.count_terms(analyzer, self._index, batch, n_jobs)[0][-1])
+        counter.finish(1, max(1, n_rows), 0, n_jobs)
+        n_words = int(counter.rows(n_jobs)[0][-1])
+        starts = self._ends - self.lengths
+        counts = self.document_counts[np.add.reduceat(self.text == ord(" "), starts) == 0]  # without n-grams
+        return WordCounts(n_words, n_words - n_known, int(counts.sum()), int((counts == 1).sum()))
 
     # --- features
 

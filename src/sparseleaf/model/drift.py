@@ -54,7 +54,8 @@ class Drift:
     new_label_rate : float
         Fraction of the new rows' label occurrences that are of these labels.
     unknown_features : float
-        Fraction of the new rows' non-zero feature values whose feature is zero in all earlier rows.
+        Fraction of the new rows' non-zero feature values whose feature is zero in all earlier rows; for texts, words
+        that are not in the vocabulary count as such.
     n_evaluated : int
         Number of new rows with labels that the model was evaluated on, at most 2,000.
     precision : tuple of float
@@ -72,6 +73,8 @@ class Drift:
         the first update. NaN if unknown.
     higher_is_better : bool
         Whether a higher value of the metric is better.
+    expected_unknown : float
+        Expected ``unknown_features`` of texts that are like those of training: even these have some new words.
 
     Examples
     --------
@@ -97,6 +100,7 @@ class Drift:
     value: float = math.nan
     expected_value: float = math.nan
     higher_is_better: bool = True
+    expected_unknown: float = 0.0
 
     @property
     def loss(self) -> float:
@@ -115,7 +119,7 @@ class Drift:
         change = abs(self.value - self.expected_value)
         if self.metric != "precision@1" and self.worse and change > MAX_CHANGE * abs(self.expected_value):
             reasons.append(f"{self.metric} changed from {self.expected_value:.4g} to {self.value:.4g}")
-        if self.unknown_features > MAX_UNKNOWN:
+        if self.unknown_features > max(MAX_UNKNOWN, 2 * self.expected_unknown):
             reasons.append(
                 f"{100 * self.unknown_features:.0f} % of the feature values are of unknown features"
             )
@@ -165,6 +169,7 @@ def measure_drift(new: NewRows) -> Drift:
         growth=_growth(new),
         value=precision[0] if len(labelled) else math.nan,
         expected_value=expected[0] if n_expected else math.nan,
+        expected_unknown=new.unknown_words[1],
     )
 
 
@@ -218,13 +223,16 @@ def expected_precision(model: Model) -> tuple[int, tuple[float, float, float]]:
 
 
 def _unknown_features(new: NewRows) -> float:
-    """Fraction of the non-zero feature values whose feature is unknown; 0 if the model does not know its features."""
-    empty = new.before.empty
-    if empty is None:
-        return 0.0
-    X = sp.csr_matrix(new.X)
-    used = X.data != 0
-    return float((~empty.known[X.indices[used]]).sum() / max(1, used.sum()))
+    """Fraction of the non-zero feature values, and words that are no features, whose feature or word is unknown.
+
+    0 if the model does not know its features.
+    """
+    empty, unknown = new.before.empty, 0.0
+    if empty is not None:
+        X = sp.csr_matrix(new.X)
+        used = X.data != 0
+        unknown = float((~empty.known[X.indices[used]]).sum() / max(1, used.sum()))
+    return 1 - (1 - unknown) * (1 - new.unknown_words[0])
 
 
 def _growth(new: NewRows) -> float:

@@ -43,6 +43,8 @@ class NewRows:
         ``boosted(scorer, new)`` updates boosted trees, by refreshed leaves or more trees; training has both.
     stages : tuple of Stage
         The updated stages before this one.
+    unknown_words : tuple of float
+        Fraction of the words of new texts that the vectoriser does not know, and the expected one.
     """
 
     X: Features
@@ -54,6 +56,7 @@ class NewRows:
     n_jobs: int
     boosted: Callable[[Any, NewRows], Any]
     stages: tuple[Stage, ...] = ()
+    unknown_words: tuple[float, float] = (0.0, 0.0)
 
     @property
     def n_rows(self) -> int:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sparseleaf import Drift, SketchForestClassifier
+from sparseleaf import Drift, SketchForestClassifier, TextVectorizer
 from sparseleaf.data import make_xc
 from sparseleaf.metrics import precision_at_k
 
@@ -85,3 +85,24 @@ def test_features_that_no_earlier_row_had():
     assert drift.unknown_features == pytest.approx(np.mean(X[200:].indices >= 30))
     assert any("unknown features" in reason for reason in drift.reasons)
     assert clf.update(X[200:], Y[200:]).drift_.unknown_features == 0
+
+
+@pytest.mark.parametrize("ngrams", [(1, 1), (1, 2)])
+def test_words_that_the_vocabulary_lacks(ngrams):
+    texts = [f"red green word{i % 40}" for i in range(60)]
+    labels = [[i % 2] for i in range(60)]
+    new = ["red novel words", "green word3 unheard unheard", ""]
+    vectorizer = TextVectorizer(ngram_range=ngrams)
+    clf = SketchForestClassifier(n_trees=2, rerank=None, vectorizer=vectorizer).fit(texts, labels)
+    drift = clf.update(new, labels[:3]).drift_
+    assert drift.unknown_features == pytest.approx(3 / 6)  # novel, words and unheard of six words
+    assert drift.expected_unknown == pytest.approx(20 / 180)  # 20 of the 40 numbered words are in one text
+    assert drift.reasons == ["50 % of the feature values are of unknown features"]
+    limited = SketchForestClassifier(n_trees=2, rerank=None, vectorizer=TextVectorizer(min_df=2))
+    assert limited.fit(texts, labels).update(new, labels[:3]).drift_.unknown_features == 0
+
+
+def test_as_many_unknown_words_as_expected():
+    many = replace(FITS, unknown_features=0.3, expected_unknown=0.2)
+    assert many.reasons == []
+    assert replace(many, unknown_features=0.5).reasons
