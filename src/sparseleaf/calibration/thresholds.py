@@ -155,4 +155,15 @@ def _of_each(
             values[label] = _for_f1(ranked[part], outcomes[part], n_true[label])
         else:
             values[label] = _for_precision(ranked[part], outcomes[part], precision)
-    return values
+    return values if probabilities is None or precision is not None else _shrunk(values, share, common)
+
+
+def _shrunk(values: Array, share: Array, common: float) -> Array:
+    """Weighted geometric means of thresholds and the common one.
+
+    The threshold of highest F1 is noisy: that of a label with few true rows is one of a handful of probabilities.
+    """
+    usable = (values > 0) & (values < NEVER) & (0 < common < NEVER)
+    logs = np.log(np.where(usable, values, 1.0), dtype=np.float64)
+    mean = np.exp(share * logs + (1 - share) * np.log(common if common > 0 else 1.0))
+    return np.where(usable, mean, np.float32(common)).astype(np.float32)

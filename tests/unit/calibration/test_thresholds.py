@@ -76,6 +76,24 @@ def test_labels_with_few_true_rows_share_a_threshold_or_rely_on_probabilities():
     assert ((with_probabilities.values > 0) & (with_probabilities.values < 1)).all()
 
 
+def test_thresholds_of_labels_with_few_true_rows_are_close_to_the_common_one():
+    scores, Y = make_scores(n_rows=400, n_labels=4)
+    Y = Y.tolil()
+    Y[20:, 1] = 0
+    Y[:, 2] = 0
+    Y = sp.csr_matrix(Y)
+    common = choose_thresholds(scores, Y, "macro-f1", per_label=False, on_probabilities=True).values[0]
+    chosen = choose_thresholds(scores, Y, "macro-f1", per_label=True, on_probabilities=True).values
+    assert chosen[2] == common
+    column, truth = scores[:, [1]].toarray().ravel(), Y[:, [1]].toarray().ravel()
+    share = truth.sum() / (truth.sum() + 10)
+    outcomes = share * truth + (1 - share) * column
+    total = share * truth.sum() + (1 - share) * column.sum()
+    f1 = {t: 2 * outcomes[column >= t].sum() / ((column >= t).sum() + total) for t in np.unique(column)}
+    best = max((value, t) for t, value in f1.items() if t > 0)[1]
+    assert chosen[1] == pytest.approx(best**share * common ** (1 - share), rel=1e-5)
+
+
 def test_labels_never_scored_have_the_common_threshold():
     scores, Y = make_scores()
     wide = sp.csr_matrix((scores.data, scores.indices, scores.indptr), shape=(60, 12))
