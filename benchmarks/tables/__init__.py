@@ -7,7 +7,9 @@ All numbers come from ``docs/results/``, written by the scripts of ``benchmarks/
 from __future__ import annotations
 
 from benchmarks.tables import (
+    calibration,
     distributed,
+    explain,
     gbdt_mo,
     gbdt_sparse,
     precision,
@@ -50,6 +52,8 @@ PAGES = {
     spark.PAGE: spark.page,
     update.PAGE: update.page,
     text.PAGE: text.page,
+    calibration.PAGE: calibration.page,
+    explain.PAGE: explain.page,
     serve.PAGE: serve.page,
     serve.ANNIF_PAGE: serve.annif_page,
 }

@@ -156,8 +156,37 @@ stage, which also has linear models and is more accurate. Rows that share a leaf
 On a synthetic dataset of `make_xc` (129,000 rows, 20,000 features, 60,000 labels), {ours["settings"]["n_trees"]} trees with naive Bayes reach
 P@1 / 3 / 5 of {precision(ours)} in {ours["train_seconds"]:.1f} s, omikuji's label trees {precision(peer)} in {peer["train_seconds"]:.1f} s. The weight of the trees, chosen on validation
 rows, is {ours["rerank_weight"]:g}: naive Bayes alone determines the ranking.
-""",
+{defaults()}""",
     )
+
+
+def defaults() -> str:
+    """SketchForestClassifier() beside Parabel, of `benchmarks.default`; empty without results."""
+    if not (RESULTS / "default.json").exists():
+        return ""
+    results = read("default")
+    rows = [
+        [
+            title,
+            precision(run),
+            " / ".join(f"{run[f'PSP@{k}']:.2f}" for k in (1, 3, 5)),
+            f"{run['train_seconds']:.1f} ({run['train_cpu_seconds']:.1f})",
+            f"{run['predict_ms_per_row']:.3f}"
+            + (f" ({run['predict_cpu_ms_per_row']:.3f})" if "predict_cpu_ms_per_row" in run else ""),
+            f"{run['model_bytes'] / 1e6:.1f}",
+        ]
+        for title, run in results["runs"].items()
+    ]
+    heads = ["test set / system", "P@1 / 3 / 5", "PSP@1 / 3 / 5", "training, s (CPU)"]
+    heads += ["prediction, ms per row (CPU)", "model, MB"]
+    return f"""
+`SketchForestClassifier()` without arguments, and omikuji's Parabel with its defaults, in the same run on two threads of a shared machine
+(`python -m benchmarks.default --data DIR`):
+
+{table(heads, rows)}
+
+On {about(results["machine"])}.
+"""
 
 
 def reranking_page() -> str:
