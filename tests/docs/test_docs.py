@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -209,6 +210,7 @@ def test_file_format_page_lists_all_that_is_in_a_file(tmp_path):
     dense = sparseleaf.MultiGBDTRegressor(n_trees=2, categorical_features=[0]).fit(categories, categories % 2)
     found = set()
     for model in (sparse, dense):
+        model.model_ = replace(model.model_, target_columns={"target": ["y"]})  # as `sparseleaf train` does
         model.save(path)
         raw = path.read_bytes()
         layout = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])
