@@ -163,7 +163,9 @@ def _shrunk(values: Array, share: Array, common: float) -> Array:
 
     The threshold of highest F1 is noisy: that of a label with few true rows is one of a handful of probabilities.
     """
-    usable = (values > 0) & (values < NEVER) & (0 < common < NEVER)
+    if not 0 < common < NEVER:
+        return values
+    usable = (values > 0) & (values < NEVER)
     logs = np.log(np.where(usable, values, 1.0), dtype=np.float64)
-    mean = np.exp(share * logs + (1 - share) * np.log(common if common > 0 else 1.0))
+    mean = np.exp(share * logs + (1 - share) * np.log(common))
     return np.where(usable, mean, np.float32(common)).astype(np.float32)

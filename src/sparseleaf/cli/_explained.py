@@ -28,11 +28,13 @@ def explained_lines(
     titles: list[str] | None,
     as_json: bool,
     names: dict[str, str] | None,
+    training: Any = None,
 ) -> Iterator[str]:
     """Explain the k best labels of each row; columns that the rows keep, such as ids, come first."""
     kept = rows.kept or {}
     for begin in range(0, rows.n_rows, BLOCK_ROWS):
-        explanation = estimator.explain(rows.X[begin : begin + BLOCK_ROWS], k=k, titles=titles)
+        block = rows.X[begin : begin + BLOCK_ROWS]
+        explanation = estimator.explain(block, k=k, titles=titles, training=training)
         for row, one in enumerate(explanation, start=begin):
             ids = {column: values[row] for column, values in kept.items()}
             one = replace(one, row=row)

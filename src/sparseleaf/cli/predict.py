@@ -9,6 +9,7 @@ import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -119,6 +120,15 @@ def predict(
             parser=as_path,
         ),
     ] = None,
+    training: Annotated[
+        list[PathOrURL] | None,
+        typer.Option(
+            metavar="DATA",
+            help="With --explain: rows with labels, such as the training data, to find similar ones in; by default the"
+            " neighbours that the model has.",
+            parser=as_path,
+        ),
+    ] = None,
     jobs: Jobs = None,
 ) -> None:
     """Predict the top labels of each row, or the outputs of a regressor or ranker.
@@ -139,8 +149,8 @@ def predict(
 
     Target columns in the data are optional and ignored.
     """
-    if not explain and not (features is None and titles is None):
-        raise ValueError("--features and --titles require --explain.")
+    if not explain and not (features is None and titles is None and training is None):
+        raise ValueError("--features, --titles and --training require --explain.")
     if explain and (proba or decode is not None or threshold is not None or uris):
         raise ValueError(
             "--explain explains scores and cannot be combined with --proba, --decode, --threshold or --uris."
@@ -166,7 +176,14 @@ def predict(
     rows = read_rows(estimator, data, how, Columns.of_model(estimator), labelled=False)
     if explain:
         shown_features = SHOWN if features is None else features
-        lines = explained_lines(estimator, rows, k, shown_features, read_titles(titles), as_json, names)
+        among = None
+        if training is not None:
+            from sparseleaf.estimators.similar import LabelledRows
+
+            labelled = read_rows(estimator, training, replace(how, keep=()), Columns.of_model(estimator))
+            among = LabelledRows.of(estimator, (labelled.X, labelled.y))
+        shown_titles = read_titles(titles)
+        lines = explained_lines(estimator, rows, k, shown_features, shown_titles, as_json, names, among)
     elif is_classifier(estimator):
         lines = topk_lines(estimator, rows, k, as_json, labels_by, proba=proba, decode=decode)
     else:

@@ -23,6 +23,7 @@ from sparseleaf.data.rows import RowsInfo, refuse_nan
 from sparseleaf.data.targets import ONE_CLASS_PER_ROW, decode, encode_known
 from sparseleaf.estimators.explaining import check_titles, explain_rows, make_names
 from sparseleaf.estimators.parameters import check_parameters
+from sparseleaf.estimators.similar import LabelledRows
 from sparseleaf.estimators.texts import TextInput
 from sparseleaf.features import TextVectorizer
 from sparseleaf.metrics import precision_at_k
@@ -97,6 +98,7 @@ class ModelEstimator(TextInput):
         feature_names: Sequence[str] | Array | None = None,
         titles: Sequence[str] | Array | None = None,
         n_neighbours: int = 3,
+        training: tuple[Any, Any] | None = None,
     ) -> Explanation:
         """Explain the scores of labels by the features of each row, and by similar training rows.
 
@@ -114,10 +116,13 @@ class ModelEstimator(TextInput):
         feature_names : sequence of str, optional
             Names of the features. By default those seen in ``fit``, if there were any.
         titles : sequence of str, optional
-            Titles of the training rows, in their order in ``fit``, for the similar ones among them.
+            Titles of the training rows, in their order in ``fit`` or ``training``, for the similar ones among them.
         n_neighbours : int, default=3
-            Maximum number of similar training rows per label. Only re-rankers with neighbours have any: "linear" and
-            "boosted".
+            Maximum number of similar training rows per label. Without ``training``, only re-rankers with neighbours
+            have any: "linear" and "boosted".
+        training : tuple (X, y), optional
+            Rows with labels, in the form of ``fit``, among which similar ones are found, for classifiers. By default
+            the neighbours that the model has.
 
         Returns
         -------
@@ -125,10 +130,11 @@ class ModelEstimator(TextInput):
             ``explanation[i][j]`` explains the j-th label of row i.
         """
         model = self._model()
-        names = make_names(model, feature_names, titles)
+        among = None if training is None else LabelledRows.of(self, training)
+        names = make_names(model, feature_names, titles, among)
         features = self._features(X)
         with reporting(getattr(self, "verbose", 0)):
-            return explain_rows(model, features, labels, k, names, n_neighbours, self.n_jobs)
+            return explain_rows(model, features, labels, k, names, n_neighbours, self.n_jobs, among)
 
     def label_importances(
         self, labels: Sequence[Any] | Array | None = None, *, max_features: int = 100

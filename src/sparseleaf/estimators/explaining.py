@@ -17,6 +17,7 @@ from sparseleaf.progress import phase
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
+    from sparseleaf.estimators.similar import LabelledRows
     from sparseleaf.model import Model
 
 BLOCK_ROWS = 512
@@ -31,8 +32,9 @@ def explain_rows(
     names: Names,
     n_neighbours: int,
     n_jobs: int | None,
+    among: LabelledRows | None = None,
 ) -> Explanation:
-    """Explain validated rows."""
+    """Explain validated rows; ``among`` are rows to find similar ones in, instead of the model's neighbours."""
     for name, value, least in (("k", k, 1), ("n_neighbours", n_neighbours, 0)):
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
             raise ValueError(f"The {name!r} parameter must be an int >= {least}. Got {value!r} instead.")
@@ -42,6 +44,8 @@ def explain_rows(
     with phase("explaining", X.shape[0]) as advance:
         for block, rows in row_blocks(X, BLOCK_ROWS):
             some, values, part = model.explain(rows, chosen, int(k), threads)
+            if among is not None:
+                part = replace(part, similar=among.similar(rows, some, int(n_neighbours)))
             pairs.append(Pairs(some.rows + block.start, some.labels))
             scores.append(values)
             parts.append(_finite(part, values))
@@ -74,11 +78,14 @@ def _finite(part: Attribution, scores: Array) -> Attribution:
     )
 
 
-def make_names(model: Model, feature_names: Any, titles: Any) -> Names:
+def make_names(model: Model, feature_names: Any, titles: Any, among: LabelledRows | None = None) -> Names:
     """Names for an explanation; ValueError for arguments of a wrong length."""
     if feature_names is not None:
         feature_names = _strings("feature_names", feature_names, model.n_features, "feature")
-    if titles is not None:
+    if among is not None:  # other rows than those that the model has titles of
+        titles = [None] * among.n_rows if titles is None else titles
+        titles = _strings("titles", titles, among.n_rows, "training row")
+    elif titles is not None:
         titles = check_titles(titles, model)
     return Names(model, feature_names, titles)
 

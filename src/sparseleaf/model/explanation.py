@@ -219,7 +219,10 @@ class Names:
 
     def title(self, row: int) -> str | None:
         """Title of a training row, if known."""
-        return self.model.title_of(row) if self.titles is None else str(self.titles[row])
+        if self.titles is None:
+            return self.model.title_of(row)
+        title = self.titles[row]
+        return None if title is None else str(title)
 
 
 class Explanation(Sequence[RowExplanation]):

@@ -298,3 +298,21 @@ def test_mistakes_of_predictions(cli, files, tmp_path):
         "--text requires a model that was trained on texts"
         in cli("predict", tmp_path / "m", files.csv, "--text", "title").err
     )
+
+
+def test_similar_records_of_a_model_without_neighbours(cli, files, tmp_path):
+    model = tmp_path / "m.safetensors"
+    options = ("--text", "abstract", "--labels", "tags", "--method", "ldsm", *SMALL)
+    assert cli("train", files.jsonl, *options, "-m", model).code == 0
+    (tmp_path / "titles.txt").write_text("".join(f"about {record['id']}\n" for record in RECORDS))
+    shown = ("--explain", "--json", "-k", 1)
+    done = cli("predict", model, files.jsonl, *shown)
+    assert json.loads(done.out.splitlines()[0])["labels"][0]["neighbours"] == []
+    titles = ("--titles", tmp_path / "titles.txt")
+    done = cli("predict", model, files.jsonl, *shown, "--training", files.parquet, *titles, "--id", "id")
+    assert (done.code, done.err) == (0, "")
+    near = json.loads(done.out.splitlines()[0])["labels"][0]["neighbours"][0]
+    assert (near["row"], near["title"]) == (0, "about r0")
+    assert near["similarity"] == pytest.approx(1, abs=1e-6)
+    done = cli("predict", model, files.jsonl, "--training", files.parquet)
+    assert "--training require --explain" in done.err

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 from sklearn.base import clone
+from sklearn.metrics.pairwise import cosine_similarity
 
 import sparseleaf
 from smalldata import make_set
@@ -406,3 +407,42 @@ def test_old_models_have_no_numbers_of_rows():
     model = sparseleaf.load(COMPAT / "gbdt-sparse-v1.safetensors")
     with pytest.raises(ValueError, match="model files of version 1"):
         model.explain(np.zeros((1, model.n_features_in_), np.float32))
+
+
+@pytest.mark.parametrize(
+    "make", [SparseGBDTClassifier, LdSMClassifier, MultiGBDTClassifier, SketchForestClassifier]
+)
+def test_similar_rows_among_those_passed(make):
+    X, Y = make_xc(300, 60, 8, labels_per_row=2, nnz_per_row=8, seed=2)
+    names = [[f"l{label}" for label in row.indices] for row in Y]
+    clf = make(n_trees=3).fit(X[:250], names[:250])
+    titles = [f"title {i}" for i in range(250)]
+    explanation = clf.explain(X[250:], k=2, training=(X[:250], names[:250]), titles=titles, n_neighbours=4)
+    plain = clf.explain(X[250:], k=2)
+    assert np.array_equal(explanation.base, plain.base)  # scores have the same reasons
+    cosines = cosine_similarity(X[250:], X[:250])
+    for i, row in enumerate(explanation):
+        for one in row:
+            order = sorted(range(250), key=lambda j, i=i: (-np.float32(cosines[i, j]), j))
+            wanted = [j for j in order if one.label in names[j] and cosines[i, j] > 0][:4]
+            np.testing.assert_allclose(
+                [near.similarity for near in one.neighbours], cosines[i, wanted], atol=1e-6
+            )
+            assert all(one.label in names[near.row] for near in one.neighbours)
+            assert [near.title for near in one.neighbours] == [titles[near.row] for near in one.neighbours]
+    untitled = clf.explain(X[250:251], k=1, training=(X[:250], names[:250]))[0][0]
+    assert {near.title for near in untitled.neighbours} <= {None}
+
+
+def test_invalid_rows_to_find_similar_ones_in():
+    X, Y = make_xc(60, 20, 4, labels_per_row=2, nnz_per_row=5)
+    clf = SparseGBDTClassifier(n_trees=2).fit(X, Y)
+    with pytest.raises(ValueError, match=r"The 'training' parameter must be a tuple \(X, y\)"):
+        clf.explain(X[:1], training=X)
+    with pytest.raises(ValueError, match="must have 60 rows"):
+        clf.explain(X[:1], training=(X, Y[:10]))
+    with pytest.raises(ValueError, match="a name for each training row, 60"):
+        clf.explain(X[:1], training=(X, Y), titles=["a"])
+    regressor = MultiGBDTRegressor(n_trees=2).fit(X.toarray(), np.arange(60.0))
+    with pytest.raises(ValueError, match="must be None unless the estimator is a classifier"):
+        regressor.explain(X[:1].toarray(), training=(X, Y))
