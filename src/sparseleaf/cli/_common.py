@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 import typer
 
 from sparseleaf._files import AnyPath, as_path
+from sparseleaf._printable import readable_bytes as readable_bytes
 from sparseleaf._remote import RemotePath
 
 if TYPE_CHECKING:
@@ -373,12 +374,3 @@ def check_folder(folder: Path, option: str) -> None:
             pass
     except OSError as error:
         raise ValueError(f"{option}: cannot write to the directory {folder} ({error.strerror}).") from None
-
-
-def readable_bytes(n_bytes: float) -> str:
-    """Human-readable size with decimal units: 1.9 MB."""
-    for unit in ("B", "kB", "MB"):
-        if n_bytes < 1000:
-            return f"{n_bytes:.0f} {unit}" if unit == "B" else f"{n_bytes:.1f} {unit}"
-        n_bytes /= 1000
-    return f"{n_bytes:.2f} GB"

@@ -209,6 +209,7 @@ def _numbers(estimator: Any, rows: Rows, predicted: Any) -> dict[str, Any]:
     """RMSE, MAE and R² of each output, on the rows in which it is known, and their means."""
     import numpy as np
 
+    from sparseleaf._errors import output_errors
     from sparseleaf.training.dense_targets import in_order
 
     values = (
@@ -219,16 +220,11 @@ def _numbers(estimator: Any, rows: Rows, predicted: Any) -> dict[str, Any]:
     if truth.shape != predicted.shape:
         raise ValueError(f"expected {predicted.shape[1]} targets, as in training, got {truth.shape[1]}.")
     names = getattr(estimator, "output_names_", None)
-    outputs = {}
-    for j in range(truth.shape[1]):
-        known = ~np.isnan(truth[:, j])
-        error = predicted[known, j] - truth[known, j]
-        around = ((truth[known, j] - truth[known, j].mean()) ** 2).sum() if known.any() else 0.0
-        outputs[f"y{j}" if names is None else str(names[j])] = {
-            "rmse": float(np.sqrt((error**2).mean())) if known.any() else float("nan"),
-            "mae": float(np.abs(error).mean()) if known.any() else float("nan"),
-            "r2": float(1 - (error**2).sum() / around) if around > 0 else float("nan"),
-        }
+    errors = output_errors(truth, predicted)
+    outputs = {
+        f"y{j}" if names is None else str(names[j]): {name: float(errors[name][j]) for name in NUMBERS}
+        for j in range(truth.shape[1])
+    }
     means = {name: float(np.nanmean([scores[name] for scores in outputs.values()])) for name in NUMBERS}
     return means | {"outputs": outputs}
 

@@ -421,7 +421,12 @@ def encode_known(Y: Any, n_rows: int, known: Targets) -> sparse.csr_matrix:
     Labels are matched by name if training had names, else by column. A matrix instead of lists of names, or names of
     another type, raises ValueError.
     """
-    return _extended(encode_targets(Y, n_rows), known).matrix
+    return encode_extended(Y, n_rows, known).matrix
+
+
+def encode_extended(Y: Any, n_rows: int, known: Targets) -> Targets:
+    """:func:`encode_known`, with the names of all labels."""
+    return _extended(encode_targets(Y, n_rows), known)
 
 
 def encode_update(Y: Any, n_rows: int, known: Targets) -> Targets:
