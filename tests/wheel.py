@@ -16,7 +16,7 @@ import numpy as np
 import sparseleaf
 from sparseleaf.data import load_xc, make_xc, save_xc
 
-MODULES = ("callbacks", "data", "estimators", "metrics", "model", "plotting", "ranking")
+MODULES = ("callbacks", "data", "estimators", "metrics", "model", "plotting", "ranking", "report")
 
 
 def check(folder: Path) -> None:
@@ -35,6 +35,8 @@ def check(folder: Path) -> None:
         loaded = sparseleaf.load(folder / "model.safetensors")
         for fitted, stored in zip(estimator.predict_topk(X, k=3), loaded.predict_topk(X, k=3), strict=True):
             np.testing.assert_array_equal(fitted, stored)
+    report = estimator.report(X, Y)  # its page is package data
+    report.save(folder / "report.html")
     values = X.toarray()
     sparseleaf.MultiGBDTRegressor(n_trees=3).fit(values, values[:, :3]).predict(values)
     sparseleaf.MultiGBDTClassifier(n_trees=3).fit(values, np.arange(300) % 5).predict_proba(values)

@@ -129,6 +129,26 @@ class Pipeline(pipeline.Pipeline):  # type: ignore[misc]
         """
         return self._last.shap_values(self._transformed(X), **params)
 
+    @available_if(_last_has("report"))  # type: ignore[untyped-decorator]
+    def report(self, X: Any, y: Any, **params: Any) -> Any:
+        """Transform X and make a report of the estimator at the end.
+
+        Parameters
+        ----------
+        X : array-like
+            Input of the first step.
+        y : targets
+            True labels or values.
+        **params
+            Further arguments of ``report`` of the estimator.
+
+        Returns
+        -------
+        report : Report
+            As returned by the estimator.
+        """
+        return self._last.report(self._transformed(X), y, **params)
+
     @property
     def _last(self) -> Any:
         return self.steps[-1][1]

@@ -26,6 +26,7 @@ from sparseleaf.cli.export import export
 from sparseleaf.cli.inspect import inspect
 from sparseleaf.cli.label_uris import label_uris
 from sparseleaf.cli.predict import predict
+from sparseleaf.cli.report import report
 from sparseleaf.cli.serve import serve
 from sparseleaf.cli.train import train
 from sparseleaf.cli.update import update
@@ -47,7 +48,10 @@ def _paragraphs(docstring: str | None) -> str:
     return re.sub(r"(?<!\n)\n(?!\n)", " ", cleandoc(docstring or ""))
 
 
-for command in (demo, train, predict, evaluate, inspect, update, blend, calibrate, label_uris, export, serve):
+COMMANDS = (demo, train, predict, evaluate, report, inspect, update)
+MORE_COMMANDS = (blend, calibrate, label_uris, export, serve)
+
+for command in COMMANDS + MORE_COMMANDS:
     app.command(help=_paragraphs(command.__doc__))(command)
 
 

@@ -23,6 +23,7 @@ from sparseleaf.data.rows import RowsInfo, refuse_nan
 from sparseleaf.data.targets import ONE_CLASS_PER_ROW, decode, encode_known
 from sparseleaf.estimators.explaining import check_titles, explain_rows, make_names
 from sparseleaf.estimators.parameters import check_parameters
+from sparseleaf.estimators.reporting import ReportMixin
 from sparseleaf.estimators.similar import LabelledRows
 from sparseleaf.estimators.texts import TextInput
 from sparseleaf.features import TextVectorizer
@@ -47,7 +48,7 @@ PLAIN_CSR = [(np.dtype(kind), np.dtype(np.int32), np.dtype(np.float32)) for kind
 """dtypes of indptr, indices and data that the kernels accept without a copy."""
 
 
-class ModelEstimator(TextInput):
+class ModelEstimator(ReportMixin, TextInput):
     """Base of all estimators: a fitted one has a :class:`~sparseleaf.model.Model` in ``model_``."""
 
     method: ClassVar[str]

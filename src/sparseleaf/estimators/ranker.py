@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from sparseleaf.model import Model
     from sparseleaf.objectives.dense import DenseObjective
     from sparseleaf.objectives.queries import Queries
+    from sparseleaf.report import Report
     from sparseleaf.training.dense_partition import DensePartition
 
 ONE_OUTPUT: dict[str, Any] = {
@@ -314,6 +315,30 @@ class GBDTRanker(DenseGBDT):
             rows = queries.order[queries.indptr[q] : queries.indptr[q + 1]]
             rankings.append((name, rows[np.argsort(-scores[rows], kind="stable")]))
         return rankings
+
+    def report(self, X: Any, y: Any, qid: Any = None, *, group: Any = None, **options: Any) -> Report:
+        """Evaluate the model on graded rows and make a report: one self-contained HTML file.
+
+        Parameters
+        ----------
+        X : {array-like, DataFrame, sparse matrix} of shape (n_rows, n_features), or texts
+            Features of the documents.
+        y : array-like of shape (n_rows,)
+            Relevance grades.
+        qid, group
+            Queries of the rows, as in :meth:`fit`.
+        **options
+            Keyword arguments of :meth:`MultiGBDTRegressor.report`.
+
+        Returns
+        -------
+        report : Report
+            Notebooks show it, ``report.save("report.html")`` writes it.
+        """
+        from sparseleaf.report.build import build_report
+        from sparseleaf.report.options import Options
+
+        return build_report(self, X, y, Options(**options), qid=qid, group=group)
 
     def shap_values(self, X: Any, *, memory_mb: int = MEMORY_MB) -> tuple[Array, Array]:
         """Explain scores by exact Shapley values (path-dependent TreeSHAP).
