@@ -64,6 +64,7 @@ GALLERY_ORDER = [
     "insurance.py",
     "ranking.py",
     "explain.py",
+    "report.py",
     "plot_shap.py",
     "plot_calibration.py",
     "plot_latency.py",

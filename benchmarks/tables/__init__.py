@@ -14,6 +14,7 @@ from benchmarks.tables import (
     gbdt_sparse,
     precision,
     ranking,
+    report,
     routed,
     serve,
     spark,
@@ -54,6 +55,7 @@ PAGES = {
     text.PAGE: text.page,
     calibration.PAGE: calibration.page,
     explain.PAGE: explain.page,
+    report.PAGE: report.page,
     serve.PAGE: serve.page,
     serve.ANNIF_PAGE: serve.annif_page,
 }
