@@ -16,9 +16,12 @@ def similarity(word, term, prefix, least):
 
 
 def match(row, name, similar, weights):
-    """(share, equal share, mass, words, weight, {word: entry of the row}) of a name, a set of words, in a dense row."""
-    total = sum(weights[word] for word in name)
-    share = equal = mass = 0.0
+    """(share, equal share, mass, words, weight, {word: entry of the row}) of a name, a set of words, in a dense row.
+
+    Sums are of single precision, as in the kernel: of two names with the same share, rounding decides which is best.
+    """
+    total = sum((weights[word] for word in sorted(name)), start=np.float32(0))
+    share = equal = mass = np.float32(0)
     by = {}
     entries = np.flatnonzero(row).tolist()
     for word in sorted(name):
@@ -32,9 +35,9 @@ def match(row, name, similar, weights):
         best, place = max(found)
         by[word] = -place
         share += weights[word] * best
-        equal += weights[word] * (best >= 0.999)
-        mass += max(similar[feature, word] * max(row[feature], 0) for feature in entries)
-    scale = total or 1.0
+        equal += weights[word] * np.float32(best >= 0.999)
+        mass += max(similar[feature, word] * max(row[feature], np.float32(0)) for feature in entries)
+    scale = total or np.float32(1)
     return share / scale, equal / scale, mass, len(name), total, by
 
 
