@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sparseleaf.model import ModelFileError
     from sparseleaf.model.drift import Drift
     from sparseleaf.model.explanation import Explanation, LabelExplanation, Neighbour, RowExplanation
+    from sparseleaf.tuning import tune
 
     __version__: str
 
@@ -47,6 +48,7 @@ __all__ = [
     "__version__",
     "estimate_memory",
     "load",
+    "tune",
 ]
 
 _HOMES = {
@@ -66,6 +68,7 @@ _HOMES = {
     "SketchForestClassifier": "sparseleaf.estimators",
     "SparseGBDTClassifier": "sparseleaf.estimators",
     "TextVectorizer": "sparseleaf.features",
+    "tune": "sparseleaf.tuning",
 }
 
 

@@ -1,4 +1,4 @@
-"""Learning curves, metrics against the number of trees, and reliability diagrams.
+"""Learning curves, metrics against the number of trees, reliability diagrams, and the history of tuning.
 
 `plot_learning_curve` uses matplotlib; `draw_learning_curve` draws with characters, for terminals and logs.
 """
@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 
 from sparseleaf._files import drafting
 from sparseleaf._reliability import plot_reliability
+from sparseleaf._tuning_plot import plot_tuning
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw_learning_curve", "plot_learning_curve", "plot_reliability"]
+__all__ = ["draw_learning_curve", "plot_learning_curve", "plot_reliability", "plot_tuning"]
 
 # Colour-blind safe palette of Okabe and Ito.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#444444")

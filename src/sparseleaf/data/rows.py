@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import scipy.sparse as sp
 
 from sparseleaf._arrays import has_nan
 
 if TYPE_CHECKING:
-    from sparseleaf._arrays import Features
+    from sparseleaf._arrays import Array, Features
 
 
 @dataclass(frozen=True)
@@ -71,3 +72,12 @@ def refuse_nan(X: Features | RowsInfo, name: str = "X") -> None:
             f"{name} contains NaN, which projections, linear routers and label centroids do not support. Impute missing"
             " values, or use SparseGBDTClassifier with projection=None and rerank=None, whose trees support them."
         )
+
+
+def take_rows(rows: Any, numbers: Array) -> Any:
+    """Some rows of features or targets, in the same format."""
+    if hasattr(rows, "iloc"):
+        return rows.iloc[numbers]
+    if sp.issparse(rows) or isinstance(rows, np.ndarray):
+        return (sp.csr_matrix(rows) if sp.issparse(rows) else rows)[numbers]
+    return [rows[number] for number in numbers.tolist()]

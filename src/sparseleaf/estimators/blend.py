@@ -12,6 +12,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from sparseleaf._arrays import effective_n_jobs
+from sparseleaf.data.rows import take_rows
 from sparseleaf.data.targets import ONE_CLASS_PER_ROW, encode_known
 from sparseleaf.estimators.base import ModelClassifier
 from sparseleaf.estimators.declarations import BLEND
@@ -142,8 +143,8 @@ class BlendClassifier(UpdateMixin, SparseProbabilitiesMixin, ModelClassifier):
             needed = weights is None or self.calibrate not in (None, AUTO)
             held = held_out_rows(X.shape[0], seed) if needed else np.empty(0, np.int64)
             seen = all_but(X.shape[0], held)
-            fitted = [one.fit(X[seen], _some(y, seen)) for one in self._clones()]
-            validation = (X[held], _some(y, held))
+            fitted = [one.fit(X[seen], take_rows(y, seen)) for one in self._clones()]
+            validation = (X[held], take_rows(y, held))
         threshold = calibrator = None
         if weights is None:
             with phase("weights of the classifiers"):
@@ -299,12 +300,3 @@ def _check_members(estimators: Any, *, prefit: bool) -> None:
                 "The 'estimators' parameter must be classifiers with vectorizer=None, since the classifiers of a blend"
                 " share its vectorizer; pass it to BlendClassifier."
             )
-
-
-def _some(y: Any, rows: Array) -> Any:
-    """Targets of some rows, in the same format."""
-    if hasattr(y, "iloc"):
-        return y.iloc[rows]
-    if sp.issparse(y) or isinstance(y, np.ndarray):
-        return (sp.csr_matrix(y) if sp.issparse(y) else y)[rows]
-    return [y[row] for row in rows.tolist()]

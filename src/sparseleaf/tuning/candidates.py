@@ -1,0 +1,200 @@
+"""Candidates: estimators with their search space, and the settings of a trial."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sparseleaf.estimators.parameters import suggestion
+from sparseleaf.features import TextVectorizer
+from sparseleaf.features.settings import RULES
+from sparseleaf.tuning.dimensions import Dimension, as_dimension
+from sparseleaf.tuning.problem import Problem
+from sparseleaf.tuning.spaces import TEXTS, TUNABLE, VECTORIZER
+from sparseleaf.tuning.trials import EARLY_STOPPING, PATIENCE, Rung, make_estimator
+
+if TYPE_CHECKING:
+    from optuna.trial import Trial
+
+    from sparseleaf.estimators import ModelEstimator
+
+MANY_OUTPUTS = 32
+"""Outputs up to which split search is exact by default, so that there is no sketch to tune."""
+
+METHOD_KEY, LEARNING_RATE = "method", "learning_rate"
+SET_BY_TUNE = ("eval_metric", "n_jobs", "verbose", "warm_start")
+"""Parameters that trials set."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An estimator to tune.
+
+    Attributes
+    ----------
+    method : str
+    kind : estimator class
+    space : dict of str to Range or Choice
+    params : dict
+        Parameters that are the same in all trials.
+    limit : int or None
+        Maximum number of trees that the user set.
+    """
+
+    method: str
+    kind: type[ModelEstimator]
+    space: dict[str, Dimension]
+    params: dict[str, Any]
+    limit: int | None = None
+
+    def default(self, name: str) -> Any:
+        """Default of a parameter of the space."""
+        if name.startswith(VECTORIZER):
+            base = self.params.get("vectorizer") or TextVectorizer()
+            return base.get_params(deep=False)[name.removeprefix(VECTORIZER)]
+        return self.kind.parameter_table[name].default
+
+    def default_values(self) -> dict[str, Any]:
+        """Values of the default trial, as stored in a study, without those outside of the user's space."""
+        defaults = {name: self.default(name) for name in self.space}
+        return {
+            self.key(name): self.space[name].stored(value)
+            for name, value in defaults.items()
+            if value in self.space[name]
+        }
+
+    def key(self, name: str) -> str:
+        """Name of a parameter in the study, in which several estimators may have parameters of that name."""
+        return f"{self.method}.{name}"
+
+    def suggest(self, trial: Trial) -> dict[str, Any]:
+        """Settings of a new trial."""
+        return {name: dimension.suggest(trial, self.key(name)) for name, dimension in self.space.items()}
+
+    def suggest_only(self, trial: Trial, stored: Mapping[str, Any]) -> dict[str, Any]:
+        """Settings of a trial with fixed values; parameters without one keep their default."""
+        return {
+            name: dimension.suggest(trial, self.key(name))
+            for name, dimension in self.space.items()
+            if self.key(name) in stored
+        }
+
+    def settings_of(self, stored: Mapping[str, Any]) -> dict[str, Any]:
+        """Settings of a stored trial."""
+        return {
+            name: dimension.restored(stored[self.key(name)])
+            for name, dimension in self.space.items()
+            if self.key(name) in stored
+        }
+
+    def rungs(self, settings: Mapping[str, Any]) -> list[int]:
+        """Numbers of trees after which a trial with these settings is compared with others."""
+        return TUNABLE[self.method].rungs(self._slowness(settings), self.limit)
+
+    def rung(self, settings: Mapping[str, Any], n_trees: int | None, n_jobs: int | None) -> Rung:
+        """A rung of a trial with these settings; the defaults without early stopping if ``n_trees`` is None."""
+        patience = None
+        if self.stops_early and n_trees is not None:
+            patience = math.ceil(PATIENCE * self._slowness(settings))
+        return Rung(self.kind, {**self.params, **settings}, n_trees, patience, n_jobs)
+
+    def _slowness(self, settings: Mapping[str, Any]) -> float:
+        """Default learning rate divided by that of a trial; 1 for trees that are not boosted."""
+        if not TUNABLE[self.method].shrinkage:
+            return 1.0
+        default = self.kind.parameter_table[LEARNING_RATE].default
+        rate = {**self.params, **settings}.get(LEARNING_RATE, default)
+        return float(default / rate)
+
+    @property
+    def stops_early(self) -> bool:
+        """Whether the number of trees is chosen by early stopping."""
+        return EARLY_STOPPING in self.kind.parameter_table
+
+
+def make_candidates(
+    kinds: Mapping[str, type[ModelEstimator]],
+    problem: Problem,
+    params: Mapping[str, Any] | None,
+    space: Mapping[str, Any] | None,
+    seed: int,
+) -> dict[str, Candidate]:
+    """Candidates by method, with the parameters and dimensions that the user set; ValueError if they are invalid."""
+    if params is not None and not isinstance(params, Mapping):
+        raise ValueError(f"The 'params' parameter must be a dict or None. Got {params!r:.80} instead.")
+    if space is not None and not isinstance(space, Mapping):
+        raise ValueError(f"The 'space' parameter must be a dict or None. Got {space!r:.80} instead.")
+    spaces = _by_method(space or {}, kinds)
+    made = {}
+    for method, kind in kinds.items():
+        values = {"random_state": seed, **(params or {})}
+        _check_params(kind, values)
+        limit = values.get("n_trees")
+        dimensions = {
+            name: dimension
+            for name, dimension in (_published(method, problem) | spaces[method]).items()
+            if name not in values
+        }
+        candidate = Candidate(method, kind, dimensions, values, limit if isinstance(limit, int) else None)
+        _check_dimensions(candidate)
+        made[method] = candidate
+    return made
+
+
+def _published(method: str, problem: Problem) -> dict[str, Dimension]:
+    """The search space of an estimator for a problem."""
+    tunable = TUNABLE[method]
+    space = dict(tunable.space)
+    if problem.n_outputs > MANY_OUTPUTS:
+        space |= tunable.many_outputs
+    if problem.has_nan:
+        space.pop("rerank", None)  # re-rankers do not support missing values
+    return space | TEXTS if problem.texts else space
+
+
+def _by_method(space: Mapping[str, Any], kinds: Mapping[str, Any]) -> dict[str, dict[str, Dimension]]:
+    """Dimensions of the user by method: a mapping by method, or one for all."""
+    named = set(space) <= set(TUNABLE) and bool(space)
+    for method in space if named else ():
+        if method not in kinds:
+            raise ValueError(
+                f"The 'space' parameter must have candidates as keys: {', '.join(kinds)}. Got {method!r} instead."
+            )
+    return {
+        method: {
+            name: as_dimension(value, name)
+            for name, value in (space.get(method, {}) if named else space).items()
+        }
+        for method in kinds
+    }
+
+
+def _check_params(kind: type[ModelEstimator], values: Mapping[str, Any]) -> None:
+    for name in SET_BY_TUNE:
+        if name in values:
+            hint = "; pass 'metric' instead" if name == "eval_metric" else ""
+            raise ValueError(f"The 'params' parameter must not have {name!r}, which tune sets{hint}.")
+    make_estimator(kind, values)._check_parameters()
+
+
+def _check_dimensions(candidate: Candidate) -> None:
+    """Raise ValueError if a dimension is not of a declared parameter, or has values that are not valid."""
+    table, owner = candidate.kind.parameter_table, candidate.kind.__name__
+    for name, dimension in candidate.space.items():
+        nested = name.removeprefix(VECTORIZER)
+        if name == "n_trees" or nested not in (table if nested == name else RULES):
+            hint = "; it is the resource of successive halving" if name == "n_trees" else ""
+            raise ValueError(
+                f"The 'space' parameter must have parameters of {owner} as keys. Got {name!r} instead"
+                f"{hint or '; ' + suggestion(name, table)}"
+            )
+        for value in dimension.ends:
+            if nested == name:
+                table[name].require(owner, value)
+            elif not RULES[nested].valid(value):
+                raise ValueError(
+                    f"The {nested!r} parameter of TextVectorizer must be {RULES[nested].text}. Got {value!r:.80} in"
+                    " 'space' instead."
+                )
