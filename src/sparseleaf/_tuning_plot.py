@@ -98,11 +98,10 @@ def _draw_history(ax: Axes, result: TuneResult) -> None:
             ]
             if points:
                 label = method if state == "complete" else f"{method}, pruned"
-                ax.scatter(*zip(*points, strict=True), 22, facecolors=fill, edgecolors=colour, label=label)
+                x, y = zip(*points, strict=True)
+                ax.scatter(x, y, 22, facecolors=fill, edgecolors=colour, label=label)
     complete = [trial for trial in trials if trial["state"] == "complete"]
-    best = list(
-        accumulate((trial["value"] for trial in complete), max if result.higher_is_better else min)
-    )
+    best = list(accumulate((trial["value"] for trial in complete), max if result.higher_is_better else min))
     numbers = [trial["number"] + 1 for trial in complete]
     ax.step(numbers, best, where="post", color=GREY, linewidth=1.2, label="best so far")
     ax.axhline(result.default_score, color=GREY, linewidth=0.8, linestyle=(0, (4, 2)), label="defaults")

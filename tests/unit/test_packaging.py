@@ -21,8 +21,8 @@ EXTRAS = {
     if name not in {"bench", "docs"} | INTEGRATIONS
 }
 TOOLS = {"clang-format", "httpx2", "hypothesis", "mypy", "pytest", "pytest-xdist", "ruff"}
-PACKAGES_OF_EXTRAS = {"serve", "spark"}
-"""Subpackages that are imported only if the extra of that name is installed."""
+PACKAGES_OF_EXTRAS = {"serve": "serve", "spark": "spark", "tuning": "tune"}
+"""Extras of subpackages with modules that are imported only if the extra is installed."""
 
 
 def parsed(requirements):
@@ -51,7 +51,11 @@ def imports(nodes):
 def extra_of(path):
     """Names of the extra that a file may require."""
     first, second, *_ = (*path.relative_to(ROOT / "src" / "sparseleaf").parts, "")
-    return {first} & PACKAGES_OF_EXTRAS | {second.removesuffix(".py")} & INTEGRATIONS
+    return (
+        {PACKAGES_OF_EXTRAS[first]}
+        if first in PACKAGES_OF_EXTRAS
+        else {second.removesuffix(".py")} & INTEGRATIONS
+    )
 
 
 def test_everything_imported_is_declared():

@@ -29,6 +29,7 @@ from sparseleaf.cli.predict import predict
 from sparseleaf.cli.report import report
 from sparseleaf.cli.serve import serve
 from sparseleaf.cli.train import train
+from sparseleaf.cli.tune import tune
 from sparseleaf.cli.update import update
 
 USER_ERROR = 2
@@ -48,7 +49,7 @@ def _paragraphs(docstring: str | None) -> str:
     return re.sub(r"(?<!\n)\n(?!\n)", " ", cleandoc(docstring or ""))
 
 
-COMMANDS = (demo, train, predict, evaluate, report, inspect, update)
+COMMANDS = (demo, train, tune, predict, evaluate, report, inspect, update)
 MORE_COMMANDS = (blend, calibrate, label_uris, export, serve)
 
 for command in COMMANDS + MORE_COMMANDS:

@@ -91,6 +91,26 @@ Weight = Annotated[
 Jobs = Annotated[
     int | None, typer.Option("--jobs", "-j", min=0, help="Number of threads; 0 for all cores (default).")
 ]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", "-s", metavar="NAME=VALUE", help="Set a parameter, such as n_trees=200; may be repeated."
+    ),
+]
+TextWeights = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--text",
+        metavar="FIELD[:WEIGHT]",
+        help="Text field of the records; several as title:2,abstract or by repeating the option; without weights,"
+        " shorter fields get higher ones. Parameters of the vectorizer: --set vectorizer__ngram_range=1,2.",
+    ),
+]
+NewModel = Annotated[
+    PathOrURL, typer.Option("--model", "-m", help="Model file to write.", metavar="FILE", parser=as_path)
+]
+Seed = Annotated[int | None, typer.Option(min=0, help="Random seed.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print a JSON object.")]
 
 

@@ -21,10 +21,15 @@ from sparseleaf.cli._common import (
     Jobs,
     Labels,
     LabelSeparator,
+    NewModel,
     PathOrURL,
     Qid,
+    Quiet,
     Reading,
+    Seed,
+    Settings,
     Target,
+    TextWeights,
     Weight,
     check_output,
     columns_of,
@@ -39,6 +44,7 @@ from sparseleaf.cli._label_files import LabelURIs, read_uris
 if TYPE_CHECKING:
     from sparseleaf.data import Rows
     from sparseleaf.estimators.base import ModelEstimator
+    from sparseleaf.estimators.parameters import Table
 
 INTERRUPTED = 130
 METHOD, TEXT_METHOD = "gbdt-sparse", "forest"
@@ -86,9 +92,7 @@ def _show_parameters(method: str | None) -> None:
 
 def train(
     data: Data,
-    model: Annotated[
-        PathOrURL, typer.Option("--model", "-m", help="Model file to write.", metavar="FILE", parser=as_path)
-    ],
+    model: NewModel,
     method: Annotated[
         str | None,
         typer.Option(
@@ -99,12 +103,7 @@ def train(
     task: Annotated[
         Task, typer.Option(help="Task of gbdt-mo; auto: regression for numeric targets, else classification.")
     ] = Task.AUTO,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", "-s", metavar="NAME=VALUE", help="Set a parameter, such as n_trees=200; may be repeated."
-        ),
-    ] = None,
+    settings: Settings = None,
     parameters: Annotated[
         str | None,
         typer.Option(
@@ -114,15 +113,7 @@ def train(
             is_eager=True,
         ),
     ] = None,
-    text: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--text",
-            metavar="FIELD[:WEIGHT]",
-            help="Text field of the records; several as title:2,abstract or by repeating the option; without weights,"
-            " shorter fields get higher ones. Parameters of the vectorizer: --set vectorizer__ngram_range=1,2.",
-        ),
-    ] = None,
+    text: TextWeights = None,
     labels: Labels = None,
     label_separator: LabelSeparator = None,
     target: Target = None,
@@ -210,9 +201,9 @@ def train(
         ),
     ] = None,
     jobs: Jobs = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Random seed.")] = None,
+    seed: Seed = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print one line per tree.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Train a model. Ctrl-C stops training and saves the trees grown so far.
 
@@ -438,10 +429,17 @@ def _make(
     options: dict[str, Any],
     text: dict[str, float] | list[str],
 ) -> ModelEstimator:
+    return kind.from_settings({"verbose": 1, **parse_values(kind.parameter_table, settings, options, text)})
+
+
+def parse_values(
+    table: Table, settings: list[str], options: dict[str, Any], text: dict[str, float] | list[str]
+) -> dict[str, Any]:
+    """Parameters from ``--set``, options and text fields: see :func:`make_estimators`."""
     from sparseleaf import TextVectorizer
     from sparseleaf.estimators.parameters import parse_settings
 
-    values = parse_settings(settings, kind.parameter_table)
+    values = parse_settings(settings, table)
     vectorizer = values.get("vectorizer")
     if text:
         vectorizer = TextVectorizer() if vectorizer is None else vectorizer
@@ -455,7 +453,7 @@ def _make(
             raise ValueError(f"--set {name}={values[name]}: the parameter is also set by its own option.")
         if value is not None:
             values[name] = value
-    return kind.from_settings({"verbose": 1, **values})
+    return values
 
 
 def fitting(candidates: dict[str, ModelEstimator], Y: Any) -> Any:
@@ -465,11 +463,14 @@ def fitting(candidates: dict[str, ModelEstimator], Y: Any) -> Any:
         if "classification" in candidates:
             _refuse_numbers(estimator, Y)
         return estimator
+    return candidates["regression" if are_numbers(Y) else "classification"]
+
+
+def are_numbers(Y: Any) -> bool:
+    """Whether targets are numbers, which are regressed on unless the task is set."""
     if hasattr(Y, "columns"):
-        numbers = all(kind.kind in "fiu" for kind in Y.dtypes)
-    else:
-        numbers = getattr(getattr(Y, "dtype", None), "kind", "O") in "fiu" and not hasattr(Y, "indptr")
-    return candidates["regression" if numbers else "classification"]
+        return all(kind.kind in "fiu" for kind in Y.dtypes)
+    return getattr(getattr(Y, "dtype", None), "kind", "O") in "fiu" and not hasattr(Y, "indptr")
 
 
 def _refuse_numbers(classifier: ModelEstimator, Y: Any) -> None:

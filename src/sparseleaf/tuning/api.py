@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sparseleaf import memory
 from sparseleaf._arrays import effective_n_jobs
@@ -19,9 +19,6 @@ from sparseleaf.tuning.problem import Problem, candidates, choose_metric, make_p
 from sparseleaf.tuning.result import TuneResult
 from sparseleaf.tuning.trials import TrialData, make_estimator
 from sparseleaf.tuning.validation import make_validation
-
-if TYPE_CHECKING:
-    from sparseleaf.tuning.study import StudyFile
 
 N_TRIALS = 50
 """Number of trials without ``n_trials`` and ``timeout``."""
@@ -118,7 +115,7 @@ def tune(
     True
     >>> labels, scores = result.best_estimator_.predict_topk(X, k=3)
     """
-    _require_optuna()
+    require_optuna()
     _check_arguments(n_trials, timeout, seed, n_jobs, verbose, blend)
     vectorizer = params.get("vectorizer") if isinstance(params, Mapping) else None
     problem = make_problem(X, y, qid, sample_weight, task, vectorizer, eval_set)
@@ -163,7 +160,8 @@ def tune(
 # --- inside
 
 
-def _require_optuna() -> None:
+def require_optuna() -> None:
+    """Raise ImportError with the name of the extra if Optuna is not installed."""
     try:
         import optuna  # noqa: F401
     except ImportError:
@@ -174,11 +172,17 @@ def _check_arguments(
     n_trials: Any, timeout: Any, seed: Any, n_jobs: int | None, verbose: int, blend: Any
 ) -> None:
     for name, value, valid, text in (
-        ("n_trials", n_trials, n_trials is None or (_is_int(n_trials) and n_trials >= 1), "an int >= 1 or None"),
+        (
+            "n_trials",
+            n_trials,
+            n_trials is None or (_is_int(n_trials) and n_trials >= 1),
+            "an int >= 1 or None",
+        ),
         (
             "timeout",
             timeout,
-            timeout is None or (isinstance(timeout, int | float) and not isinstance(timeout, bool) and timeout > 0),
+            timeout is None
+            or (isinstance(timeout, int | float) and not isinstance(timeout, bool) and timeout > 0),
             "a number > 0 or None",
         ),
         ("seed", seed, _is_int(seed) and 0 <= seed < 2**32, "an int from 0 to 2**32 - 1"),
@@ -222,7 +226,8 @@ def _largest_estimate(problem: Problem, tuned: Mapping[str, Candidate]) -> memor
     """Memory of the default trial that needs most; None for texts, whose features are not known yet."""
     if problem.texts:
         return None
-    estimates = [
-        make_estimator(one.kind, one.params).estimate_memory(problem.X, problem.targets) for one in tuned.values()
+    estimates: list[memory.Estimate] = [
+        make_estimator(one.kind, one.params).estimate_memory(problem.X, problem.targets)
+        for one in tuned.values()
     ]
-    return max(estimates, key=lambda one: int(one.total))
+    return max(estimates, key=lambda one: one.total)

@@ -18,7 +18,7 @@ from sparseleaf.tuning.trials import EARLY_STOPPING, PATIENCE, Rung, make_estima
 if TYPE_CHECKING:
     from optuna.trial import Trial
 
-    from sparseleaf.estimators import ModelEstimator
+    from sparseleaf.estimators.base import ModelEstimator
 
 MANY_OUTPUTS = 32
 """Outputs up to which split search is exact by default, so that there is no sketch to tune."""
@@ -135,7 +135,7 @@ def make_candidates(
         dimensions = {
             name: dimension
             for name, dimension in (_published(method, problem) | spaces[method]).items()
-            if name not in values
+            if name not in values and not _is_set(name, values.get("vectorizer"))
         }
         candidate = Candidate(method, kind, dimensions, values, limit if isinstance(limit, int) else None)
         _check_dimensions(candidate)
@@ -143,15 +143,24 @@ def make_candidates(
     return made
 
 
+def _is_set(name: str, vectorizer: Any) -> bool:
+    """Whether the user's vectorizer has another value than the default one."""
+    if vectorizer is None or not name.startswith(VECTORIZER):
+        return False
+    nested = name.removeprefix(VECTORIZER)
+    default = TextVectorizer().get_params(deep=False).get(nested)
+    return bool(vectorizer.get_params(deep=False).get(nested) != default)
+
+
 def _published(method: str, problem: Problem) -> dict[str, Dimension]:
     """The search space of an estimator for a problem."""
     tunable = TUNABLE[method]
     space = dict(tunable.space)
     if problem.n_outputs > MANY_OUTPUTS:
-        space |= tunable.many_outputs
+        space |= dict(tunable.many_outputs)
     if problem.has_nan:
         space.pop("rerank", None)  # re-rankers do not support missing values
-    return space | TEXTS if problem.texts else space
+    return space | dict(TEXTS) if problem.texts else space
 
 
 def _by_method(space: Mapping[str, Any], kinds: Mapping[str, Any]) -> dict[str, dict[str, Dimension]]:

@@ -37,7 +37,8 @@ class Range:
         """Validate the bounds."""
         bounds = (self.low, self.high)
         valid = all(
-            isinstance(one, int | float) and not isinstance(one, bool) and math.isfinite(one) for one in bounds
+            isinstance(one, int | float) and not isinstance(one, bool) and math.isfinite(one)
+            for one in bounds
         )
         if not valid or not self.low < self.high or (self.log and self.low <= 0):
             raise ValueError(
@@ -101,7 +102,9 @@ class Choice:
     def __post_init__(self) -> None:
         """Validate the values."""
         if isinstance(self.values, str) or not isinstance(self.values, Sequence) or not self.values:
-            raise ValueError(f"A Choice must have a non-empty list of values. Got {self.values!r:.80} instead.")
+            raise ValueError(
+                f"A Choice must have a non-empty list of values. Got {self.values!r:.80} instead."
+            )
         if len({repr(value) for value in self.values}) < len(self.values):
             raise ValueError(f"A Choice must have distinct values. Got {self.values!r:.80} instead.")
 

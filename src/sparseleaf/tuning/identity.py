@@ -27,7 +27,9 @@ def identity_of(data: TrialData, candidates: Mapping[str, Candidate], seed: int)
     return {
         **rows,
         "task": problem.task,
-        "validation": f"{data.validation.text}, {describe_arrays(splits)}" if splits else data.validation.text,
+        "validation": f"{data.validation.text}, {describe_arrays(splits)}"
+        if splits
+        else data.validation.text,
         "metric": data.metric.name,
         "seed": seed,
         "space": {

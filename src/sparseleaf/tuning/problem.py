@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,11 +19,12 @@ from sparseleaf.estimators.parameters import suggestion
 from sparseleaf.estimators.texts import are_texts
 from sparseleaf.estimators.values import Names
 from sparseleaf.metrics import scorers
+from sparseleaf.training.validation import eval_sets
 from sparseleaf.tuning.spaces import CLASSES, CLASSIFICATION, LABELS, RANKING, REGRESSION, TUNABLE
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
-    from sparseleaf.estimators import ModelEstimator
+    from sparseleaf.estimators.base import ModelEstimator
 
 AUTO = "auto"
 TASKS = ("auto", "classification", "regression", "ranking")
@@ -119,7 +120,9 @@ def make_problem(
 def _kind_of(y: Any, qid: Any, task: str) -> str:
     if task == "ranking" or (task == AUTO and qid is not None):
         if qid is None:
-            raise ValueError("The 'qid' parameter must be the query of each row for ranking. Got None instead.")
+            raise ValueError(
+                "The 'qid' parameter must be the query of each row for ranking. Got None instead."
+            )
         return RANKING
     if qid is not None:
         raise ValueError(f"The 'qid' parameter must be None unless task='ranking'. Got task={task!r}.")
@@ -136,16 +139,12 @@ def _are_numbers(y: Any) -> bool:
     if values.dtype.kind not in "fiu":
         return False
     known = values[~np.isnan(values)] if values.dtype.kind == "f" else values
-    if len(known) < values.size:
+    if known.size < values.size:
         return True  # only regression has unknown targets here
     return type_of_target(values) in ("continuous", "continuous-multioutput", "multiclass-multioutput")
 
 
 def _with_eval_set(problem: Problem, eval_set: Any) -> Problem:
-    from dataclasses import replace
-
-    from sparseleaf.training.validation import eval_sets
-
     form = "(X, y, qid)" if problem.task == RANKING else "(X, y)"
     sets = eval_sets(eval_set, form)
     if len(sets) != 1:

@@ -49,8 +49,14 @@ class _Running:
     settings: dict[str, Any]
     trees: list[int | None]
     began: float
-    first: bool
+    number: int | None
+    """Its number among the trials that are not sampled, which are not pruned; None if it is sampled."""
     step: int = 0
+
+    @property
+    def first(self) -> bool:
+        """Whether it has the defaults of the first candidate: the trial that a result needs."""
+        return self.number == 0
 
 
 class Search:
@@ -152,7 +158,7 @@ class Search:
         if start is not None and not start.more_trees:
             trees = [None]
         trial.set_user_attr(METHOD, candidate.method)
-        self._running[index] = _Running(trial, candidate, settings, trees, time.monotonic(), number == 0)
+        self._running[index] = _Running(trial, candidate, settings, trees, time.monotonic(), number)
         self._submit(index)
 
     def _submit(self, index: int) -> None:
@@ -174,7 +180,7 @@ class Search:
         last = result.stopped or running.step == len(running.trees) - 1
         if running.trees[0] is not None:  # the default trial has no rungs
             trial.report(result.value, running.step)
-        if not last and trial.should_prune():
+        if not last and running.number is None and trial.should_prune():
             self._finish(index, "pruned", state=TrialState.PRUNED)
         elif last:
             self._keep_best(result.value)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import optuna
+from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from sparseleaf._arrays import derive_key
@@ -23,6 +24,7 @@ NAME = "sparseleaf"
 ERROR = "error"
 """User attribute of a trial that failed: the message. Interrupted trials have none and are trained again."""
 IDENTITY = "problem"
+MOST_DIFFERENCES = 3
 
 
 class StudyFile:
@@ -48,7 +50,7 @@ class StudyFile:
         self._path = None if path is None else Path(path)
         self._seed = seed
         self._storage = self._open_storage()
-        direction = "maximize" if higher_is_better else "minimize"
+        direction = StudyDirection.MAXIMIZE if higher_is_better else StudyDirection.MINIMIZE
         study = optuna.create_study(
             study_name=NAME, storage=self._storage, direction=direction, load_if_exists=True
         )
@@ -129,9 +131,9 @@ def _is_sqlite(path: Path) -> bool:
 def _differences(expected: Mapping[str, Any], stored: Any) -> str:
     if not isinstance(stored, dict):
         return "the file is not a study of sparseleaf"
+    differing = [name for name in {**expected, **stored} if expected.get(name) != stored.get(name)]
     texts = [
         f"expected {name} {short(expected.get(name))}, got {short(stored.get(name))}"
-        for name in sorted({*expected, *stored})
-        if expected.get(name) != stored.get(name)
+        for name in differing[:MOST_DIFFERENCES]
     ]
     return f"the study belongs to another problem: {'; '.join(texts)}"

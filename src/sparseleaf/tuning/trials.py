@@ -1,7 +1,7 @@
 """Training and validation of a trial, rung by rung.
 
-A rung trains the trial up to a number of trees on every split. The next rung resumes from the checkpoints of this one, so
-that a trial which survives all rungs costs what training it in one go does, and gives the same models.
+A rung trains the trial up to a number of trees on every split. The next rung resumes from the checkpoints of this one:
+a trial that survives all rungs grows no tree twice, and has the models of training in one go.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sparseleaf.tuning.spaces import VECTORIZER
 
 if TYPE_CHECKING:
     from sparseleaf.callbacks import TrainingState
-    from sparseleaf.estimators import ModelEstimator
+    from sparseleaf.estimators.base import ModelEstimator
     from sparseleaf.tuning.validation import Split, Validation
 
 PATIENCE = 30
@@ -106,7 +106,9 @@ class RungResult:
 def make_estimator(kind: type[ModelEstimator], settings: Mapping[str, Any]) -> Any:
     """An estimator from flat settings; ``vectorizer__name`` are those of its vectorizer."""
     nested = {
-        name.removeprefix(VECTORIZER): value for name, value in settings.items() if name.startswith(VECTORIZER)
+        name.removeprefix(VECTORIZER): value
+        for name, value in settings.items()
+        if name.startswith(VECTORIZER)
     }
     plain = {name: value for name, value in settings.items() if not name.startswith(VECTORIZER)}
     if nested:

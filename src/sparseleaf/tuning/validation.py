@@ -127,7 +127,8 @@ def _automatic(units: _Units, seed: int) -> Validation:
 
 def _user_splits(problem: Problem, cv: Any) -> Iterable[Split]:
     """Splits of a scikit-learn splitter, or pairs of row numbers."""
-    pairs = cv.split(np.zeros(problem.n_rows), problem.targets, problem.qid) if hasattr(cv, "split") else cv
+    splitter = hasattr(cv, "split") and not isinstance(cv, str)
+    pairs = cv.split(np.zeros(problem.n_rows), problem.targets, problem.qid) if splitter else cv
     try:
         splits = [Split(np.asarray(train, np.int64), np.asarray(valid, np.int64)) for train, valid in pairs]
     except (TypeError, ValueError) as error:
