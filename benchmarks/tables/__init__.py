@@ -19,6 +19,7 @@ from benchmarks.tables import (
     serve,
     spark,
     text,
+    tuning,
     update,
 )
 from benchmarks.tables.common import DOCS
@@ -56,6 +57,7 @@ PAGES = {
     calibration.PAGE: calibration.page,
     explain.PAGE: explain.page,
     report.PAGE: report.page,
+    tuning.PAGE: tuning.page,
     serve.PAGE: serve.page,
     serve.ANNIF_PAGE: serve.annif_page,
 }

@@ -14,6 +14,7 @@ WITHOUT_PAGE = {
     "sparseleaf.__version__",
     "sparseleaf.metrics.scorers",  # dicts, described on the pages of their modules
     "sparseleaf.data.READERS",
+    "sparseleaf.tuning.TUNABLE",
 }
 INTERNAL = ("sparseleaf.projection",)  # of which LEML alone is public
 

@@ -143,11 +143,12 @@ def test_examples_run(script, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_the_page_of_parameters_is_up_to_date():
-    spec = importlib.util.spec_from_file_location("make_parameters", ROOT / "docs" / "make_parameters.py")
+@pytest.mark.parametrize("name", ["make_parameters", "make_search_spaces"])
+def test_pages_made_of_declarations_are_up_to_date(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    assert module.PAGE.read_text() == module.page(), "run python docs/make_parameters.py"
+    assert module.PAGE.read_text() == module.page(), f"run python docs/{name}.py"
 
 
 @pytest.mark.parametrize("page", tables.PAGES, ids=lambda page: page.name)

@@ -45,7 +45,7 @@ def test_trials_in_parallel(client, tmp_path):
 
 
 def test_an_error_in_a_worker_is_that_of_tune(client):
-    with pytest.raises(ValueError, match="contains NaN|must not be negative|negative"):
+    with pytest.raises(ValueError, match="requires non-negative y"):
         sparseleaf.tune(X, Y - 5, n_trials=3, client=client, cv=2, params={"loss": "poisson", "n_trees": 3})
 
 

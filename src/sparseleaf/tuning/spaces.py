@@ -42,6 +42,14 @@ class Tunable:
         Whether the number of trees is inversely proportional to the learning rate, as in boosting.
     dense, sparse : bool
         Whether it is a candidate for dense features, and for sparse features and texts.
+
+    Examples
+    --------
+    >>> from sparseleaf.tuning import TUNABLE
+    >>> TUNABLE["forest"].space["min_samples_leaf"]
+    Range(low=1, high=20, log=True)
+    >>> TUNABLE["forest"].rungs()
+    [6, 17, 50]
     """
 
     tasks: tuple[str, ...]

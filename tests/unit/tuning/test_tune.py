@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import optuna
@@ -14,7 +15,7 @@ import sparseleaf
 from smalldata import saved_bytes
 from sparseleaf import BlendClassifier, GBDTRanker, MultiGBDTClassifier, MultiGBDTRegressor, TextVectorizer
 from sparseleaf.data import make_xc
-from sparseleaf.tuning import Choice, Range, trials
+from sparseleaf.tuning import Choice, Range, search, trials
 from sparseleaf.tuning.halving import SuccessiveHalving
 from sparseleaf.tuning.problem import Metric, make_problem
 from sparseleaf.tuning.trials import Rung, TrialData, train_rung
@@ -131,12 +132,28 @@ def test_a_killed_process_is_resumed(uninterrupted, tmp_path):
     assert outline(tune(n_trials=8, study=study)) == outline(uninterrupted)
 
 
-def test_timeout(tmp_path, uninterrupted):
+def test_timeout(tmp_path, uninterrupted, monkeypatch):
+    """By a clock that advances by a second per tree."""
+    now, plain = 0.0, trials.Deadline.__call__
+
+    def grown(self, state):
+        nonlocal now
+        now += 1
+        return plain(self, state)
+
+    clock = SimpleNamespace(monotonic=lambda: now)
+    monkeypatch.setattr(trials, "time", clock)
+    monkeypatch.setattr(search, "time", clock)
+    monkeypatch.setattr(trials.Deadline, "__call__", grown)
     study = tmp_path / "study.db"
-    result = tune(n_trials=8, timeout=1e-3, study=study)
-    assert len(result.trials) == 1  # the first trial is never stopped
-    assert outline(tune(n_trials=8, study=study)) == outline(uninterrupted)
-    assert len(tune(timeout=0.5).trials) > 1
+    assert len(tune(n_trials=8, timeout=5, study=study).trials) == 1  # the first trial is never stopped
+    assert now == 18
+    stopped = tune(n_trials=8, timeout=30, study=study)
+    assert not stopped.interrupted
+    assert 1 < len(stopped.trials) < 8
+    assert now <= 49
+    resumed = tune(n_trials=8, study=study)
+    assert outline(resumed) == outline(uninterrupted)
 
 
 # --- rungs
