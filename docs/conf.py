@@ -59,6 +59,7 @@ GALLERY_ORDER = [
     "blend.py",
     "plot_leaf_labels.py",
     "early_stopping.py",
+    "plot_tuning.py",
     "multi_output.py",
     "plot_quantiles.py",
     "insurance.py",

@@ -24,9 +24,9 @@ MOST_BARS = 12
 def plot_tuning(result: TuneResult, path: str | os.PathLike[str] | None = None) -> Figure:
     """Plot the optimisation history of tuning and the importances of the parameters.
 
-    Left, the metric of every complete trial, coloured by method, and the best so far as a line; pruned trials, whose
-    last value is that of fewer trees, are hollow. Right, the importances of the parameters of the best method, if
-    there were enough trials.
+    Left, the metric of every trial, coloured by method, and the best so far as a line. Pruned trials, whose value is
+    that of fewer trees, are hollow, and at the edge if it is outside of the range of the complete ones. Right, the
+    importances of the parameters of the best method, if there were enough trials.
 
     Parameters
     ----------
@@ -87,30 +87,29 @@ def check_plot_path(path: str | os.PathLike[str], argument: str = "The 'path' pa
 
 
 def _draw_history(ax: Axes, result: TuneResult) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     trials = [trial for trial in result.trials if trial["value"] is not None]
+    complete = [trial for trial in trials if trial["state"] == "complete"]
+    values = [trial["value"] for trial in complete]
+    margin = 0.1 * (max(values) - min(values)) or 0.01 * abs(values[0]) or 0.01
+    low, high = min(values) - margin, max(values) + margin
     methods = list(dict.fromkeys(trial["method"] for trial in trials))
     for colour, method in zip(COLOURS * len(methods), methods, strict=False):
         for state, fill in (("complete", colour), ("pruned", "none")):
-            points = [
-                (trial["number"] + 1, trial["value"])
-                for trial in trials
-                if (trial["method"], trial["state"]) == (method, state)
-            ]
-            if points:
+            of_both = [trial for trial in trials if (trial["method"], trial["state"]) == (method, state)]
+            x = [trial["number"] + 1 for trial in of_both]
+            # pruned trials have few trees; those outside of the range of the others are at its edge
+            y = [min(max(trial["value"], low), high) for trial in of_both]
+            if of_both:
                 label = method if state == "complete" else f"{method}, pruned"
-                x, y = zip(*points, strict=True)
-                ax.scatter(x, y, 22, facecolors=fill, edgecolors=colour, label=label)
-    complete = [trial for trial in trials if trial["state"] == "complete"]
-    best = list(accumulate((trial["value"] for trial in complete), max if result.higher_is_better else min))
+                ax.scatter(x, y, 22, facecolors=fill, edgecolors=colour, label=label, clip_on=False)
+    best = list(accumulate(values, max if result.higher_is_better else min))
     numbers = [trial["number"] + 1 for trial in complete]
     ax.step(numbers, best, where="post", color=GREY, linewidth=1.2, label="best so far")
     ax.axhline(result.default_score, color=GREY, linewidth=0.8, linestyle=(0, (4, 2)), label="defaults")
-    if len(complete) > 1:  # pruned trials after few trees would stretch the axis
-        low, high = min(best[0], best[-1]), max(best[0], best[-1])
-        values = [trial["value"] for trial in complete]
-        margin = max(0.1 * (max(values) - min(values)), 0.2 * (high - low), 1e-9)
-        ax.set_ylim(min(values) - margin, max(values) + margin)
-    ax.set(xlabel="trial", ylabel=result.metric)
+    ax.set(xlabel="trial", ylabel=result.metric, ylim=(low, high))
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.legend(frameon=False, fontsize="small")
     ax.spines[["top", "right"]].set_visible(False)
 

@@ -207,9 +207,11 @@ def _trials_folder(study: str | os.PathLike[str] | None) -> Iterator[Path]:
             yield Path(temporary)
         return
     folder = Path(f"{os.fspath(study)}.trials")
-    yield folder
-    with suppress(OSError):  # not empty: an interrupted trial
-        folder.rmdir()
+    try:
+        yield folder
+    finally:
+        with suppress(OSError):  # not empty: an interrupted trial
+            folder.rmdir()
 
 
 def _summary(data: TrialData, tuned: Mapping[str, Candidate]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,7 +70,7 @@ class Problem:
         """Targets of the trials."""
         return self.y if self.labels is None else self.labels
 
-    @property
+    @cached_property
     def n_outputs(self) -> int:
         """Number of outputs or labels; classes are counted as outputs."""
         if self.labels is not None:
@@ -79,7 +80,7 @@ class Problem:
         shape = np.shape(self.y)
         return int(shape[1]) if len(shape) == 2 else 1
 
-    @property
+    @cached_property
     def has_nan(self) -> bool:
         """Whether features are missing."""
         if self.texts:

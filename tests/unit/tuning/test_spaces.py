@@ -33,10 +33,6 @@ def test_dimensions_of_texts_are_of_the_vectorizer(name, dimension):
     assert TextVectorizer().get_params()[nested] in dimension
 
 
-def test_every_estimator_has_a_space():
-    assert set(TUNABLE) == {method for method in ESTIMATORS if method != "blend"}
-
-
 def test_rungs_grow_by_three_up_to_the_maximum():
     assert TUNABLE["forest"].rungs() == [6, 17, 50]
     assert TUNABLE["forest"].rungs(slowness=2.0) == [6, 17, 50]  # not boosted

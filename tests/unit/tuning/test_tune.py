@@ -473,11 +473,11 @@ def test_plot(uninterrupted, tmp_path):
         uninterrupted.plot(tmp_path / "trials.txt")
 
 
-def test_importances():
+def test_importances(tmp_path):
     result = tune(n_trials=14, metric="rmse")
     assert sum(result.importances.values()) == pytest.approx(1)
     assert list(result.importances.values()) == sorted(result.importances.values(), reverse=True)
-    assert len(result.plot().axes) == 2
+    assert len(result.plot(tmp_path / "trials.svg").axes) == 2
 
 
 def test_progress(capsys, caplog):
