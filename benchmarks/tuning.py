@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
 import warnings
 from pathlib import Path
@@ -209,6 +210,7 @@ def main():
                 seconds = time.perf_counter() - began
                 scores = evaluate(name, test, predict(test[0]))
             run = {"test": scores, "seconds": seconds, "budget": arguments.budget, **about}
+            run["load"] = os.getloadavg()[0]  # of a busy machine, results have fewer trials
             results["runs"].setdefault(name, {})[system] = run
             values = ", ".join(f"{metric} {value:.4f}" for metric, value in scores.items())
             print(f"{name:12s} {system:22s} {values}  {seconds:6.1f} s  {about['trials']} trials", flush=True)
