@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -51,15 +51,30 @@ WITHOUT_SPACES = (
 """Blocks of scripts that are written without spaces; of their characters, letters are ideographs here."""
 
 
+class CharacterTables(NamedTuple):
+    """What every character is folded to, and its kind, as two-stage tables: see ``cpp/text/tables.hpp``."""
+
+    page_of: Array
+    changes: Array
+    kinds: Array
+    starts: Array
+    expansions: Array
+
+
 @cache
 def text_tables(lowercase: bool, strip_accents: str | None, tokenizer: str) -> Any:
-    """The kernel object with what every character is folded to, and its kind."""
+    """The kernel object of :func:`character_tables`."""
+    return _kernels.TextTables(*character_tables(lowercase, strip_accents, tokenizer))
+
+
+def character_tables(lowercase: bool, strip_accents: str | None, tokenizer: str) -> CharacterTables:
+    """What every character is folded to, and its kind."""
     changes, expansions = _folds(lowercase, strip_accents, tokenizer)
     pages = np.stack((changes.reshape(-1, 256), _kinds(tokenizer).reshape(-1, 256)), axis=1)
     distinct = {page.tobytes(): page for page in pages}
     number = {key: place for place, key in enumerate(distinct)}
     kept = np.stack(list(distinct.values()))
-    return _kernels.TextTables(
+    return CharacterTables(
         np.array([number[page.tobytes()] for page in pages], np.uint16),
         np.ascontiguousarray(kept[:, 0]).ravel(),
         kept[:, 1].astype(np.uint8).ravel(),

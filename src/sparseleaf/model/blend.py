@@ -12,7 +12,7 @@ from scipy.special import expit
 
 from sparseleaf.model import header as headers
 from sparseleaf.model.attribution import Attribution, added
-from sparseleaf.model.candidates import BLOCK_ROWS, PLACES, look_up, topk_of
+from sparseleaf.model.candidates import BLOCK_ROWS, PLACES, look_up, mixed, topk_of
 from sparseleaf.model.importance import mixed_importances
 from sparseleaf.model.model import Model, in_order
 from sparseleaf.model.registry import register
@@ -211,7 +211,7 @@ class BlendScores(Scores):
         n_rows = self.rows.n_rows
         labels, scores = np.empty((n_rows, k), np.int32), np.empty((n_rows, k), np.float32)
         for block, starts, joined, components in self._scorer.components(self.rows):
-            labels[block], scores[block] = topk_of(starts, joined, components @ self._scorer.weights, k)
+            labels[block], scores[block] = topk_of(starts, joined, mixed(components, self._scorer.weights), k)
         return labels, scores
 
     def sparse(self) -> sp.csr_matrix:
@@ -219,7 +219,8 @@ class BlendScores(Scores):
         parts = [sp.csr_matrix((0, self._scorer.n_labels), dtype=np.float32)]
         for _, starts, joined, components in self._scorer.components(self.rows):
             shape = (len(starts) - 1, self._scorer.n_labels)
-            parts.append(sp.csr_matrix((components @ self._scorer.weights, joined, starts), shape=shape))
+            mean = mixed(components, self._scorer.weights)
+            parts.append(sp.csr_matrix((mean, joined, starts), shape=shape))
         return sp.vstack(parts, "csr")
 
     def explain(self, pairs: Pairs) -> Attribution:

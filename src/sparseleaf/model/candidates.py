@@ -35,6 +35,14 @@ def topk_of(starts: Array, labels: Array, scores: Array, k: int) -> tuple[Array,
     return np.take_along_axis(names, order, 1), np.take_along_axis(padded, order, 1)
 
 
+def mixed(components: Array, weights: Array) -> Array:
+    """Weighted sum of components, in their order: BLAS does not guarantee one."""
+    total: Array = components[..., 0] * weights[0]
+    for number in range(1, len(weights)):
+        total += components[..., number] * weights[number]
+    return total
+
+
 def row_of_entry(matrix: sp.csr_matrix) -> Array:
     """Row number of every stored entry."""
     return np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))

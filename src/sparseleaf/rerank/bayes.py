@@ -266,9 +266,8 @@ class BayesReranker(ListedReranker):
         # without the compiled part, which is rebuilt on demand
         return {name: value for name, value in vars(self).items() if name not in ("kernel", "vectors")}
 
-    @cached_property
-    def kernel(self) -> _kernels.DiscriminativeIndex:
-        """The compiled part; its constructor validates all indices and values."""
+    def index(self) -> tuple[Array, Array, Array, Array, Array]:
+        """Inverted index of the log odds: features, row pointers, labels, log odds; and the evidence without features."""
         by_label = self.log_odds.unpacked()
         there = by_label.data != 0
         label = np.repeat(np.arange(self.n_labels), np.diff(by_label.indptr))[there]
@@ -276,12 +275,12 @@ class BayesReranker(ListedReranker):
         postings = sp.csr_matrix(
             (by_label.data[there], (place, label)), shape=(len(features), self.n_labels), dtype=np.float32
         )
-        return _kernels.DiscriminativeIndex(
-            features,
-            *csr_parts(postings),
-            self.absent + np.float32(self.power) * self.log_priors,
-            self.log_odds.width,
-        )
+        return features, *csr_parts(postings), self.absent + np.float32(self.power) * self.log_priors
+
+    @cached_property
+    def kernel(self) -> _kernels.DiscriminativeIndex:
+        """The compiled part; its constructor validates all indices and values."""
+        return _kernels.DiscriminativeIndex(*self.index(), self.log_odds.width)
 
     @property
     def n_labels(self) -> int:
@@ -302,7 +301,9 @@ class BayesReranker(ListedReranker):
             MAX_ADDED,
             n_jobs,
         )
-        return starts, joined, np.log(relative + np.float32(FLOOR)), evidence
+        # in float64: numpy's logarithm of float32 depends on the processor
+        logs = np.log(relative + np.float32(FLOOR), dtype=np.float64).astype(np.float32)
+        return starts, joined, logs, evidence
 
     def margins(self, trees: Array, evidence: Array) -> Array:
         """Margins of candidates: the mix of log score and evidence."""

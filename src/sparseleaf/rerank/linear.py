@@ -13,9 +13,10 @@ from sparseleaf import _kernels
 from sparseleaf._arrays import row_blocks, sparse_parts
 from sparseleaf._warnings import warn
 from sparseleaf.model.attribution import Attribution, added
+from sparseleaf.model.candidates import mixed
 from sparseleaf.model.registry import register
 from sparseleaf.rerank.evidence import COMPONENTS, NO_LISTS, STEEPNESS, Evidence, EvidenceReranker
-from sparseleaf.rerank.mixing import choose_weights, mixed
+from sparseleaf.rerank.mixing import choose_weights
 from sparseleaf.rerank.neighbours import NEIGHBOURS
 
 if TYPE_CHECKING:

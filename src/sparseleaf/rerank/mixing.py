@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sparseleaf import _kernels
+from sparseleaf.model.candidates import mixed
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
@@ -43,14 +44,6 @@ class Ranked:
         if self._weights is not None:
             return float((self.hits(scores) @ HIT_GAINS * self._weights).sum()) / 15
         return float(self.hits(scores).sum(axis=0, dtype=np.int64) @ HIT_GAINS) / 15
-
-
-def mixed(components: Array, weights: Array) -> Array:
-    """Weighted sum of components, in their order: BLAS does not guarantee one."""
-    total: Array = components[..., 0] * weights[0]
-    for number in range(1, len(weights)):
-        total += components[..., number] * weights[number]
-    return total
 
 
 def choose_weights(
