@@ -42,6 +42,9 @@ def test_mistakes_are_one_line_and_leave_what_was_there(cli, files, plain, tmp_p
     done = cli("export", plain[0], "-o", tmp_path / "m.pkl")
     assert done.code == 2
     assert "--output must end in .onnx, .treelite, .tl" in done.err
+    done = cli("export", plain[0], "-o", tmp_path / "m.pkl", "--format", "pickle")
+    assert done.code == 2
+    assert "--format must be one of {'onnx', 'treelite', 'c'}. Got 'pickle' instead." in done.err
     done = cli("export", files.train, "-o", there)
     assert (done.code, done.err.count("\n")) == (2, 1)
     done = cli("export", plain[0], "-o", tmp_path / "nowhere" / "m.onnx")
@@ -61,3 +64,24 @@ def test_a_projection_is_refused(cli, files, tmp_path):
     done = cli("export", path, "-o", tmp_path / "m.onnx")
     assert done.code == 2
     assert "projection=None" in done.err
+
+
+def test_c_writes_a_folder(cli, files, plain, tmp_path):
+    X, Y = load_xc(files.train)
+    path = tmp_path / "m"
+    sparseleaf.SketchForestClassifier(n_trees=2).fit(X, Y).save(path)
+    done = cli("export", path, "-o", tmp_path / "predictor", "--format", "c")
+    assert (done.code, done.err) == (0, "")
+    written = {file.name for file in (tmp_path / "predictor").iterdir()}
+    assert {"predictor.h", "predictor.c", "main.c", "Makefile", "README.md", "model.bin"} <= written
+    assert done.out.startswith(f"wrote {tmp_path / 'predictor'} (")
+
+
+@pytest.mark.parametrize(("output", "message"), [("m", "Got the file"), ("nowhere/m", "does not exist")])
+def test_c_needs_a_folder(cli, plain, tmp_path, output, message):
+    (tmp_path / "m").write_text("old")
+    done = cli("export", plain[0], "-o", tmp_path / output, "--format", "c")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert message in done.err
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+    assert cli("export", plain[0], "-o", "memory://m", "--format", "c").code == 2

@@ -29,7 +29,7 @@ from sparseleaf.export import to_c
 
 COMPAT = sorted(Path(__file__).parents[2].joinpath("compat").glob("*.safetensors"))
 
-X, Y = make_xc(300, 60, 25, seed=1)
+X, Y = make_xc(300, 60, 25, labels_per_row=2, nnz_per_row=8, seed=1)
 
 
 def hostile_rows(n_features, *, missing=False):
@@ -137,7 +137,7 @@ def test_random_trees(program, seed, tmp_path):
 
 def test_many_features_and_labels(program, tmp_path):
     """Gaps of more than 2^16 between features, and labels of 32 bits."""
-    small_X, small_Y = make_xc(250, 60, 40, seed=2)
+    small_X, small_Y = make_xc(250, 60, 40, labels_per_row=2, nnz_per_row=8, seed=2)
     wide = spread_columns(small_X, 400_000, 300_000)
     Y_wide = spread_columns(small_Y, 90_000, 80_000)
     for rerank in ("linear", "boosted", "cosine"):

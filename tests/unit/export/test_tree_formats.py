@@ -23,6 +23,7 @@ import sparseleaf
 from randommodels import random_model, random_rows
 from sparseleaf import MultiGBDTClassifier, MultiGBDTRegressor, SparseGBDTClassifier, export
 from sparseleaf.data import make_xc
+from sparseleaf.export import common
 from sparseleaf.model import Role
 
 CLOSE = {"rtol": 2e-5, "atol": 2e-5}
@@ -251,14 +252,10 @@ class TestRefused:
         ):
             function(model)
 
-    def test_many_labels_and_values(self, function, monkeypatch):
+    def test_many_values(self, function, monkeypatch):
         X, Y, _ = make_rows()
         model = MultiGBDTRegressor(n_trees=1).fit(X, Y)
-        monkeypatch.setattr(export, "MOST_OUTPUTS", 2)
-        with pytest.raises(ValueError, match=r"at most 2 labels.* Got 3 instead"):
-            function(model)
-        monkeypatch.setattr(export, "MOST_OUTPUTS", 3)
-        monkeypatch.setattr(export, "MOST_VALUES", 5)
+        monkeypatch.setattr(common, "MOST_VALUES", 5)
         with pytest.raises(ValueError, match=r"at most 5 leaf values. Got \d+ instead"):
             function(model)
 
@@ -283,6 +280,19 @@ class TestRefused:
                 monkeypatch.setitem(sys.modules, module, None)
         with pytest.raises(ImportError, match=rf"requires {name}. .* pip install 'sparseleaf\[export\]'"):
             function(model)
+
+
+def test_more_labels_than_dense_scores_suit():
+    """20,000 labels with sparse leaves: a small file, and a warning of the size of the output."""
+    X, Y = make_xc(300, 30, 20_000, labels_per_row=3, nnz_per_row=8)
+    model = SparseGBDTClassifier(n_trees=3, projection=None).fit(X, Y)
+    wanted = model.decision_function(X[:20]).toarray()
+    with pytest.warns(UserWarning, match=r"20,000 outputs.* 80 kB per row"):
+        proto = export.to_onnx(model)
+    np.testing.assert_allclose(run_onnx(proto, X[:20].toarray())["scores"], wanted, **CLOSE)
+    with pytest.warns(UserWarning, match=r"20,000 outputs"):
+        lite = export.to_treelite(model)
+    np.testing.assert_allclose(run_treelite(lite, X[:20].toarray()), wanted, **CLOSE)
 
 
 def test_importing_the_module_imports_neither_package():
