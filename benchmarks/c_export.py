@@ -3,9 +3,10 @@
     python -m benchmarks.c_export --data <folder> [--models <folder>] [--set bibtex ...] [--check] [--out FILE]
 
 Models are trained, or loaded from --models if they are there. With --check, the predictor is compiled with
-AddressSanitizer and UBSan, all test rows are compared to the bit, and nothing is timed. Otherwise it is compiled with the Makefile's
-options. Times are those of one thread: the Python package with all rows in one call and with one row per call, the program
-``predict`` from text to text, less the time that it takes to open the model, which is listed apart.
+AddressSanitizer and UBSan, all test rows are compared to the bit, and nothing is timed. Otherwise it is compiled with
+the options of the Makefile. Times are those of one thread: the Python package with all rows in one call and with one
+row per call, the program ``predict`` from text to text, less the time that it takes to open the model, which is listed
+apart.
 """
 
 from __future__ import annotations
@@ -92,11 +93,13 @@ def differing_rows(output: str, labels: Any, scores: Any) -> int:
     if len(lines) != len(labels):
         sys.exit(f"predict wrote {len(lines)} lines for {len(labels)} rows.")
     differing = 0
-    for line, wanted, values in zip(lines, labels.tolist(), scores, strict=True):
+    for line, expected, values in zip(lines, labels.tolist(), scores, strict=True):
         pairs = [pair.rpartition(":") for pair in line.split("\t") if pair]
-        names = [str(label) for label in wanted if label is not None and label != -1]
+        names = [str(label) for label in expected if label is not None and label != -1]
         numbers = np.array([score for _, _, score in pairs], np.float32)
-        same = [label for label, _, _ in pairs] == names and numbers.tobytes() == values[: len(names)].tobytes()
+        same = [label for label, _, _ in pairs] == names and numbers.tobytes() == values[
+            : len(names)
+        ].tobytes()
         differing += not same
     return differing
 
@@ -142,7 +145,9 @@ def measure(model: Any, X: Any, folder: Path, *, check: bool) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", required=True, help="folder with the datasets")
     parser.add_argument("--models", type=Path, help="folder with trained models, or where to save them")
     parser.add_argument("--set", nargs="+", choices=list(MODELS), default=list(MODELS))

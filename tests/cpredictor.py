@@ -32,7 +32,9 @@ def can_sanitize(folder):
     source, program = folder / "nothing.c", folder / "nothing"
     source.write_text("int main(void) { return 0; }\n")
     done = subprocess.run([COMPILER, *SANITIZED, "-o", program, source], capture_output=True, check=False)
-    return done.returncode == 0 and subprocess.run([program], capture_output=True, check=False).returncode == 0
+    return (
+        done.returncode == 0 and subprocess.run([program], capture_output=True, check=False).returncode == 0
+    )
 
 
 def run(program, model, lines, *options):
@@ -62,7 +64,9 @@ def predictions(done):
     rows = []
     for line in done.stdout.decode().splitlines():
         pairs = [pair.rpartition(":") for pair in line.split("\t") if pair]
-        rows.append(([label for label, _, _ in pairs], np.array([score for _, _, score in pairs], np.float32)))
+        rows.append(
+            ([label for label, _, _ in pairs], np.array([score for _, _, score in pairs], np.float32))
+        )
     return rows
 
 

@@ -48,7 +48,9 @@ def export(
             f"--output must end in {', '.join(SUFFIXES)}, or --format must be given. Got {output} instead."
         )
     if name not in FORMATS:
-        raise ValueError(f"--format must be one of {{{', '.join(map(repr, FORMATS))}}}. Got {name!r} instead.")
+        raise ValueError(
+            f"--format must be one of {{{', '.join(map(repr, FORMATS))}}}. Got {name!r} instead."
+        )
     if name == "c":
         _check_folder(output)
     else:

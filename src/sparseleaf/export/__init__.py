@@ -19,9 +19,7 @@ FORMATS: dict[str, Callable[[Any, Any], Any]] = {"onnx": to_onnx, "treelite": to
 SUFFIXES = {".onnx": "onnx", ".treelite": "treelite", ".tl": "treelite"}
 """Formats by file suffix."""
 
-EXPORTERS: dict[str, Callable[[Any, Any], Any]] = {
-    suffix: FORMATS[name] for suffix, name in SUFFIXES.items()
-}
+EXPORTERS: dict[str, Callable[[Any, Any], Any]] = {suffix: FORMATS[name] for suffix, name in SUFFIXES.items()}
 """Export functions by file suffix."""
 
-__all__ = ["EXPORTERS", "FORMATS", "SUFFIXES", "to_c", "to_onnx", "to_treelite"]
+__all__ = ["to_c", "to_onnx", "to_treelite"]

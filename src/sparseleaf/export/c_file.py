@@ -30,7 +30,9 @@ def write_arrays(file: IO[bytes], arrays: dict[str, Array]) -> None:
     for name, array in arrays.items():
         encoded = name.encode("ascii")
         if len(encoded) > NAME_SIZE:
-            raise ValueError(f"The name of an array must have at most {NAME_SIZE} bytes. Got {name!r} instead.")
+            raise ValueError(
+                f"The name of an array must have at most {NAME_SIZE} bytes. Got {name!r} instead."
+            )
         start = -(-end // ALIGNMENT) * ALIGNMENT
         entries.append(ENTRY.pack(encoded, TYPES.index(array.dtype.str[1:]), 0, start, array.size))
         starts.append(start)

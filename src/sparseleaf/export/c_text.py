@@ -43,7 +43,11 @@ def text_arrays(stage: TextStage) -> dict[str, Array]:
     for number, block in enumerate(stage.terms):
         arrays |= prefixed(f"{number:04}", _block_arrays(block, fields))
     if stage.numeric is not None:
-        columns = {"means": stage.numeric.mean, "scales": stage.numeric.scale, "weights": stage.numeric.weights}
+        columns = {
+            "means": stage.numeric.mean,
+            "scales": stage.numeric.scale,
+            "weights": stage.numeric.weights,
+        }
         arrays |= prefixed("numeric", columns)
     for number, column in enumerate(stage.categorical):
         names = [category.encode() for category in column.categories]
@@ -59,7 +63,7 @@ def _block_arrays(terms: TermBlock, fields: list[str | None]) -> dict[str, Array
         settings.lowercase, settings.strip_accents, settings.tokenizer if is_word else "sklearn"
     )
     stop_words = [word.encode("utf-8", "surrogatepass") for word in settings.stop_words or () if is_word]
-    arrays = {
+    arrays: dict[str, Array] = {
         "settings": np.array(
             [
                 ANALYZERS.index(block.analyzer),

@@ -116,5 +116,3 @@ def is_categorical(model: Model) -> Array:
         return np.zeros(len(trees.feature), bool)
     unordered: Array = (trees.feature >= 0) & (trees.categorical[trees.feature] > 0)
     return unordered
-
-

@@ -113,8 +113,6 @@ def to_onnx(estimator: Any, path: str | os.PathLike[str] | None = None) -> Any:
     return proto
 
 
-
-
 class _OnnxGraph:
     """Nodes and constants of an ONNX graph under construction."""
 
@@ -236,5 +234,3 @@ ONNX_LINKS: dict[str, Callable[[_OnnxGraph, str, str], Any]] = {
     "one-vs-rest": _onnx_one_vs_rest,
 }
 """Graph nodes of each link function."""
-
-

@@ -73,7 +73,6 @@ def to_treelite(estimator: Any, path: str | os.PathLike[str] | None = None) -> A
     return exported
 
 
-
 TREELITE_LINKS = {
     "identity": ("kRegressor", "identity"),
     "log": ("kRegressor", "exponential"),
@@ -160,5 +159,3 @@ def _single_outputs(model: Model, indptr: Array, labels: Array) -> list[int] | N
     np.maximum.at(most, tree, labels)
     empty = most < 0
     return None if (least < most).any() else np.where(empty, 0, most).tolist()
-
-

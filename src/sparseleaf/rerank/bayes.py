@@ -267,7 +267,7 @@ class BayesReranker(ListedReranker):
         return {name: value for name, value in vars(self).items() if name not in ("kernel", "vectors")}
 
     def index(self) -> tuple[Array, Array, Array, Array, Array]:
-        """Inverted index of the log odds: features, row pointers, labels, log odds; and the evidence without features."""
+        """Inverted index of the log odds: features, row pointers, labels, values; and the evidence without features."""
         by_label = self.log_odds.unpacked()
         there = by_label.data != 0
         label = np.repeat(np.arange(self.n_labels), np.diff(by_label.indptr))[there]

@@ -8,7 +8,7 @@
 
 static const float steepness = 3.0f, least_score = 1e-30f;
 
-enum { STRIDE = 64, COMPONENTS = 4 };
+enum { STRIDE = 64, COMPONENTS = 4, AHEAD = 4 };
 
 enum column { SCORE, RELATIVE, PLACE, VOTES, SHARP, RELATIVE_SHARP, NEAREST, VOTERS, COSINE, MARGIN, LOG_ROWS };
 
@@ -78,7 +78,7 @@ bool evidence_read(evidence_t *evidence, const part_t *part, size_t n_features, 
     }
     const part_t booster = part_of(part, "booster.");
     if (!trees_read(&evidence->booster, &booster)) return false;
-    if (evidence->booster.n_labels != 1 || evidence->booster.n_columns != evidence->n_columns)
+    if (!trees_are_single(&evidence->booster) || evidence->booster.n_columns != evidence->n_columns)
         return part_fail(part, "booster.shape", "not the columns of evidence");
     return true;
 }
@@ -223,6 +223,10 @@ static float sigmoid(float x)
 
 static void prefetch_candidate(const evidence_t *evidence, const scratch_t *scratch, size_t i, size_t n)
 {
+    if (i + AHEAD < n) {
+        vector_prefetch_start(&evidence->centroids.vectors, (size_t)scratch->candidates[i + AHEAD].label);
+        vector_prefetch_start(&evidence->models, (size_t)scratch->candidates[i + AHEAD].label);
+    }
     if (i >= n) return;
     vector_prefetch(&evidence->centroids.vectors, (size_t)scratch->candidates[i].label);
     vector_prefetch(&evidence->models, (size_t)scratch->candidates[i].label);
@@ -262,6 +266,7 @@ static void fill_table(const evidence_t *evidence, row_t row, row_t unit, scratc
     for (size_t i = 0; i < n; ++i) {
         const candidate_t *c = scratch->candidates + i;
         float *line = scratch->table + i * width;
+        if (i + AHEAD < n) vector_prefetch_start(&evidence->centroids.vectors, (size_t)c[AHEAD].label);
         if (i + 1 < n) vector_prefetch(&evidence->centroids.vectors, (size_t)c[1].label);
         line[SCORE] = c->score;
         line[RELATIVE] = highest > 0.0f ? c->score / highest : 0.0f;
@@ -278,6 +283,7 @@ static void fill_table(const evidence_t *evidence, row_t row, row_t unit, scratc
     for (size_t e = 0; e < unit.n; ++e) scratch->spread[unit.features[e]] = unit.values[e];
     for (size_t i = 0; i < n; ++i) {
         const size_t label = (size_t)scratch->candidates[i].label;
+        if (i + AHEAD < n) vector_prefetch_start(&evidence->models, (size_t)scratch->candidates[i + AHEAD].label);
         if (i + 1 < n) vector_prefetch(&evidence->models, (size_t)scratch->candidates[i + 1].label);
         scratch->table[i * width + MARGIN] =
             vector_product(&evidence->models, label, scratch->spread) + evidence->bias[label];

@@ -70,7 +70,11 @@ float vector_product(const lists_t *vectors, size_t line, const float *x);
 /* x += factor * vector */
 void vector_add(const lists_t *vectors, size_t line, float factor, float *x);
 
-/* Vectors are scattered in memory: fetch the next while reading one. */
+/* Vectors are scattered in memory: fetch where the ones after the next begin, and the next, while reading one. */
+static inline void vector_prefetch_start(const lists_t *vectors, size_t line)
+{
+    PREFETCH(vectors->starts + line);
+}
 void vector_prefetch(const lists_t *vectors, size_t line);
 
 #endif

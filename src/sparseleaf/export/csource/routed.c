@@ -5,7 +5,7 @@
 
 #include "scorers.h"
 
-enum { MAX_ARITY = 16, WORD_BITS = 64, GROUP = 16 };
+enum { MAX_ARITY = 16, WORD_BITS = 64, GROUP = 16, CHUNK = 64 };
 
 static bool check_nodes(routed_t *routed, const part_t *part, size_t n_leaves)
 {
@@ -29,25 +29,28 @@ static bool check_nodes(routed_t *routed, const part_t *part, size_t n_leaves)
     return true;
 }
 
-static size_t step_at(const routed_t *routed, size_t entry)
+/* Number of bits that are set. */
+static inline size_t count_bits(uint64_t bits)
 {
-    return routed->steps.type == U16 ? ((const uint16_t *)routed->steps.data)[entry]
-                                     : ((const uint32_t *)routed->steps.data)[entry];
-}
-
-static int count_bits(uint64_t bits)
-{
-#ifdef __GNUC__
-    return __builtin_popcountll(bits);
+#if defined __GNUC__ && (defined __POPCNT__ || !defined __x86_64__)
+    return (size_t)__builtin_popcountll(bits);
 #else
-    int n = 0;
-    for (; bits; bits &= bits - 1) ++n;
-    return n;
+    bits -= bits >> 1 & 0x5555555555555555u;
+    bits = (bits & 0x3333333333333333u) + (bits >> 2 & 0x3333333333333333u);
+    bits = (bits + (bits >> 4)) & 0x0f0f0f0f0f0f0f0fu;
+    return (size_t)(bits * 0x0101010101010101u >> 56);
 #endif
 }
 
-/* Features of routers must exist. Routers with at least two features per word of a bitmap get one. */
-static bool check_steps(routed_t *routed, const part_t *part)
+static size_t feature_at(const routed_t *routed, size_t entry, size_t before)
+{
+    if (routed->features) return (size_t)routed->features[entry];
+    return before + (routed->steps.type == U16 ? ((const uint16_t *)routed->steps.data)[entry]
+                                               : ((const uint32_t *)routed->steps.data)[entry]);
+}
+
+/* Features of routers must exist and increase. Routers with at least two features per word of a bitmap get one. */
+static bool check_features(routed_t *routed, const part_t *part)
 {
     size_t n_maps = 0;
     routed->n_words = (routed->n_features + WORD_BITS - 1) / WORD_BITS;
@@ -55,11 +58,11 @@ static bool check_steps(routed_t *routed, const part_t *part)
     if (!routed->first_word) return part_fail(part, "", "out of memory");
     for (size_t inner = 0; inner < routed->n_inner; ++inner) {
         const size_t begin = (size_t)routed->router_starts[inner], end = (size_t)routed->router_starts[inner + 1];
-        size_t feature = 0;
-        for (size_t e = begin; e < end; ++e) {
-            feature += step_at(routed, e);
-            if (feature >= routed->n_features || (e > begin && step_at(routed, e) == 0))
-                return part_fail(part, "steps", "a feature that does not exist");
+        for (size_t e = begin, before = 0; e < end; ++e) {
+            const size_t feature = feature_at(routed, e, before);
+            if (feature >= routed->n_features || (e > begin && feature <= before))
+                return part_fail(part, "", "a router with a feature that does not exist");
+            before = feature;
         }
         const bool mapped = end - begin >= 2 * routed->n_words && end > begin;
         routed->first_word[inner] = mapped ? (int64_t)(n_maps++ * routed->n_words) : -1;
@@ -71,22 +74,12 @@ static bool check_steps(routed_t *routed, const part_t *part)
         word_t *words = routed->words + routed->first_word[inner];
         size_t feature = 0;
         for (int64_t e = routed->router_starts[inner]; e < routed->router_starts[inner + 1]; ++e) {
-            feature += step_at(routed, (size_t)e);
+            feature = feature_at(routed, (size_t)e, feature);
             words[feature / WORD_BITS].bits |= (uint64_t)1 << feature % WORD_BITS;
         }
         for (size_t w = 1; w < routed->n_words; ++w)
             words[w].before = words[w - 1].before + (uint32_t)count_bits(words[w - 1].bits);
     }
-    return true;
-}
-
-static bool check_features(const routed_t *routed, const part_t *part)
-{
-    for (size_t inner = 0; inner < routed->n_inner; ++inner)
-        for (int64_t begin = routed->router_starts[inner], e = begin; e < routed->router_starts[inner + 1]; ++e)
-            if (routed->features[e] < 0 || (size_t)routed->features[e] >= routed->n_features ||
-                (e > begin && routed->features[e - 1] >= routed->features[e]))
-                return part_fail(part, "features", "a feature that does not exist");
     return true;
 }
 
@@ -122,7 +115,7 @@ static bool read_routers(routed_t *routed, const part_t *part, int64_t bits)
     routed->bias = part_array(part, "bias", F32, routed->n_inner * columns);
     if (!routed->bias || !are_finite(routed->bias, routed->n_inner * columns))
         return part_fail(part, "bias", "not finite");
-    return bits == 8 ? check_steps(routed, part) : check_features(routed, part);
+    return check_features(routed, part);
 }
 
 bool routed_read(routed_t *routed, const part_t *part, size_t n_features, size_t n_labels)
@@ -166,51 +159,102 @@ void routed_free(routed_t *routed)
     free(routed->first_word);
 }
 
-/* --- margins of 8-bit routers, by increasing feature */
+/* Entries of a router that a row has, with its values. They are collected without branches, which no processor could
+ * predict, in chunks. */
+typedef struct {
+    size_t n;
+    uint32_t entry[CHUNK];
+    float value[CHUNK];
+} common_t;
 
-static void mapped_margins(const routed_t *routed, const word_t *words, const int8_t *weights, row_t row, float *z)
+static inline void collect_mapped(const word_t *words, row_t row, size_t begin, size_t end, common_t *common)
 {
-    const int columns = routed->arity - 1;
-    for (int c = 0; c < columns; ++c) z[c] = 0.0f;
-    for (size_t e = 0; e < row.n; ++e) {
-        const size_t feature = (size_t)row.features[e];
+    size_t n = 0;
+    for (size_t e = begin; e < end; ++e) {
+        const uint32_t feature = (uint32_t)row.features[e];
+        common->entry[n] = (uint32_t)e;
+        n += words[feature / WORD_BITS].bits >> feature % WORD_BITS & 1;
+    }
+    for (size_t i = 0; i < n; ++i) {
+        const uint32_t e = common->entry[i], feature = (uint32_t)row.features[e];
         const word_t word = words[feature / WORD_BITS];
-        const uint64_t bit = (uint64_t)1 << feature % WORD_BITS;
-        if (!(word.bits & bit)) continue;
-        const int8_t *w = weights + (word.before + (size_t)count_bits(word.bits & (bit - 1))) * (size_t)columns;
-        for (int c = 0; c < columns; ++c) z[c] += (float)w[c] * row.values[e];
+        common->entry[i] = word.before + (uint32_t)count_bits(word.bits & (((uint64_t)1 << feature % WORD_BITS) - 1));
+        common->value[i] = row.values[e];
+    }
+    common->n = n;
+}
+
+/* One function per encoding of features: by steps, or as they are. */
+#define DEFINE_COLLECT(NAME, TYPE, NEXT)                                                                     \
+    static inline size_t NAME(const TYPE *features, size_t begin, size_t end, size_t feature, const float *x, \
+                              common_t *common)                                                              \
+    {                                                                                                        \
+        size_t n = 0;                                                                                        \
+        for (size_t e = begin; e < end; ++e) {                                                               \
+            feature = NEXT;                                                                                  \
+            const float value = x[feature];                                                                  \
+            common->entry[n] = (uint32_t)e;                                                                  \
+            common->value[n] = value;                                                                        \
+            n += value != 0.0f;                                                                              \
+        }                                                                                                    \
+        common->n = n;                                                                                       \
+        return feature;                                                                                      \
+    }
+
+DEFINE_COLLECT(collect_u16, uint16_t, feature + features[e])
+DEFINE_COLLECT(collect_u32, uint32_t, feature + features[e])
+DEFINE_COLLECT(collect_features, int32_t, (size_t)features[e])
+
+static size_t chunk_end(size_t begin, size_t n)
+{
+    return n - begin < CHUNK ? n : begin + CHUNK;
+}
+
+/* --- margins of 8-bit routers, by increasing feature; `columns` is a constant where these are called */
+
+static inline void add_small(const common_t *common, const int8_t *weights, int columns, float *z)
+{
+    for (size_t i = 0; i < common->n; ++i) {
+        const int8_t *w = weights + common->entry[i] * (size_t)columns;
+        for (int c = 0; c < columns; ++c) z[c] += (float)w[c] * common->value[i];
     }
 }
 
-/* One function per type of step; binary trees and those with four children are common. */
-#define DEFINE_LISTED(NAME, STEP)                                                                                \
-    static void NAME(const STEP *steps, size_t n, const int8_t *weights, int columns, const float *x, float *z)  \
-    {                                                                                                            \
-        size_t feature = 0;                                                                                      \
-        for (int c = 0; c < columns; ++c) z[c] = 0.0f;                                                           \
-        for (size_t e = 0; e < n; ++e) {                                                                         \
-            const float value = x[feature += steps[e]];                                                          \
-            if (value == 0.0f) continue; /* the common case */                                                   \
-            for (int c = 0; c < columns; ++c) z[c] += (float)weights[e * (size_t)columns + (size_t)c] * value;   \
-        }                                                                                                        \
+static inline void small_margins(const routed_t *routed, size_t inner, int columns, row_t row, const float *spread,
+                                 float *z)
+{
+    const size_t first = (size_t)routed->router_starts[inner], n = (size_t)routed->router_starts[inner + 1] - first;
+    const int8_t *weights = routed->small + first * (size_t)columns;
+    common_t common;
+    for (int c = 0; c < columns; ++c) z[c] = 0.0f;
+    if (routed->first_word[inner] >= 0) {
+        const word_t *words = routed->words + routed->first_word[inner];
+        for (size_t begin = 0; begin < row.n; begin += CHUNK) {
+            collect_mapped(words, row, begin, chunk_end(begin, row.n), &common);
+            add_small(&common, weights, columns, z);
+        }
+        return;
     }
-
-DEFINE_LISTED(listed_u16, uint16_t)
-DEFINE_LISTED(listed_u32, uint32_t)
+    for (size_t begin = 0, feature = 0; begin < n; begin += CHUNK) {
+        const size_t end = chunk_end(begin, n);
+        if (routed->steps.type == U16)
+            feature = collect_u16((const uint16_t *)routed->steps.data + first, begin, end, feature, spread, &common);
+        else
+            feature = collect_u32((const uint32_t *)routed->steps.data + first, begin, end, feature, spread, &common);
+        add_small(&common, weights, columns, z);
+    }
+}
 
 static int32_t next_small(const routed_t *routed, size_t node, row_t row, const float *spread)
 {
     const int columns = routed->arity - 1;
-    const size_t inner = (size_t)routed->inner[node], begin = (size_t)routed->router_starts[inner];
-    const size_t n = (size_t)routed->router_starts[inner + 1] - begin;
-    const int8_t *weights = routed->small + begin * (size_t)columns;
+    const size_t inner = (size_t)routed->inner[node];
     float z[MAX_ARITY];
-    if (routed->first_word[inner] >= 0)
-        mapped_margins(routed, routed->words + routed->first_word[inner], weights, row, z);
-    else if (routed->steps.type == U16)
-        listed_u16((const uint16_t *)routed->steps.data + begin, n, weights, columns, spread, z);
-    else
-        listed_u32((const uint32_t *)routed->steps.data + begin, n, weights, columns, spread, z);
+    switch (columns) { /* loops over the children are unrolled for common arities */
+        case 1: small_margins(routed, inner, 1, row, spread, z); break;
+        case 3: small_margins(routed, inner, 3, row, spread, z); break;
+        default: small_margins(routed, inner, columns, row, spread, z); break;
+    }
     int best = 0;
     float most = 0.0f; /* the margin of the first child */
     for (int c = 0; c < columns; ++c) {
@@ -274,44 +318,74 @@ static void walk_small(const routed_t *routed, size_t first, size_t n, row_t row
 
 /* --- other routers: a row may go to several children */
 
-static float weight_of(const routed_t *routed, size_t inner, size_t at)
+/* `arity` is a constant where this is called for binary trees, so that sums stay in registers. */
+static inline void add_wide(const routed_t *routed, size_t inner, const common_t *common, size_t arity, float *z)
 {
-    return routed->weights ? routed->weights[at] : (float)routed->shorts[at] * routed->scale[inner];
-}
-
-static void add_margins(const routed_t *routed, size_t inner, size_t entry, float value, float *z)
-{
-    const size_t arity = (size_t)routed->arity;
-    for (size_t j = 0; j < arity; ++j) z[j] += weight_of(routed, inner, entry * arity + j) * value;
-}
-
-/* z = bias + weights · x: by the features of the router, or by those of the row if these are much fewer. */
-static void margins(const routed_t *routed, size_t inner, row_t row, const float *spread, float *z)
-{
-    const size_t begin = (size_t)routed->router_starts[inner], end = (size_t)routed->router_starts[inner + 1];
-    const int32_t *features = routed->features;
-    for (int j = 0; j < routed->arity; ++j) z[j] = routed->bias[inner * (size_t)routed->arity + (size_t)j];
-    size_t steps = 1;
-    while ((end - begin) >> steps) ++steps;
-    if (end - begin <= 4 * row.n * steps) {
-        for (size_t e = begin; e < end; ++e) {
-            const float value = spread[features[e]];
-            if (value != 0.0f) add_margins(routed, inner, e, value, z);
+    const size_t first = (size_t)routed->router_starts[inner];
+    float sums[MAX_ARITY];
+    for (size_t j = 0; j < arity; ++j) sums[j] = z[j];
+    if (routed->weights) {
+        for (size_t i = 0; i < common->n; ++i) {
+            const float *w = routed->weights + (first + common->entry[i]) * arity;
+            for (size_t j = 0; j < arity; ++j) sums[j] += w[j] * common->value[i];
         }
-        return;
+    } else {
+        const float scale = routed->scale[inner];
+        for (size_t i = 0; i < common->n; ++i) {
+            const int16_t *w = routed->shorts + (first + common->entry[i]) * arity;
+            for (size_t j = 0; j < arity; ++j) sums[j] += (float)w[j] * scale * common->value[i];
+        }
     }
-    size_t low = begin;
-    for (size_t i = 0; i < row.n; ++i) {
-        size_t high = end;
+    for (size_t j = 0; j < arity; ++j) z[j] = sums[j];
+}
+
+static void add_common(const routed_t *routed, size_t inner, const common_t *common, float *z)
+{
+    if (routed->arity == 2)
+        add_wide(routed, inner, common, 2, z);
+    else
+        add_wide(routed, inner, common, (size_t)routed->arity, z);
+}
+
+/* The features of the row are looked up in the sorted ones of the router. */
+static void collect_searched(const routed_t *routed, size_t inner, row_t row, size_t begin, size_t end, common_t *common)
+{
+    const size_t first = (size_t)routed->router_starts[inner], n = (size_t)routed->router_starts[inner + 1] - first;
+    const int32_t *features = routed->features + first;
+    common->n = 0;
+    for (size_t e = begin, low = 0; e < end; ++e) {
+        size_t high = n;
         while (low < high) {
             const size_t middle = (low + high) / 2;
-            if (features[middle] < row.features[i])
+            if (features[middle] < row.features[e])
                 low = middle + 1;
             else
                 high = middle;
         }
-        if (low == end) return;
-        if (features[low] == row.features[i]) add_margins(routed, inner, low, row.values[i], z);
+        if (low == n) return;
+        if (features[low] != row.features[e]) continue;
+        common->entry[common->n] = (uint32_t)low;
+        common->value[common->n++] = row.values[e];
+    }
+}
+
+/* z = bias + weights · x, in the order of the features: whichever of three ways is fastest. */
+static void margins(const routed_t *routed, size_t inner, row_t row, const float *spread, float *z)
+{
+    const size_t first = (size_t)routed->router_starts[inner], n = (size_t)routed->router_starts[inner + 1] - first;
+    const bool mapped = routed->first_word[inner] >= 0 && row.n < n, listed = !mapped && n <= 16 * row.n;
+    const size_t size = listed ? n : row.n;
+    common_t common;
+    for (int j = 0; j < routed->arity; ++j) z[j] = routed->bias[inner * (size_t)routed->arity + (size_t)j];
+    for (size_t begin = 0; begin < size; begin += CHUNK) {
+        const size_t end = chunk_end(begin, size);
+        if (mapped)
+            collect_mapped(routed->words + routed->first_word[inner], row, begin, end, &common);
+        else if (listed)
+            collect_features(routed->features + first, begin, end, 0, spread, &common);
+        else
+            collect_searched(routed, inner, row, begin, end, &common);
+        add_common(routed, inner, &common, z);
     }
 }
 

@@ -155,28 +155,50 @@ void trees_dense(const trees_t *trees, const float *x, float *scores)
     }
 }
 
+/* The leaves of a few rows in a tree without categories. */
+static void walk_rows(const trees_t *trees, size_t tree, const float *rows, size_t n, size_t *leaves)
+{
+    const size_t root = (size_t)trees->offsets[tree], width = trees->n_columns;
+    const int32_t *feature = trees->feature + root, *child = trees->child + root;
+    const float *threshold = trees->threshold + root;
+    const uint8_t *missing_left = trees->missing_left + root;
+    int32_t node[INTERLEAVED] = {0};
+    for (bool moving = true; moving;) {
+        moving = false;
+        for (size_t j = 0; j < n; ++j) {
+            const int32_t v = node[j];
+            if (feature[v] < 0) continue;
+            const float value = rows[j * width + (size_t)feature[v]];
+            bool right = !(value <= threshold[v]);
+            if (value != value) right = !missing_left[v];
+            node[j] = child[v] + right;
+            moving = true;
+        }
+    }
+    for (size_t j = 0; j < n; ++j) leaves[j] = (size_t)child[node[j]];
+}
+
 /* Tree by tree, so that its nodes stay in the cache. */
 void trees_single(const trees_t *trees, const float *rows, size_t n, float *scores)
 {
-    for (size_t i = 0; i < n; ++i) scores[i] = trees->base ? trees->base[0] : 0.0f;
-    for (size_t tree = 0; tree < trees->n_trees; ++tree) {
-        const size_t root = (size_t)trees->offsets[tree];
+    const float *values = trees->leaves.values.data; /* of dense leaves with one label */
+    for (size_t i = 0; i < n; ++i) scores[i] = trees->base[0];
+    for (size_t tree = 0; tree < trees->n_trees; ++tree)
         for (size_t i = 0; i < n; i += INTERLEAVED) {
+            size_t leaves[INTERLEAVED];
             const size_t some = at_most(n - i, INTERLEAVED);
-            size_t node[INTERLEAVED];
-            for (size_t j = 0; j < some; ++j) node[j] = root;
-            for (bool moving = true; moving;) {
-                moving = false;
-                for (size_t j = 0; j < some; ++j)
-                    if (trees->feature[node[j]] >= 0) {
-                        node[j] = root + (size_t)next_node(trees, node[j], rows + (i + j) * trees->n_columns);
-                        moving = true;
-                    }
-            }
-            for (size_t j = 0; j < some; ++j)
-                add_dense(trees, (size_t)trees->child[node[j]], scale_of(trees, tree), scores + i + j);
+            if (some == INTERLEAVED) /* a constant, for which the loops are unrolled */
+                walk_rows(trees, tree, rows + i * trees->n_columns, INTERLEAVED, leaves);
+            else
+                walk_rows(trees, tree, rows + i * trees->n_columns, some, leaves);
+            for (size_t j = 0; j < some; ++j) scores[i + j] += values[leaves[j]];
         }
-    }
+}
+
+bool trees_are_single(const trees_t *trees)
+{
+    return trees->n_labels == 1 && trees->base && !trees->categorical && !trees->leaves.labels.data &&
+           trees->leaves.values.type == F32;
 }
 
 /* --- projection */
