@@ -45,7 +45,6 @@ MODELS: dict[str, dict[str, Callable[[], Any]]] = {
         "leml": lambda: SparseGBDTClassifier(n_trees=100, projection="leml"),
         "ldsm": lambda: LdSMClassifier(n_trees=10, rerank="log"),
         "bayes": lambda: SketchForestClassifier(n_trees=10, rerank="bayes"),
-        "boosted": lambda: SketchForestClassifier(n_trees=10, rerank="boosted"),
     },
     "delicious": {
         "forest": SketchForestClassifier,
