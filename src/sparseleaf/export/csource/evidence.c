@@ -78,7 +78,7 @@ bool evidence_read(evidence_t *evidence, const part_t *part, size_t n_features, 
     }
     const part_t booster = part_of(part, "booster.");
     if (!trees_read(&evidence->booster, &booster)) return false;
-    if (!trees_are_single(&evidence->booster) || evidence->booster.n_columns != evidence->n_columns)
+    if (evidence->booster.n_labels != 1 || evidence->booster.n_columns != evidence->n_columns)
         return part_fail(part, "booster.shape", "not the columns of evidence");
     return true;
 }

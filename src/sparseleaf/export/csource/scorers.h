@@ -55,8 +55,7 @@ bool trees_read(trees_t *trees, const part_t *part);
 void trees_sum(const trees_t *trees, const float *x, sums_t *sums);
 void trees_dense(const trees_t *trees, const float *x, float *scores);
 
-/* Scores of n dense rows, for trees with one label, a base score, and neither categories nor 16-bit values. */
-bool trees_are_single(const trees_t *trees);
+/* Scores of n dense rows, for trees with one label. */
 void trees_single(const trees_t *trees, const float *rows, size_t n, float *scores);
 
 /* --- projection: columns x · W, optionally followed by the features */

@@ -178,10 +178,21 @@ static void walk_rows(const trees_t *trees, size_t tree, const float *rows, size
     for (size_t j = 0; j < n; ++j) leaves[j] = (size_t)child[node[j]];
 }
 
+/* Whether leaves are single floats, as those of boosters are, except in files of former versions. */
+static bool has_plain_leaves(const trees_t *trees)
+{
+    return trees->n_labels == 1 && trees->base && !trees->categorical && !trees->leaves.labels.data &&
+           trees->leaves.values.type == F32;
+}
+
 /* Tree by tree, so that its nodes stay in the cache. */
 void trees_single(const trees_t *trees, const float *rows, size_t n, float *scores)
 {
-    const float *values = trees->leaves.values.data; /* of dense leaves with one label */
+    if (!has_plain_leaves(trees)) {
+        for (size_t i = 0; i < n; ++i) trees_dense(trees, rows + i * trees->n_columns, scores + i);
+        return;
+    }
+    const float *values = trees->leaves.values.data;
     for (size_t i = 0; i < n; ++i) scores[i] = trees->base[0];
     for (size_t tree = 0; tree < trees->n_trees; ++tree)
         for (size_t i = 0; i < n; i += INTERLEAVED) {
@@ -193,12 +204,6 @@ void trees_single(const trees_t *trees, const float *rows, size_t n, float *scor
                 walk_rows(trees, tree, rows + i * trees->n_columns, some, leaves);
             for (size_t j = 0; j < some; ++j) scores[i + j] += values[leaves[j]];
         }
-}
-
-bool trees_are_single(const trees_t *trees)
-{
-    return trees->n_labels == 1 && trees->base && !trees->categorical && !trees->leaves.labels.data &&
-           trees->leaves.values.type == F32;
 }
 
 /* --- projection */
