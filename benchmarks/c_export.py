@@ -4,14 +4,15 @@
 
 Models are trained, or loaded from --models if they are there. With --check, the predictor is compiled with
 AddressSanitizer and UBSan, all test rows are compared to the bit, and nothing is timed. Otherwise it is compiled with
-the options of the Makefile. Times are those of one thread: the Python package with all rows in one call and with one
-row per call, the program ``predict`` from text to text, less the time that it takes to open the model, which is listed
-apart.
+the options of the Makefile. Times are CPU times of one thread: the Python package with all rows in one call and with
+one row per call, the program ``predict`` from text to text, less the time that it takes to open the model, which is
+listed apart.
 """
 
 from __future__ import annotations
 
 import argparse
+import resource
 import subprocess
 import sys
 import tempfile
@@ -78,12 +79,17 @@ def write_rows(X: Any, path: Path) -> None:
 
 
 def run(folder: Path, rows: Path) -> tuple[str, float]:
-    """Output of the program, and its seconds."""
+    """Output of the program, and its CPU seconds."""
+    command, start = ["./predict", "-k", str(K), "model.bin"], children_seconds()
     with rows.open("rb") as file:
-        start = time.perf_counter()
-        command = ["./predict", "-k", str(K), "model.bin"]
         done = subprocess.run(command, cwd=folder, stdin=file, capture_output=True, check=True)
-    return done.stdout.decode(), time.perf_counter() - start
+    return done.stdout.decode(), children_seconds() - start
+
+
+def children_seconds() -> float:
+    """CPU seconds of all child processes that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def differing_rows(output: str, labels: Any, scores: Any) -> int:
@@ -104,12 +110,12 @@ def differing_rows(output: str, labels: Any, scores: Any) -> int:
 
 
 def lowest(call: Callable[[], Any]) -> float:
-    """Seconds of the fastest of several calls."""
+    """CPU seconds of the fastest of several calls."""
     times = []
     for _ in range(REPEATS):
-        start = time.perf_counter()
+        start = time.process_time()
         call()
-        times.append(time.perf_counter() - start)
+        times.append(time.process_time() - start)
     return min(times)
 
 
