@@ -125,7 +125,10 @@ def _queries(seed: int, n_queries: int, n_features: int, spread: float) -> tuple
     random = np.random.default_rng(seed)
     group = random.integers(8, 25, n_queries)
     query = np.repeat(np.arange(n_queries), group)
-    X = random.normal(size=(len(query), n_features)) + spread * random.normal(size=(n_queries, n_features))[query]
+    X = (
+        random.normal(size=(len(query), n_features))
+        + spread * random.normal(size=(n_queries, n_features))[query]
+    )
     utility = X[:, 0] + np.maximum(X[:, 1], 0) + X[:, 2] * X[:, 3] + np.sin(2 * X[:, 4])
     utility += random.normal(size=len(query)) + random.normal(size=n_queries)[query]
     grades = np.digitize(utility - np.median(utility), (0, 1, 2, 3))

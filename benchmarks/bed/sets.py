@@ -158,9 +158,15 @@ def _sets() -> Iterator[BedSet]:
     yield one("inpainting", regression, EVALUATION, _images(dense_sets.inpainting), "24 pixels, 3,000 rows")
     yield one("mnist", classes, DEVELOPMENT, _images(dense_sets.mnist), "10 digits, 3,000 rows")
     yield one("yeast", classes, EVALUATION, _table(dense_sets.yeast), "10 classes")
-    yield one("bibtex", labels, DEVELOPMENT, _labels("bibtex", 2_000, 20), "20 most frequent labels, 2,000 rows")
     yield one(
-        "delicious", labels, EVALUATION, _labels("delicious", 2_000, 40), "40 most frequent labels, 2,000 rows"
+        "bibtex", labels, DEVELOPMENT, _labels("bibtex", 2_000, 20), "20 most frequent labels, 2,000 rows"
+    )
+    yield one(
+        "delicious",
+        labels,
+        EVALUATION,
+        _labels("delicious", 2_000, 40),
+        "40 most frequent labels, 2,000 rows",
     )
     yield one("lambdarank-train", rank, DEVELOPMENT, _training_queries, "the training queries, divided")
     yield one("lambdarank", rank, EVALUATION, _test_queries, "the published split; seeds of the systems vary")

@@ -150,6 +150,7 @@ def estimate_dense(
     sketch_width: int,
     max_bins: int,
     n_trees: int,
+    n_models: int,
     leaf_outputs: int | None,
     max_leaves: int,
     histogram_budget: int,
@@ -162,7 +163,7 @@ def estimate_dense(
         bins=n_rows * n_features,
         residuals=n_rows * (4 * (n_outputs + hessian_columns) + 4 * sketch_width + 2 * columns),
         histograms=_histograms(n_features, max_bins, columns, max_leaves, histogram_budget),
-        scores=8 * n_rows * n_outputs,
+        scores=4 * n_rows * n_outputs * (1 + n_models),
         model=n_trees * max_leaves * (8 * k + 34),
     )
 

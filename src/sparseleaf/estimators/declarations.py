@@ -39,6 +39,7 @@ from sparseleaf.objectives import (
 )
 from sparseleaf.objectives.ranking import CHANGES
 from sparseleaf.projection import PROJECTIONS
+from sparseleaf.training.auto import BAGGED_ROWS, FEW_BAGGED_ROWS, N_FOLDS, NOT_SAMPLED, SAMPLED
 from sparseleaf.training.sketches import SKETCHES
 
 FRACTION = Float(0, 1, low_open=True)
@@ -330,6 +331,34 @@ SPARSE = declare(
 
 # --- boosted trees with dense losses
 
+DENSE_N_TREES = Parameter(
+    "n_trees",
+    Int(1) | AUTO,
+    "auto",
+    'Number of boosting rounds. "auto": the number with the best loss (ranking: NDCG) on rows that are held out in'
+    " turn, see n_models. With init_model or warm_start, and no number, it is 100.",
+)
+N_MODELS = Parameter(
+    "n_models",
+    Int(1, 64) | AUTO,
+    "auto",
+    "Number of boosted models whose average is the model (bagging); they are stored as one. Each leaves out another"
+    f' fold of the rows, one of {N_FOLDS} or more. "auto": with n_trees="auto", {N_FOLDS} for up to {BAGGED_ROWS:,}'
+    f" rows, {N_FOLDS // 2} for up to {FEW_BAGGED_ROWS:,} and 1 for more; otherwise 1, trained on all rows.",
+)
+
+
+def _automatic(parameter: Parameter) -> Parameter:
+    """A parameter whose default depends on whether the number of trees is automatic."""
+    auto, fixed = SAMPLED[parameter.name], NOT_SAMPLED[parameter.name]
+    return replace(
+        parameter,
+        values=parameter.values | AUTO,
+        default="auto",
+        description=f'{parameter.description} "auto": {auto} with n_trees="auto", otherwise {fixed}.',
+    )
+
+
 CATEGORICAL = Parameter(
     "categorical_features",
     AUTO | Sequences() | NONE,
@@ -361,11 +390,7 @@ def _multi(
     *more: Parameter,
 ) -> dict[str, Parameter]:
     return declare(
-        replace(
-            N_TREES,
-            description="Number of trees; with tree_per_output, number of boosting rounds.",
-            symbol="t",
-        ),
+        replace(DENSE_N_TREES, symbol="t"),
         LEARNING_RATE,
         Parameter(
             "loss",
@@ -388,12 +413,13 @@ def _multi(
             former_name="leaf_outputs",
         ),
         replace(MAX_DEPTH, symbol="h"),
-        replace(MAX_LEAVES, symbol=""),
-        MIN_SAMPLES_LEAF,
+        _automatic(replace(MAX_LEAVES, symbol="")),
+        _automatic(MIN_SAMPLES_LEAF),
         L2,
         MAX_BINS,
-        SUBSAMPLE,
+        _automatic(SUBSAMPLE),
         COLSAMPLE_BYTREE,
+        N_MODELS,
         CATEGORICAL,
         MONOTONE,
         *more,
@@ -412,7 +438,7 @@ def _multi(
         GROWTH,
         MIN_HESSIAN_LEAF,
         MIN_GAIN,
-        COLSAMPLE_BYNODE,
+        _automatic(COLSAMPLE_BYNODE),
         Parameter(
             "split",
             Names(("auto", "full", "topk", "topk-shared", "sketch")),
@@ -420,8 +446,8 @@ def _multi(
             'Outputs used in the split search: all ("full", Algorithm 2 of the paper), the leaf_labels best of each'
             " child"
             ' ("topk", Algorithm 3), the leaf_labels best shared by both children ("topk-shared", Algorithm 4), or'
-            ' sketched gradients ("sketch"). "auto": "sketch" for more than 32 outputs, else "topk-shared" if'
-            " leaf_labels"
+            ' sketched gradients ("sketch"). "auto": "sketch" with n_trees="auto" or for more than 32 outputs,'
+            ' else "topk-shared" if leaf_labels'
             ' is set, else "full".',
             advanced=True,
             former_values={"reduced": "sketch"},
@@ -431,7 +457,16 @@ def _multi(
             values=Names(tuple(name for name in SKETCHES if name != "none")),
             default="random-projection",
         ),
-        SKETCH_DIM,
+        _automatic(SKETCH_DIM),
+        _automatic(
+            Parameter(
+                "standardise",
+                Bool(),
+                False,
+                'Whether the split search weights outputs by the inverse variance of their targets, for loss="mse".',
+                advanced=True,
+            )
+        ),
         Parameter(
             "hessian",
             Names(("diagonal", "exact")),
@@ -481,7 +516,7 @@ CLASSIFIER = _multi(
 RANKING_METRICS = (*(f"ndcg@{k}" for k in (1, 3, 5, 10)), "map", "mrr", "pairwise")
 
 RANKER = declare(
-    replace(N_TREES, symbol=""),
+    DENSE_N_TREES,
     LEARNING_RATE,
     Parameter(
         "loss",
@@ -493,12 +528,13 @@ RANKER = declare(
         "metric", Names(CHANGES), "ndcg", "LambdaMART: metric whose change weights each document pair."
     ),
     replace(MAX_DEPTH, symbol=""),
-    replace(MAX_LEAVES, symbol=""),
-    MIN_SAMPLES_LEAF,
+    _automatic(replace(MAX_LEAVES, symbol="")),
+    _automatic(MIN_SAMPLES_LEAF),
     L2,
     MAX_BINS,
-    SUBSAMPLE,
+    _automatic(SUBSAMPLE),
     COLSAMPLE_BYTREE,
+    N_MODELS,
     CATEGORICAL,
     MONOTONE,
     EARLY_STOPPING,
@@ -566,7 +602,7 @@ RANKER = declare(
     GROWTH,
     replace(MIN_HESSIAN_LEAF, default=1e-3),
     MIN_GAIN,
-    COLSAMPLE_BYNODE,
+    _automatic(COLSAMPLE_BYNODE),
     HISTOGRAM_MB,
 )
 

@@ -19,6 +19,7 @@ from sparseleaf.estimators.base import CUSTOM, ModelEstimator, saved
 from sparseleaf.estimators.evaluation import make_metric
 from sparseleaf.estimators.texts import are_texts
 from sparseleaf.model import Model, Role, Rows, with_float_values
+from sparseleaf.training.auto import resolve, trees_per_round
 from sparseleaf.training.dense import DenseEnsemble, Problem, SearchPlan, ValidationSet
 from sparseleaf.training.dense_partition import DensePartition
 from sparseleaf.training.dense_targets import KnownTargets, weighted
@@ -27,6 +28,7 @@ from sparseleaf.training.validation import EvalSet, check_each, eval_sets
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
+    from sparseleaf._settings import Settings
     from sparseleaf.features import TextStage
     from sparseleaf.links import Link
     from sparseleaf.model.calibrator import Calibrator
@@ -108,8 +110,10 @@ class DenseGBDT(ModelEstimator):
         raw, categories = probe._raw_features(X)
         features, _ = probe._encode_features(raw, categories)
         known, targets = self._encode(y, features.shape[0], None)
-        plan = SearchPlan(self._settings(), self._dense_loss(known.kind), targets.form, None)
-        return self._estimate(features.shape[0], features.shape[1], targets.n_outputs, plan)
+        n_rows, n_features = features.shape
+        params, _ = resolve(self._settings(), n_rows, targets.n_outputs, continues=self.warm_start)
+        plan = SearchPlan(params, self._dense_loss(known.kind), targets.form, None)
+        return self._estimate(n_rows, n_features, targets.n_outputs, plan, params)
 
     # --- prediction
 
@@ -154,7 +158,7 @@ class DenseGBDT(ModelEstimator):
             raise ValueError(f"The 'every' parameter must be an int >= 1. Got {every!r} instead.")
         model = self._model()
         features = self._features(X)
-        per_round = model.n_labels if self._settings().tree_per_output else 1
+        per_round = trees_per_round(model)
         n_rounds = model.n_trees // per_round
         for used in sorted({*range(every, n_rounds + 1, every), n_rounds}):
             yield self._scores(features, used * per_round)
@@ -163,8 +167,7 @@ class DenseGBDT(ModelEstimator):
 
     def _adopt(self, model: Model) -> None:
         super()._adopt(model)
-        per_round = model.n_labels if model.parameters.get("tree_per_output") else 1
-        self.best_iteration_ = model.n_trees // max(per_round, 1)
+        self.best_iteration_ = model.n_trees // trees_per_round(model)
         self.n_outputs_ = model.n_labels
 
     def _check(self) -> None:
@@ -329,9 +332,8 @@ class DenseGBDT(ModelEstimator):
         return matrix.astype(np.int8) if matrix.any() else None
 
     def _estimate(
-        self, n_rows: int, n_features: int, n_outputs: int, plan: SearchPlan
+        self, n_rows: int, n_features: int, n_outputs: int, plan: SearchPlan, params: Settings
     ) -> memory.MemoryEstimate:
-        params = self._settings()
         return memory.estimate_dense(
             n_rows,
             n_features,
@@ -340,7 +342,8 @@ class DenseGBDT(ModelEstimator):
             width=plan.width,
             sketch_width=plan.sketch,
             max_bins=params.max_bins,
-            n_trees=params.n_trees * (n_outputs if params.tree_per_output else 1),
+            n_trees=params.n_trees * params.n_models * (n_outputs if params.tree_per_output else 1),
+            n_models=params.n_models,
             leaf_outputs=1 if params.tree_per_output else params.leaf_labels,
             max_leaves=most_leaves(params, n_rows),
             histogram_budget=params.histogram_mb << 20,

@@ -26,18 +26,19 @@ class MultiGBDT(DenseGBDT):
 
     def __init__(
         self,
-        n_trees: int = 100,
+        n_trees: int | str = "auto",
         learning_rate: float = 0.1,
         loss: Any = "auto",
         *,
         leaf_labels: int | None = None,
         max_depth: int | None = None,
-        max_leaves: int | None = 31,
-        min_samples_leaf: int = 20,
+        max_leaves: int | str | None = "auto",
+        min_samples_leaf: int | str = "auto",
         l2: float = 1.0,
         max_bins: int = 255,
-        subsample: float = 1.0,
+        subsample: float | str = "auto",
         colsample_bytree: float = 1.0,
+        n_models: int | str = "auto",
         categorical_features: Any = "auto",
         monotone_constraints: Any = None,
         early_stopping_rounds: int | None = None,
@@ -61,6 +62,7 @@ class MultiGBDT(DenseGBDT):
         self.max_bins = max_bins
         self.subsample = subsample
         self.colsample_bytree = colsample_bytree
+        self.n_models = n_models
         self.categorical_features = categorical_features
         self.monotone_constraints = monotone_constraints
         self.early_stopping_rounds = early_stopping_rounds

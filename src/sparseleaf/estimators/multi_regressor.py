@@ -81,7 +81,8 @@ class MultiGBDTRegressor(RegressorMixin, MultiGBDT):  # type: ignore[misc]
         )
         tags.target_tags.positive_only = loss.target_range.low >= 0
         # few small steps leave much of the variance unexplained, and a quantile is not a mean
-        unexplained = (1 - self.learning_rate) ** (2 * self.n_trees)
+        n_rounds = 100 if isinstance(self.n_trees, str) else self.n_trees
+        unexplained = (1 - self.learning_rate) ** (2 * n_rounds)
         tags.regressor_tags.poor_score = unexplained > 0.05 or loss.quantile is not None
         return tags
 

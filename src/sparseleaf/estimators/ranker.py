@@ -54,6 +54,7 @@ ONE_OUTPUT: dict[str, Any] = {
     "sketch": "random-projection",
     "sketch_dim": 32,
     "tree_per_output": False,
+    "standardise": False,
 }
 """Parameters of multi-output trees that have no effect with a single output."""
 
@@ -102,18 +103,19 @@ class GBDTRanker(DenseGBDT):
 
     def __init__(
         self,
-        n_trees: int = 100,
+        n_trees: int | str = "auto",
         learning_rate: float = 0.1,
         loss: str = "lambdamart",
         *,
         metric: str = "ndcg",
         max_depth: int | None = None,
-        max_leaves: int | None = 31,
-        min_samples_leaf: int = 20,
+        max_leaves: int | str | None = "auto",
+        min_samples_leaf: int | str = "auto",
         l2: float = 1.0,
         max_bins: int = 255,
-        subsample: float = 1.0,
+        subsample: float | str = "auto",
         colsample_bytree: float = 1.0,
+        n_models: int | str = "auto",
         categorical_features: Any = "auto",
         monotone_constraints: Any = None,
         early_stopping_rounds: int | None = None,
@@ -137,6 +139,7 @@ class GBDTRanker(DenseGBDT):
         self.max_bins = max_bins
         self.subsample = subsample
         self.colsample_bytree = colsample_bytree
+        self.n_models = n_models
         self.categorical_features = categorical_features
         self.monotone_constraints = monotone_constraints
         self.early_stopping_rounds = early_stopping_rounds

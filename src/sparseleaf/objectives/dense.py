@@ -57,6 +57,10 @@ class DenseObjective(Objective):
         Whether targets with one class per row may, or must, be passed as class indices instead of a matrix.
     target_range : TargetRange
         Valid targets.
+    grows_with_targets : bool
+        Whether the loss of an output is proportional to the variance of its targets.
+    held_out_metric : str
+        Metric of held-out rows by which training stops; ``held_out_higher_is_better``: whether it measures a gain.
     """
 
     default_metric: ClassVar[str] = "loss"
@@ -65,6 +69,9 @@ class DenseObjective(Objective):
     takes_classes: ClassVar[bool] = False
     needs_classes: ClassVar[bool] = False
     target_range: ClassVar[TargetRange] = ANY
+    grows_with_targets: ClassVar[bool] = False
+    held_out_metric: ClassVar[str] = "loss"
+    held_out_higher_is_better: ClassVar[bool] = False
 
     @property
     def quantile(self) -> float | None:
@@ -96,6 +103,12 @@ class DenseObjective(Objective):
     def base_score(self, targets: TargetStatistics) -> Array:
         """The constant score with the lowest loss, float32 (n_outputs,)."""
         return targets.minimiser(self)
+
+    @abstractmethod
+    def held_out_parts(
+        self, targets: DenseTargets, scores: Array, rows: Array, output_weights: Array | None
+    ) -> tuple[Array, Array]:
+        """Loss times weight, and weight, of the held-out rows, to whose scores ``scores`` belong; float64."""
 
     @abstractmethod
     def value(self, targets: DenseTargets, scores: Array) -> float:
@@ -149,6 +162,17 @@ class RowObjective(DenseObjective):
         y = np.nan_to_num(targets.values.astype(np.float64))
         each = self.losses(y, scores.astype(np.float64))
         return float(np.average(each, weights=targets.known_weights()))
+
+    def held_out_parts(
+        self, targets: DenseTargets, scores: Array, rows: Array, output_weights: Array | None
+    ) -> tuple[Array, Array]:
+        """See :class:`DenseObjective`."""
+        some = targets.at(rows)
+        weights = some.known_weights()
+        each = self.losses(np.nan_to_num(some.values.astype(np.float64)), scores.astype(np.float64)) * weights
+        if output_weights is not None:
+            each = each * output_weights
+        return each.sum(axis=1), weights.sum(axis=1)
 
     def losses(self, y: Array, z: Array) -> Array:
         """Loss of every (row, output) pair, float64."""

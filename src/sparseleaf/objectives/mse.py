@@ -24,6 +24,7 @@ class MSE(RowObjective):
     task = "regression"
     description = "squared error"
     constant_hessian = True
+    grows_with_targets = True
 
     def base_score(self, targets: TargetStatistics) -> Array:
         """The mean."""

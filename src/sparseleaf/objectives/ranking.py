@@ -52,6 +52,8 @@ class RankingObjective(DenseObjective):
     task: ClassVar[Task] = "ranking"
     default_metric: ClassVar[str] = "ndcg@5"
     target_range: ClassVar[TargetRange] = NON_NEGATIVE
+    held_out_metric: ClassVar[str] = "ndcg"
+    held_out_higher_is_better: ClassVar[bool] = True
 
     @classmethod
     @abstractmethod
@@ -105,6 +107,24 @@ class RankingObjective(DenseObjective):
     def base_score(self, targets: TargetStatistics) -> Array:
         """0, since only score differences matter."""
         return np.zeros(1, np.float32)
+
+    def held_out_parts(
+        self, targets: DenseTargets, scores: Array, rows: Array, output_weights: Array | None
+    ) -> tuple[Array, Array]:
+        """NDCG, over all documents, and weight of the held-out queries; 0 for queries without relevant documents."""
+        query, gains = self.queries.of_rows()[rows], np.exp2(targets.values[rows, 0].astype(np.float64)) - 1
+        numbers, starts = np.unique(np.sort(query), return_index=True)
+        if not len(numbers):
+            return np.empty(0), np.empty(0)
+        place = np.arange(len(rows)) - np.repeat(starts, np.diff(np.append(starts, len(rows))))
+        discounts = 1 / np.log2(place + 2)
+        ranked, best = (
+            np.add.reduceat(gains[np.lexsort((-by, query))] * discounts, starts)
+            for by in (scores[:, 0], gains)
+        )
+        weights = self.queries.weights[numbers] if len(self.queries.weights) else np.ones(len(numbers))
+        weights = np.where(best > 0, weights, 0.0)
+        return ranked / np.where(best > 0, best, 1.0) * weights, weights
 
     def value(self, targets: DenseTargets, scores: Array) -> float:
         """Not available: rankers are evaluated by ranking metrics."""

@@ -42,6 +42,16 @@ class Softmax(RowObjective):
         """Log of the class frequencies."""
         return log_mean(targets)
 
+    def held_out_parts(
+        self, targets: DenseTargets, scores: Array, rows: Array, output_weights: Array | None
+    ) -> tuple[Array, Array]:
+        """See :class:`DenseObjective`."""
+        some = targets.at(rows)
+        z = scores.astype(np.float64)
+        losses = -log_softmax(z, axis=1)[np.arange(len(z)), some.classes.clip(0)]
+        weights = some.known_weights()[:, 0]
+        return losses * weights, weights
+
     def value(self, targets: DenseTargets, scores: Array) -> float:
         """Mean loss of the rows whose class is known."""
         known = targets.classes >= 0

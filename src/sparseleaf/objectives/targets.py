@@ -90,6 +90,13 @@ class DenseTargets:
         parts = self.values[which], self.classes[which], self.weights[which]
         return DenseTargets(*parts, self.n_outputs, self.unknown)
 
+    def at(self, rows: Array) -> DenseTargets:
+        """Some of the rows, by index."""
+        values, classes, weights = (
+            part[rows] if len(part) else part for part in (self.values, self.classes, self.weights)
+        )
+        return DenseTargets(values, classes, weights, self.n_outputs, self.unknown)
+
     def known_weights(self) -> Array:
         """Weight of every pair, 0 if the target is unknown; float64 (n_rows, n_outputs)."""
         known = ~np.isnan(self.values) if len(self.values) else np.repeat((self.classes >= 0)[:, None], 1, 1)

@@ -18,11 +18,13 @@ from sparseleaf.distributed.failures import run_together
 from sparseleaf.model import AxisScorer, Model, Role, in_order, join_trees
 from sparseleaf.objectives.targets import TargetForm
 from sparseleaf.progress import phase
+from sparseleaf.training.auto import AUTO, PATIENCE, Bagging, resolve
+from sparseleaf.training.bagging import BaggedGrowth, fold_of, held_out_name
 from sparseleaf.training.boosted import BoostedEnsemble, BoostedGrowth
 from sparseleaf.training.boosting_round import BoostingRound
 from sparseleaf.training.builder import Growth, HistogramTrees
 from sparseleaf.training.columns import COUNT, DIAGONAL, MATRIX, SHARED
-from sparseleaf.training.dense_partition import common_base_score, count_queries
+from sparseleaf.training.dense_partition import common_base_score, common_output_weights, count_queries
 from sparseleaf.training.dense_shard import DenseShard
 from sparseleaf.training.dense_targets import KnownTargets, join_known
 from sparseleaf.training.freeze import concatenate_trees
@@ -231,9 +233,17 @@ class Plan:
     """What workers need before they bin their rows."""
 
     seed: int
+    params: Settings
+    bagging: Bagging
     search: SearchPlan
     loss_of: Callable[[Queries | None], DenseObjective]
     problem: Problem
+
+    @property
+    def standardises(self) -> bool:
+        """Whether outputs count by the inverse variance of their targets."""
+        loss = self.problem.loss
+        return self.params.standardise and loss.grows_with_targets and self.problem.form.n_outputs > 1
 
 
 @dataclass(frozen=True)
@@ -280,7 +290,7 @@ class DenseProgram:
 
     def prepare(self, comm: Communicator, part: DensePartition, plan: Plan) -> tuple[Prepared, BoostedGrowth]:
         """See :class:`~sparseleaf.training.program.WorkerProgram`."""
-        params, init_model, problem = self.params, self.init_model, plan.problem
+        params, init_model, problem, bagging = plan.params, self.init_model, plan.problem, plan.bagging
         if init_model is None:
             start = common_base_score(comm, part, problem.loss, problem.rows.n_rows)
         else:
@@ -297,14 +307,22 @@ class DenseProgram:
                 ),
             )
             has_missing = (comm.allreduce(shard.missing_features()) > 0).astype(np.uint8)
-        boosting_round = dense_round(params, plan, thresholds, has_missing)
+        weights = common_output_weights(comm, part, start, problem.rows.n_rows) if plan.standardises else None
+        boosting_round = dense_round(plan, thresholds, has_missing, weights)
+        if bagging.n_folds:
+            shard.bag(fold_of(part.fold_keys(), bagging.n_folds, plan.seed), bagging.n_models)
+            per_model = problem.form.n_outputs if params.tree_per_output else 1
+            growth = BaggedGrowth(comm, shard, boosting_round, self.layout, bagging, per_model, weights)
+            return Prepared(thresholds, start), growth
         first = 0 if init_model is None else init_model.n_trees
         return Prepared(thresholds, start), BoostedGrowth(comm, shard, boosting_round, self.layout, first)
 
 
-def dense_round(params: Settings, plan: Plan, thresholds: BinThresholds, has_missing: Array) -> BoostingRound:
-    """The boosting round for dense gradients."""
-    search, problem = plan.search, plan.problem
+def dense_round(
+    plan: Plan, thresholds: BinThresholds, has_missing: Array, output_weights: Array | None = None
+) -> BoostingRound:
+    """The boosting round for dense gradients; ``output_weights`` are those of the outputs in the gain of a split."""
+    params, search, problem = plan.params, plan.search, plan.problem
     growth = Growth(
         params.growth, params.max_leaves, params.max_depth, params.min_samples_leaf, params.min_gain
     )
@@ -325,6 +343,8 @@ def dense_round(params: Settings, plan: Plan, thresholds: BinThresholds, has_mis
         tree_per_output=params.tree_per_output,
         n_rows=n_rows,
         seed=plan.seed,
+        n_models=plan.bagging.n_models,
+        output_weights=output_weights,
     )
     trees = HistogramTrees(
         growth,
@@ -384,13 +404,15 @@ class DenseEnsemble(BoostedEnsemble):
         self._counts_init_trees = counts_init_trees
         self._n_jobs = effective_n_jobs(params.n_jobs)
         self.program = DenseProgram(params, layout, init_model, estimator.predicts_labels)
-        self.per_round, self.n_rounds, self.n_init_rounds = 1, params.n_trees, 0
+        self._bagging = Bagging()
+        self.per_round, self.n_rounds, self.n_init_rounds = 1, 0, 0
         self._validation: list[ValidationSet] = []
 
     def validate(self, description: Description, workers: Workers) -> memory.Estimate:
         """See :class:`~sparseleaf.training.trainer.Ensemble`."""
-        estimator, params, rows = self._estimator, self._params, description.rows
+        estimator, rows = self._estimator, description.rows
         form, known = description.form, description.known
+        params = self._resolve_auto(rows.n_rows, form.n_outputs)
         self._description = description
         estimator._know_features(rows)
         loss = estimator._dense_loss(known.kind)
@@ -408,10 +430,22 @@ class DenseEnsemble(BoostedEnsemble):
         self._problem, self._search = problem, SearchPlan(params, loss, form, directions)
         self._count_rounds()
         n_rows = rows.n_rows // description.n_workers
-        return estimator._estimate(n_rows, rows.n_features, form.n_outputs, self._search)
+        return estimator._estimate(n_rows, rows.n_features, form.n_outputs, self._search, params)
+
+    def _resolve_auto(self, n_rows: int, n_outputs: int) -> Settings:
+        continues = self._init_model is not None or self._estimator.warm_start
+        if continues and self._params.n_models not in (1, AUTO):
+            raise ValueError(
+                "Continued training (init_model, warm_start) requires n_models=1 or 'auto'."
+                f" Got n_models={self._params.n_models} instead."
+            )
+        self._params, self._bagging = resolve(self._params, n_rows, n_outputs, continues=continues)
+        self.n_rounds = self._params.n_trees
+        return self._params
 
     def _count_rounds(self) -> None:
-        self.per_round = self._description.form.n_outputs if self._params.tree_per_output else 1
+        per_model = self._description.form.n_outputs if self._params.tree_per_output else 1
+        self.per_round = per_model * self._bagging.n_models
         if self._init_model is None:
             return
         self.n_init_rounds = self._init_model.n_trees // self.per_round
@@ -438,7 +472,7 @@ class DenseEnsemble(BoostedEnsemble):
     def plan(self, checkpoint: Checkpoint) -> Plan:
         """See :class:`~sparseleaf.training.trainer.Ensemble`."""
         loss_of = self._estimator._loss_of_rows(self._problem.loss)
-        self._plan = Plan(checkpoint.seed, self._search, loss_of, self._problem)
+        self._plan = Plan(checkpoint.seed, self._params, self._bagging, self._search, loss_of, self._problem)
         return self._plan
 
     def adopt(self, prepared: Prepared, checkpoint: Checkpoint) -> Plan:
@@ -465,7 +499,11 @@ class DenseEnsemble(BoostedEnsemble):
 
     def early_stopping(self, workers: Workers) -> EarlyStopping | None:
         """See :class:`~sparseleaf.training.trainer.Ensemble`."""
-        rounds = self._params.early_stopping_rounds
+        rounds, loss = self._params.early_stopping_rounds, self._problem.loss
+        if self._bagging.stops:
+            return EarlyStopping(
+                held_out_name(loss), PATIENCE, higher_is_better=loss.held_out_higher_is_better
+            )
         if rounds is None:
             return None
         name, higher = workers.once(
@@ -476,6 +514,15 @@ class DenseEnsemble(BoostedEnsemble):
     def unpack(self, tensors: dict[str, Array]) -> list[BoostedTree]:
         """See :class:`~sparseleaf.training.trainer.Ensemble`."""
         return unpack_trees(tensors, self._prepared.thresholds.n_features, self._problem.form.n_outputs)
+
+    def update_validation(self, tree: BoostedTree) -> None:
+        """See :class:`~sparseleaf.training.trainer.Ensemble`."""
+        super().update_validation(self._averaged(tree))
+
+    def _averaged(self, tree: BoostedTree) -> BoostedTree:
+        """The tree with its share of the average of the bagged models; exact for powers of two."""
+        flat, vectors = tree
+        return flat, vectors.times(1 / self._bagging.n_models)
 
     def _evaluate(self) -> dict[str, float]:
         return {
@@ -490,7 +537,7 @@ class DenseEnsemble(BoostedEnsemble):
         estimator, init_model, problem = self._estimator, self._init_model, self._problem
         rows, known, n_outputs = problem.rows, problem.known, problem.form.n_outputs
         grown = concatenate_trees(
-            list(trees),
+            [self._averaged(tree) for tree in trees],
             np.arange(n_outputs),
             rows.n_features,
             n_outputs,
@@ -514,7 +561,7 @@ class DenseEnsemble(BoostedEnsemble):
                 target_kind=known.kind,
                 label_counts=known.counts,
                 n_train_rows=rows.n_rows,
-                parameters=estimator._saved_parameters(seed),
+                parameters=estimator._saved_parameters(seed) | {"n_models": self._bagging.n_models},
                 history=history,
                 feature_names=estimator._feature_names(),
                 categories=problem.categories,

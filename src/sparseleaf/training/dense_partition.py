@@ -145,6 +145,12 @@ class DensePartition(Partition):
                 prints["sample_weight"] = weights.shape, fingerprint(weights, self.first_query)
         return prints
 
+    def fold_keys(self) -> Array:
+        """Global index of the row, or for ranking of the query, of every row: what folds are drawn by."""
+        if self.queries is not None:
+            return self.queries.of_rows() + self.first_query
+        return np.arange(self.first_row, self.first_row + self.targets.n_rows)
+
     def make_shard(
         self,
         thresholds: BinThresholds,
@@ -166,7 +172,7 @@ class DensePartition(Partition):
             scores = np.repeat(base_score[None, :], bins.shape[0], axis=0)
         draws = None
         if draw_queries and self.queries is not None:
-            draws = self.queries.of_rows() + self.first_query
+            draws = self.fold_keys()
         return DenseShard(
             bins,
             thresholds.missing_bins,
@@ -196,6 +202,17 @@ def count_queries(parts: list[Array | None]) -> list[int]:
 def common_base_score(comm: Communicator, part: DensePartition, loss: DenseObjective, n_rows: int) -> Array:
     """The base score of boosting, over all workers."""
     return loss.base_score(_AllTargets(comm, part.targets, n_rows, part.n_jobs))
+
+
+def common_output_weights(comm: Communicator, part: DensePartition, base_score: Array, n_rows: int) -> Array:
+    """1 / variance of the targets of every output around the base score, over all workers; 1 for constant ones."""
+    weights = part.targets.known_weights()
+    squares = weights * np.nan_to_num(part.targets.values.astype(np.float64) - base_score) ** 2
+    totals = []
+    for each in (squares, weights):
+        scales = fixed_point_scales(comm.allreduce(each.max(axis=0, initial=0.0), "max"), n_rows)
+        totals.append(comm.allreduce(np.rint(each * scales).astype(np.int64).sum(axis=0)) / scales)
+    return np.where(totals[0] > 0, totals[1] / np.where(totals[0] > 0, totals[0], 1.0), 1.0)
 
 
 @dataclass(frozen=True)

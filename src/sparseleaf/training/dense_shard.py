@@ -50,18 +50,43 @@ class DenseShard(Shard):
         super().__init__(bins, missing_bins, n_jobs, first_row=first_row, draws=draws)
         self.targets = targets
         self.scores = scores
-        self._loss = loss
+        self.loss = loss
         self._matrix = matrix
         self._g = np.empty((0, 0), np.float32)
         self._diagonal = self._h = np.empty((0, 0), np.float32)
         self._columns = np.empty((0, 0), np.float32)
+        self._fold = np.empty(0, np.int32)
+        self._models: list[Array] = []
+
+    # --- bagged models
+
+    def bag(self, fold: Array, n_models: int) -> None:
+        """Keep the scores of ``n_models`` models; model k leaves out the rows whose ``fold`` is k."""
+        self._fold = fold
+        self._models = [self.scores, *(self.scores.copy() for _ in range(n_models - 1))]
+
+    def use_model(self, number: int) -> None:
+        """The model of the next trees."""
+        self.scores = self._models[number]
+        self._left_out = self._fold == number
+
+    def held_out(self) -> tuple[Array, Array]:
+        """The rows that some model leaves out, and their scores by that model."""
+        rows = np.flatnonzero(self._fold < len(self._models))
+        scores = np.empty((len(rows), self.scores.shape[1]), np.float32)
+        for number, of_model in enumerate(self._models):
+            at = self._fold[rows] == number
+            scores[at] = of_model[rows[at]]
+        return rows, scores
+
+    # --- gradients
 
     def gradients(self, round_number: int) -> tuple[Array, Array]:
         """Compute gradients and hessians at the current scores and return the maximum per column of both."""
-        loss = self._loss.at(round_number)
+        loss = self.loss.at(round_number)
         if self._g.shape != self.scores.shape:
             self._g = np.empty_like(self.scores)
-            self._diagonal = self._loss.hessian_room(self.targets, self.scores.shape)
+            self._diagonal = self.loss.hessian_room(self.targets, self.scores.shape)
         largest = loss.gradients(self.targets, self.scores, self._g, self._diagonal, self._n_jobs)
         if not self._matrix:
             self._h = self._diagonal
@@ -83,11 +108,15 @@ class DenseShard(Shard):
         first_h = first if self._h.shape[1] > 1 else 0
         return self._quantise_both(self._g, first, g_scale, self._h, first_h, h_scale, key)
 
-    def sketch(self, plan: SketchPlan, width: int) -> Array:
-        """Compute the sketched gradients; return their largest absolute value, and that of the weights if any."""
+    def sketch(self, plan: SketchPlan, width: int, factors: Array | None = None) -> Array:
+        """Compute the sketched gradients; return their largest absolute value, and that of the weights if any.
+
+        ``factors`` multiply the gradients of the outputs before.
+        """
         if self._columns.shape[1] != width:
             self._columns = np.empty((self.n_rows, width), np.float32)
-        largest = [plan.fill_dense(self._g, self._columns, self._n_jobs)]
+        gradients = self._g if factors is None else self._g * factors.astype(np.float32)
+        largest = [plan.fill_dense(gradients, self._columns, self._n_jobs)]
         weights = self.targets.weights
         return np.array(largest + ([float(weights.mean(axis=1).max())] if len(weights) else []))
 
@@ -177,12 +206,16 @@ class DenseShard(Shard):
         )
 
     def _state(self) -> tuple[Any, ...]:
-        return self._draws, self.targets, self.scores, self._loss
+        return self._draws, self.targets, self.scores, self.loss, self._fold, self._models
 
     def _adopt_state(self, states: list[tuple[Any, ...]]) -> None:
         self.targets = DenseTargets.join([state[1] for state in states])
         self.scores = np.concatenate([state[2] for state in states])
-        self._loss = self._loss.joined([state[3] for state in states])
+        self.loss = self.loss.joined([state[3] for state in states])
+        self._fold = np.concatenate([state[4] for state in states])
+        self._models = [
+            np.concatenate(scores) for scores in zip(*(state[5] for state in states), strict=True)
+        ]
 
 
 def _quantiles(

@@ -5,8 +5,8 @@ Boosted trees, LdSM and SketchForest differ only in their :class:`WorkerProgram`
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sparseleaf.fingerprint import join_fingerprints
@@ -27,11 +27,14 @@ class Grown:
     n_leaves : int
     n_entries : int
         Stored (row, label) scores of all workers after this tree.
+    metrics : dict of str to float
+        Metrics of held-out training rows, after the last tree of a round.
     """
 
     tree: Any
     n_leaves: int
     n_entries: int
+    metrics: Mapping[str, float] = field(default_factory=dict)
 
 
 class Growth(Protocol):

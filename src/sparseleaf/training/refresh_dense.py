@@ -17,6 +17,7 @@ from sparseleaf.model.trees import with_float_values
 from sparseleaf.objectives import dense_objective
 from sparseleaf.objectives.targets import NO_CLASSES, NO_VALUES, DenseTargets
 from sparseleaf.progress import phase
+from sparseleaf.training.auto import bagged_models, trees_per_round
 from sparseleaf.training.cover import leaf_cover, new_cover
 
 if TYPE_CHECKING:
@@ -44,8 +45,8 @@ def refresh_dense(
     assert scorer.base_score is not None
     trees, parameters = with_float_values(scorer.trees), new.before.parameters
     _require_refreshable(parameters)
-    rate, l2 = float(parameters["learning_rate"]), float(parameters["l2"])
-    per_round = scorer.n_labels if parameters.get("tree_per_output") else 1
+    rate, l2 = float(parameters["learning_rate"]) / bagged_models(new.before), float(parameters["l2"])
+    per_round = trees_per_round(new.before)
     cover = leaf_cover(trees, new.before.n_train_rows)
     outputs = trees.leaf_labels.astype(np.uint32)
     if not len(outputs):

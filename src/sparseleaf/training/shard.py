@@ -71,6 +71,7 @@ class Shard:
         self._residuals = np.empty((0, 0), np.int16)
         self._count_column = -1
         self._rows, self._oob = _RowsByLeaf.of(np.empty(0, np.int32)), _RowsByLeaf.of(np.empty(0, np.int32))
+        self._left_out: Array | None = None  # rows that are in no sample
 
     def _adopt_bins(self, bins: Array) -> None:
         self.bins = bins
@@ -130,10 +131,12 @@ class Shard:
 
     def start_tree(self, share: float, *key: int) -> int:
         """Sample a fraction ``share`` of the rows for the next tree; returns the number of sampled rows."""
-        if share >= 1.0:
+        if share >= 1.0 and self._left_out is None:
             rows, others = np.arange(self.n_rows, dtype=np.int32), np.empty(0, np.int32)
         else:
-            sampled = hash_numbers(self._draws, *key) < np.uint64(int(share * 2.0**64))
+            sampled = np.ones(self.n_rows, bool) if self._left_out is None else ~self._left_out
+            if share < 1.0:
+                sampled &= hash_numbers(self._draws, *key) < np.uint64(int(share * 2.0**64))
             rows, others = (np.flatnonzero(which).astype(np.int32) for which in (sampled, ~sampled))
         self._rows, self._oob = _RowsByLeaf.of(rows), _RowsByLeaf.of(others)
         return len(rows)

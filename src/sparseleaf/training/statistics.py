@@ -6,6 +6,7 @@ Two kinds: sketches of the sparse residuals of GBDT-SPARSE, and the dense gradie
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
@@ -111,6 +112,10 @@ class DenseGradients:
         Tree ``t`` is fitted to output ``t % n_outputs`` only.
     n_rows : int
         Over all workers.
+    n_models : int
+        Bagged models, whose trees alternate.
+    output_weights : float64 array or None
+        Weights of the outputs in the gain of a split; None for equal ones.
     """
 
     def __init__(
@@ -123,6 +128,8 @@ class DenseGradients:
         tree_per_output: bool,
         n_rows: int,
         seed: int,
+        n_models: int = 1,
+        output_weights: Array | None = None,
     ) -> None:
         self._n_outputs = n_outputs
         self._hessian = hessian
@@ -133,11 +140,13 @@ class DenseGradients:
         self._seed = seed
         self._scales = ScaleFitter(n_rows, seed)
         self._largest_g = self._largest_h = np.empty(0)
+        self._n_models = n_models
+        self._output_weights = output_weights
 
     def fill(self, place: Placement, shard: DenseShard, tree: int) -> Columns:
         """See :class:`Statistics`."""
         if not self._alone or tree % self._n_outputs == 0:
-            number = tree // self._n_outputs if self._alone else tree
+            number = (tree // self._n_outputs if self._alone else tree) // self._n_models
             # a custom loss may fail on one worker only
             largest = gather_results(place.rows, lambda: shard.gradients(number))
             self._largest_g, self._largest_h = (
@@ -161,7 +170,10 @@ class DenseGradients:
             int16_scales(largest_h),
         )
         diagonal = h_scale[: len(g_scale)] if len(h_scale) else np.ones(1)
-        return make_columns(self._hessian, g_scale, diagonal, self._rule.l2, first)
+        columns = make_columns(self._hessian, g_scale, diagonal, self._rule.l2, first)
+        if self._output_weights is None:
+            return columns
+        return replace(columns, weight=columns.weight * self._output_weights[outputs])
 
     def _fill_sketch(self, place: Placement, shard: DenseShard, sketch: Sketch, tree: int) -> Columns:
         norms = None
@@ -170,7 +182,8 @@ class DenseGradients:
             together = fixed_point_scales(self._largest_g.max(keepdims=True), self._n_rows * self._n_outputs)
             norms = place.rows.allreduce(shard.output_norms(np.repeat(together, self._n_outputs)))
         plan = sketch.plan(derive_key(self._seed), tree, norms)
-        largest = place.rows.allreduce(shard.sketch(plan, sketch.width), "max")
+        factors = None if self._output_weights is None else np.sqrt(self._output_weights)
+        largest = place.rows.allreduce(shard.sketch(plan, sketch.width, factors), "max")
         g_scale, h_scale = self._fit_scales(
             lambda g, h, key: place.rows.allreduce(shard.quantise_sketch(g, h, key)),
             tree,

@@ -220,7 +220,7 @@ class Trainer:
                     ensemble.check_tree(grown.tree)
                     ensemble.update_validation(grown.tree)
                     if (len(self._trees) + 1) % ensemble.per_round == 0:
-                        for name, value in ensemble.evaluate(workers).items():
+                        for name, value in (*grown.metrics.items(), *ensemble.evaluate(workers).items()):
                             self._history.setdefault(name, []).append(value)
                     self._trees.append(grown.tree)  # last: a round counts once all its trees are there
                     if len(self._trees) % ensemble.per_round:

@@ -38,6 +38,10 @@ class LeafVectors:
         scale = short_scale(np.abs(self.values).max(initial=0))
         return replace(self, values=scale * short_values(self.values, scale).astype(np.float32))
 
+    def times(self, factor: float) -> LeafVectors:
+        """Multiply all values."""
+        return self if factor == 1 else replace(self, values=self.values * np.float32(factor))
+
     def shifted(self, by: int) -> LeafVectors:
         """Add ``by`` to all labels."""
         return LeafVectors(self.indptr, self.labels + np.uint32(by), self.values)

@@ -1,0 +1,117 @@
+"""Automatic parameters of boosted trees with dense losses: what ``"auto"`` means for a training set.
+
+``n_trees="auto"`` bags boosted models: every model leaves out another fold of the rows, all are grown in lockstep, and
+the number of rounds is the one with the lowest loss of the rows under the models that left them out. The model is the
+average, stored as one ensemble of trees.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sparseleaf._settings import Settings
+
+if TYPE_CHECKING:
+    from sparseleaf.model import Model
+
+AUTO = "auto"
+
+N_FOLDS = 8
+"""Folds of the rows; at most as many models leave out one each. A power of two: averaging is then exact."""
+
+BAGGED_ROWS, FEW_BAGGED_ROWS = 5_000, 20_000
+"""Numbers of rows up to which 8 and 4 models are averaged; beyond them it is one model."""
+
+PATIENCE = 30
+"""Rounds without improvement on the held-out rows after which training stops."""
+
+MAX_ROUNDS = 1_000
+N_TREES = 100
+"""Number of trees with ``"auto"`` where no rows can be held out: when continuing from a model."""
+
+SAMPLED = {
+    "subsample": 0.7,
+    "colsample_bynode": 0.5,
+    "min_samples_leaf": 5,
+    "max_leaves": 8,
+    "sketch_dim": 1,
+    "standardise": True,
+}
+NOT_SAMPLED = {
+    "subsample": 1.0,
+    "colsample_bynode": 1.0,
+    "min_samples_leaf": 20,
+    "max_leaves": 31,
+    "sketch_dim": 32,
+    "standardise": False,
+}
+"""Values of other ``"auto"`` parameters, with an automatic and with a fixed number of trees."""
+
+
+@dataclass(frozen=True)
+class Bagging:
+    """How boosted models are bagged.
+
+    Attributes
+    ----------
+    n_models : int
+        Models, each of which leaves out one fold.
+    n_folds : int
+        Folds of the rows; 0 if no rows are left out.
+    stops : bool
+        Whether the held-out rows determine the number of rounds.
+    """
+
+    n_models: int = 1
+    n_folds: int = 0
+    stops: bool = False
+
+
+def resolve(params: Settings, n_rows: int, n_outputs: int, *, continues: bool) -> tuple[Settings, Bagging]:
+    """Replace "auto" by the values for a training set; ``continues``: trees are added to a model."""
+    automatic = params.n_trees == AUTO and not continues
+    n_models = params.n_models
+    if n_models == AUTO:
+        few = N_FOLDS if n_rows <= BAGGED_ROWS else N_FOLDS // 2 if n_rows <= FEW_BAGGED_ROWS else 1
+        n_models = few if automatic else 1
+    values = vars(params) | {"n_models": n_models}
+    if params.n_trees == AUTO:
+        values["n_trees"] = max_rounds(n_models, n_outputs) if automatic else N_TREES
+    for name, value in (SAMPLED if automatic else NOT_SAMPLED).items():
+        if isinstance(values.get(name), str):
+            values[name] = value
+    if automatic and _can_sketch(params):
+        values["split"] = "sketch"
+    stops = automatic and params.early_stopping_rounds is None
+    n_folds = max(n_models, N_FOLDS) if stops or n_models > 1 else 0
+    return Settings(**values), Bagging(n_models, n_folds, stops)
+
+
+def _can_sketch(params: Settings) -> bool:
+    """Whether ``split="auto"`` may mean "sketch": the other parameters do not require all outputs."""
+    return (
+        params.split == AUTO
+        and params.leaf_labels is None
+        and params.leaf_min_gain == 0
+        and params.hessian == "diagonal"
+        and not params.tree_per_output
+        and params.monotone_constraints is None
+    )
+
+
+def max_rounds(n_models: int, n_outputs: int) -> int:
+    """Limit of the automatic number of rounds: for a single model, it grows with the number of outputs."""
+    return MAX_ROUNDS if n_models > 1 else min(MAX_ROUNDS, 100 + 50 * n_outputs)
+
+
+def trees_per_round(model: Model) -> int:
+    """Trees per boosting round of a model: one per bagged model and, with ``tree_per_output``, per output."""
+    parameters: dict[str, Any] = model.parameters
+    return max(1, bagged_models(model) * (model.n_labels if parameters.get("tree_per_output") else 1))
+
+
+def bagged_models(model: Model) -> int:
+    """Number of bagged models; 1 for models of earlier versions."""
+    n_models = model.parameters.get("n_models", 1)
+    return n_models if isinstance(n_models, int) else 1
