@@ -27,13 +27,13 @@ def classes_of(Y):
 
 def reg(**parameters):
     return MultiGBDTRegressor.from_settings(
-        {"n_trees": 6, "learning_rate": 0.3, "min_samples_leaf": 4} | parameters
+        {"n_trees": 6, "learning_rate": 0.3, "min_samples_leaf": 4, "max_leaves": 31} | parameters
     )
 
 
 def clf(**parameters):
     return MultiGBDTClassifier.from_settings(
-        {"n_trees": 6, "learning_rate": 0.3, "min_samples_leaf": 4} | parameters
+        {"n_trees": 6, "learning_rate": 0.3, "min_samples_leaf": 4, "max_leaves": 31} | parameters
     )
 
 

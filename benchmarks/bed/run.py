@@ -1,8 +1,8 @@
 """Fits of the test bed: a process per dataset and system, a record per split, a time limit per fit.
 
 A record is a file ``OUT/<set>/<system>/<seed>.json``; fits with a record are not repeated. A fit that exceeds the limit
-ends its process, by the default action of SIGALRM, which also interrupts compiled code; it is recorded as such, and so
-are the remaining splits of its dataset.
+ends its process, by the default action of SIGPROF, which also interrupts compiled code; it is recorded as such, and so
+are the remaining splits of its dataset. The limit is on processor time, which a loaded machine changes little.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class Options:
-    """``seconds`` is the time limit of a fit and its prediction."""
+    """``seconds`` limits the processor time of a fit and its prediction."""
 
     data: str
     out: Path
@@ -57,7 +57,7 @@ def fit_all(name: str, system: str, options: Options) -> None:
             continue
         split = bed_set.load(options.data, seed)
         model = SYSTEMS[system](bed_set.kind, seed, options.n_jobs)
-        signal.alarm(options.seconds)
+        signal.setitimer(signal.ITIMER_PROF, options.seconds)
         began, processor = time.perf_counter(), time.process_time()
         model.fit(split)
         record = {
@@ -66,7 +66,7 @@ def fit_all(name: str, system: str, options: Options) -> None:
             "processor_seconds": time.process_time() - processor,
         }
         predicted = model.predict(split.X_test)
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
         write_results(path, record | {"error": error(bed_set.kind, split, predicted)})
 
 
@@ -86,7 +86,7 @@ def run(pairs: Iterable[tuple[str, str]], options: Options) -> Iterator[tuple[st
         ):
             command += [option, str(value)]
         ended = subprocess.run(command, env=os.environ | threads, capture_output=True, text=True, check=False)
-        status = {0: "ok", -signal.SIGALRM: "time limit"}.get(ended.returncode, "failed")
+        status = {0: "ok", -signal.SIGPROF: "time limit"}.get(ended.returncode, "failed")
         for seed in range(options.n_splits):
             path = record_path(options.out, name, system, seed)
             if not path.is_file() and status != "ok":

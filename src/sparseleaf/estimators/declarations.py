@@ -6,6 +6,7 @@ description. Tables are in the order of the documentation: parameters to tune fi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from sparseleaf import binning
@@ -39,7 +40,7 @@ from sparseleaf.objectives import (
 )
 from sparseleaf.objectives.ranking import CHANGES
 from sparseleaf.projection import PROJECTIONS
-from sparseleaf.training.auto import BAGGED_ROWS, FEW_BAGGED_ROWS, N_FOLDS, NOT_SAMPLED, SAMPLED
+from sparseleaf.training.auto import AUTO_VALUES, BAGGED_ROWS, N_FOLDS, RANKER_VALUES, AutoValue
 from sparseleaf.training.sketches import SKETCHES
 
 FRACTION = Float(0, 1, low_open=True)
@@ -343,19 +344,18 @@ N_MODELS = Parameter(
     Int(1, 64) | AUTO,
     "auto",
     "Number of boosted models whose average is the model (bagging); they are stored as one. Each leaves out another"
-    f' fold of the rows, one of {N_FOLDS} or more. "auto": with n_trees="auto", {N_FOLDS} for up to {BAGGED_ROWS:,}'
-    f" rows, {N_FOLDS // 2} for up to {FEW_BAGGED_ROWS:,} and 1 for more; otherwise 1, trained on all rows.",
+    f' fold of the rows, one of {N_FOLDS} or more. "auto": {N_FOLDS} with n_trees="auto" and up to {BAGGED_ROWS:,}'
+    " rows, otherwise 1; one model with a fixed number of trees leaves out no rows.",
 )
 
 
-def _automatic(parameter: Parameter) -> Parameter:
+def _automatic(parameter: Parameter, values: Mapping[str, AutoValue] = AUTO_VALUES) -> Parameter:
     """A parameter whose default depends on whether the number of trees is automatic."""
-    auto, fixed = SAMPLED[parameter.name], NOT_SAMPLED[parameter.name]
     return replace(
         parameter,
         values=parameter.values | AUTO,
         default="auto",
-        description=f'{parameter.description} "auto": {auto} with n_trees="auto", otherwise {fixed}.',
+        description=f"{parameter.description} {values[parameter.name].text}",
     )
 
 
@@ -446,9 +446,8 @@ def _multi(
             'Outputs used in the split search: all ("full", Algorithm 2 of the paper), the leaf_labels best of each'
             " child"
             ' ("topk", Algorithm 3), the leaf_labels best shared by both children ("topk-shared", Algorithm 4), or'
-            ' sketched gradients ("sketch"). "auto": "sketch" with n_trees="auto" or for more than 32 outputs,'
-            ' else "topk-shared" if leaf_labels'
-            ' is set, else "full".',
+            ' sketched gradients ("sketch"). "auto": "sketch" for bagged models or more than 32 outputs,'
+            ' else "topk-shared" if leaf_labels is set, else "full".',
             advanced=True,
             former_values={"reduced": "sketch"},
         ),
@@ -528,7 +527,7 @@ RANKER = declare(
         "metric", Names(CHANGES), "ndcg", "LambdaMART: metric whose change weights each document pair."
     ),
     replace(MAX_DEPTH, symbol=""),
-    _automatic(replace(MAX_LEAVES, symbol="")),
+    _automatic(replace(MAX_LEAVES, symbol=""), RANKER_VALUES),
     _automatic(MIN_SAMPLES_LEAF),
     L2,
     MAX_BINS,

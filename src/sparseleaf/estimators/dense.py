@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -19,7 +19,7 @@ from sparseleaf.estimators.base import CUSTOM, ModelEstimator, saved
 from sparseleaf.estimators.evaluation import make_metric
 from sparseleaf.estimators.texts import are_texts
 from sparseleaf.model import Model, Role, Rows, with_float_values
-from sparseleaf.training.auto import resolve, trees_per_round
+from sparseleaf.training.auto import AUTO_VALUES, AutoValue, resolve, trees_per_round
 from sparseleaf.training.dense import DenseEnsemble, Problem, SearchPlan, ValidationSet
 from sparseleaf.training.dense_partition import DensePartition
 from sparseleaf.training.dense_targets import KnownTargets, weighted
@@ -43,6 +43,7 @@ class DenseGBDT(ModelEstimator):
 
     dense_scores: ClassVar[bool] = True
     eval_set_form: ClassVar[str] = "(X, y)"
+    auto_values: ClassVar[Mapping[str, AutoValue]] = AUTO_VALUES
     predicts_labels: ClassVar[bool] = False
     """Whether outputs are labels; rows without features then get the label prior."""
 
@@ -111,7 +112,8 @@ class DenseGBDT(ModelEstimator):
         features, _ = probe._encode_features(raw, categories)
         known, targets = self._encode(y, features.shape[0], None)
         n_rows, n_features = features.shape
-        params, _ = resolve(self._settings(), n_rows, targets.n_outputs, continues=self.warm_start)
+        continues, settings = self.warm_start, self._settings()
+        params, _ = resolve(settings, self.auto_values, n_rows, targets.n_outputs, continues=continues)
         plan = SearchPlan(params, self._dense_loss(known.kind), targets.form, None)
         return self._estimate(n_rows, n_features, targets.n_outputs, plan, params)
 

@@ -32,6 +32,7 @@ from sparseleaf.ranking import (
     pairwise_accuracy,
     reciprocal_rank,
 )
+from sparseleaf.training.auto import RANKER_VALUES, AutoValue
 from sparseleaf.training.dense import Problem, ValidationSet
 from sparseleaf.training.dense_targets import KnownTargets
 from sparseleaf.training.trainer import Trainer
@@ -99,6 +100,7 @@ class GBDTRanker(DenseGBDT):
 
     method: ClassVar[str] = "rank"
     eval_set_form: ClassVar[str] = "(X, y, qid)"
+    auto_values: ClassVar[Mapping[str, AutoValue]] = RANKER_VALUES
     parameter_table: ClassVar[Table] = RANKER
 
     def __init__(

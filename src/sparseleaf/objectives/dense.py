@@ -60,7 +60,8 @@ class DenseObjective(Objective):
     grows_with_targets : bool
         Whether the loss of an output is proportional to the variance of its targets.
     held_out_metric : str
-        Metric of held-out rows by which training stops; ``held_out_higher_is_better``: whether it measures a gain.
+        Metric of held-out rows by which training stops; ``held_out_higher_is_better``: whether it measures a gain;
+        ``held_out_patience``: rounds without improvement after which training stops.
     """
 
     default_metric: ClassVar[str] = "loss"
@@ -72,6 +73,7 @@ class DenseObjective(Objective):
     grows_with_targets: ClassVar[bool] = False
     held_out_metric: ClassVar[str] = "loss"
     held_out_higher_is_better: ClassVar[bool] = False
+    held_out_patience: ClassVar[int] = 30
 
     @property
     def quantile(self) -> float | None:

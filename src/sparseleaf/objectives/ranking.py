@@ -54,6 +54,7 @@ class RankingObjective(DenseObjective):
     target_range: ClassVar[TargetRange] = NON_NEGATIVE
     held_out_metric: ClassVar[str] = "ndcg"
     held_out_higher_is_better: ClassVar[bool] = True
+    held_out_patience: ClassVar[int] = 100
 
     @classmethod
     @abstractmethod

@@ -7,6 +7,7 @@ average, stored as one ensemble of trees.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,33 +21,48 @@ AUTO = "auto"
 N_FOLDS = 8
 """Folds of the rows; at most as many models leave out one each. A power of two: averaging is then exact."""
 
-BAGGED_ROWS, FEW_BAGGED_ROWS = 5_000, 20_000
-"""Numbers of rows up to which 8 and 4 models are averaged; beyond them it is one model."""
-
-PATIENCE = 30
-"""Rounds without improvement on the held-out rows after which training stops."""
+BAGGED_ROWS = 5_000
+"""Number of rows up to which models are bagged; beyond it, a single model is almost as accurate."""
 
 MAX_ROUNDS = 1_000
 N_TREES = 100
 """Number of trees with ``"auto"`` where no rows can be held out: when continuing from a model."""
 
-SAMPLED = {
-    "subsample": 0.7,
-    "colsample_bynode": 0.5,
-    "min_samples_leaf": 5,
-    "max_leaves": 8,
-    "sketch_dim": 1,
-    "standardise": True,
+
+@dataclass(frozen=True)
+class AutoValue:
+    """Value of a parameter that is "auto", when it depends on the number of trees.
+
+    Attributes
+    ----------
+    bagged, single : object
+        With an automatic number of trees, for bagged models and for one model.
+    fixed : object
+        With a fixed number of trees.
+    """
+
+    bagged: Any
+    single: Any
+    fixed: Any
+
+    @property
+    def text(self) -> str:
+        """For the description of the parameter."""
+        automatic = 'with n_trees="auto"'
+        if self.bagged == self.single:
+            return f'"auto": {self.bagged} {automatic}, otherwise {self.fixed}.'
+        return f'"auto": {self.bagged} for bagged models {automatic}, otherwise {self.fixed}.'
+
+
+AUTO_VALUES = {
+    "subsample": AutoValue(0.7, 0.7, 1.0),
+    "colsample_bynode": AutoValue(0.5, 0.5, 1.0),
+    "min_samples_leaf": AutoValue(5, 20, 20),
+    "max_leaves": AutoValue(8, 31, 31),
+    "sketch_dim": AutoValue(1, 32, 32),
+    "standardise": AutoValue(True, True, False),
 }
-NOT_SAMPLED = {
-    "subsample": 1.0,
-    "colsample_bynode": 1.0,
-    "min_samples_leaf": 20,
-    "max_leaves": 31,
-    "sketch_dim": 32,
-    "standardise": False,
-}
-"""Values of other ``"auto"`` parameters, with an automatic and with a fixed number of trees."""
+RANKER_VALUES = AUTO_VALUES | {"max_leaves": AutoValue(15, 31, 31)}
 
 
 @dataclass(frozen=True)
@@ -67,21 +83,28 @@ class Bagging:
     n_folds: int = 0
     stops: bool = False
 
+    @property
+    def saved(self) -> dict[str, int]:
+        """Parameters of the model file: the number of models, if there are several."""
+        return {"n_models": self.n_models} if self.n_models > 1 else {}
 
-def resolve(params: Settings, n_rows: int, n_outputs: int, *, continues: bool) -> tuple[Settings, Bagging]:
+
+def resolve(
+    params: Settings, auto: Mapping[str, AutoValue], n_rows: int, n_outputs: int, *, continues: bool
+) -> tuple[Settings, Bagging]:
     """Replace "auto" by the values for a training set; ``continues``: trees are added to a model."""
     automatic = params.n_trees == AUTO and not continues
     n_models = params.n_models
     if n_models == AUTO:
-        few = N_FOLDS if n_rows <= BAGGED_ROWS else N_FOLDS // 2 if n_rows <= FEW_BAGGED_ROWS else 1
-        n_models = few if automatic else 1
+        n_models = N_FOLDS if automatic and n_rows <= BAGGED_ROWS else 1
     values = vars(params) | {"n_models": n_models}
     if params.n_trees == AUTO:
         values["n_trees"] = max_rounds(n_models, n_outputs) if automatic else N_TREES
-    for name, value in (SAMPLED if automatic else NOT_SAMPLED).items():
-        if isinstance(values.get(name), str):
-            values[name] = value
-    if automatic and _can_sketch(params):
+    bagged = automatic and n_models > 1
+    for name, value in auto.items():
+        if values.get(name) == AUTO:
+            values[name] = value.bagged if bagged else value.single if automatic else value.fixed
+    if bagged and _can_sketch(params):
         values["split"] = "sketch"
     stops = automatic and params.early_stopping_rounds is None
     n_folds = max(n_models, N_FOLDS) if stops or n_models > 1 else 0

@@ -18,7 +18,7 @@ from sparseleaf.distributed.failures import run_together
 from sparseleaf.model import AxisScorer, Model, Role, in_order, join_trees
 from sparseleaf.objectives.targets import TargetForm
 from sparseleaf.progress import phase
-from sparseleaf.training.auto import AUTO, PATIENCE, Bagging, resolve
+from sparseleaf.training.auto import AUTO, Bagging, resolve
 from sparseleaf.training.bagging import BaggedGrowth, fold_of, held_out_name
 from sparseleaf.training.boosted import BoostedEnsemble, BoostedGrowth
 from sparseleaf.training.boosting_round import BoostingRound
@@ -439,7 +439,8 @@ class DenseEnsemble(BoostedEnsemble):
                 "Continued training (init_model, warm_start) requires n_models=1 or 'auto'."
                 f" Got n_models={self._params.n_models} instead."
             )
-        self._params, self._bagging = resolve(self._params, n_rows, n_outputs, continues=continues)
+        auto = self._estimator.auto_values
+        self._params, self._bagging = resolve(self._params, auto, n_rows, n_outputs, continues=continues)
         self.n_rounds = self._params.n_trees
         return self._params
 
@@ -502,7 +503,7 @@ class DenseEnsemble(BoostedEnsemble):
         rounds, loss = self._params.early_stopping_rounds, self._problem.loss
         if self._bagging.stops:
             return EarlyStopping(
-                held_out_name(loss), PATIENCE, higher_is_better=loss.held_out_higher_is_better
+                held_out_name(loss), loss.held_out_patience, higher_is_better=loss.held_out_higher_is_better
             )
         if rounds is None:
             return None
@@ -561,7 +562,7 @@ class DenseEnsemble(BoostedEnsemble):
                 target_kind=known.kind,
                 label_counts=known.counts,
                 n_train_rows=rows.n_rows,
-                parameters=estimator._saved_parameters(seed) | {"n_models": self._bagging.n_models},
+                parameters=estimator._saved_parameters(seed) | self._bagging.saved,
                 history=history,
                 feature_names=estimator._feature_names(),
                 categories=problem.categories,

@@ -9,7 +9,10 @@ from multi_models import classes_of, clf, make, reg, same_trees
 # --- what is refused
 
 REFUSED = [
-    (reg(n_trees=0), "The 'n_trees' parameter of MultiGBDTRegressor must be an int >= 1. Got 0 instead"),
+    (
+        reg(n_trees=0),
+        "The 'n_trees' parameter of MultiGBDTRegressor must be an int >= 1 or 'auto'. Got 0 instead",
+    ),
     (reg(loss="softmax"), "must be one of {.*}.* or a callable. Got 'softmax'"),
     (reg(loss="huber:0"), "Got 'huber:0'"),
     (reg(loss="quantile:1"), "Got 'quantile:1'"),

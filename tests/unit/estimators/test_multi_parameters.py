@@ -8,7 +8,7 @@ from sparseleaf.estimators.parameters import parse_settings
 
 ESTIMATORS = [MultiGBDTRegressor, MultiGBDTClassifier]
 WRONG = {
-    "n_trees": [0, 1.5, None, True],
+    "n_trees": [0, 1.5, None, True, "all"],
     "learning_rate": [0, 1.1, float("nan")],
     "loss": ["squared", None, 3, "poisson:2", "huber:", "huber:-1", "huber:inf", "quantile:0"],
     "leaf_labels": [0, 1.5],
@@ -24,7 +24,9 @@ WRONG = {
     "hessian": ["none", None],
     "split": ["exact", "best"],
     "sketch": ["none", "pca"],
-    "sketch_dim": [0],
+    "sketch_dim": [0, "many"],
+    "standardise": [1, "yes"],
+    "n_models": [0, 1.5, 65, "many"],
     "tree_per_output": [2, 1, "yes", None],
     "categorical_features": ["all", 3],
     "vectorizer": ["words", 3],
