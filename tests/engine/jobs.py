@@ -89,6 +89,13 @@ def make_jobs():
         "balanced": (
             MultiGBDTClassifier(class_weight="balanced", **few), {"X": X, "y": labels, "sample_weight": weights},
         ),
+        "bagged": (
+            MultiGBDTRegressor(learning_rate=0.6, n_models=2), {"X": X, "y": partly, "sample_weight": weights},
+        ),
+        "bagged rank": (
+            GBDTRanker(n_trees=3, n_models=2, subsample=0.7),
+            {"X": X, "y": grades, "qid": np.repeat(np.arange(N_ROWS // QUERY), QUERY)},
+        ),
         "classes": (MultiGBDTClassifier(**few), {"X": X, "y": np.array(list("dacb"))[frequent]}),
         "categories": (
             MultiGBDTRegressor(categorical_features=[5], **few), {"X": X, "y": numbers[:, 0]},
@@ -101,7 +108,7 @@ def make_jobs():
 
 
 ALL = ("sparse", "sampled", "names", "leml", "reranked", "exact", "ldsm", "forest", "multi", "unknown", "absolute",
-       "log-cosh", "monotone", "per output", "sketch", "classes", "categories", "rank")  # fmt: skip
+       "log-cosh", "monotone", "per output", "sketch", "bagged", "bagged rank", "classes", "categories", "rank")  # fmt: skip
 BY_RANKS = {
     1: ("sparse", "multi"),
     2: ALL,

@@ -1,0 +1,208 @@
+"""Bagged boosting: folds, held-out metrics, the automatic number of rounds, and what can be done with the model."""
+
+import numpy as np
+import pytest
+from smalldata import saved_bytes
+
+from sparseleaf import GBDTRanker, MultiGBDTClassifier, MultiGBDTRegressor, load
+from sparseleaf.ranking import mean_of, ndcg
+from sparseleaf.training.auto import AUTO_VALUES, BAGGED_ROWS, N_FOLDS, resolve
+from sparseleaf.training.bagging import fold_of
+
+QUICK = {"learning_rate": 0.4, "n_models": 4}
+
+
+def make(n_rows=240, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, 5)).astype(np.float32)
+    Y = np.stack([X[:, 0] + X[:, 1] ** 2, np.sin(2 * X[:, 2]), X[:, 0] * X[:, 3]], 1)
+    return X, (Y + 0.3 * rng.normal(size=Y.shape)).astype(np.float32)
+
+
+def scores_by_model(estimator, X, n_models, n_rounds):
+    """Scores of every bagged model after some rounds, from the trees of the average."""
+    scorer, model = estimator.model_.scorer, estimator.model_
+    leaves = scorer.leaves(_rows(X))
+    values = model.trees.leaf_values.reshape(-1, model.n_labels)
+    scores = np.repeat(np.repeat(scorer.base_score[None], len(X), axis=0)[None].astype(np.float64), n_models, axis=0)
+    for tree in range(n_rounds * n_models):
+        scores[tree % n_models] += n_models * values[leaves[:, tree]]
+    return scores
+
+
+def _rows(X):
+    from sparseleaf.model import Rows
+
+    return Rows(X, None, 1)
+
+
+def out_of_fold(estimator, X, keys, n_models, n_rounds, seed=0):
+    fold = fold_of(keys, N_FOLDS, seed)
+    held = np.flatnonzero(fold < n_models)
+    return held, scores_by_model(estimator, X, n_models, n_rounds)[fold[held], held]
+
+
+def test_folds_are_balanced_and_independent_of_the_partition():
+    whole = fold_of(np.arange(800), 8, seed=3)
+    assert np.bincount(whole).tolist() == [100] * 8
+    for begin in range(0, 800, 8):
+        assert sorted(whole[begin : begin + 8]) == list(range(8))
+    np.testing.assert_array_equal(fold_of(np.arange(313, 555), 8, seed=3), whole[313:555])
+    assert (fold_of(np.arange(800), 8, seed=4) != whole).mean() > 0.5
+
+
+@pytest.mark.parametrize("standardise", [False, True])
+def test_the_held_out_loss_is_that_of_the_models_without_the_rows(standardise):
+    X, Y = make()
+    Y[:, 1] *= 10
+    settings = {**QUICK, "advanced": {"standardise": standardise}}
+    model = MultiGBDTRegressor(**settings).fit(X, Y)
+    history = model.history_["held-out loss"]
+    n_rounds = model.best_iteration_
+    assert n_rounds == 1 + int(np.argmin(history))
+    assert len(history) > n_rounds  # it stopped before the limit, because the loss rose
+    assert model.model_.n_trees == 4 * n_rounds
+    weights = 1 / Y.var(axis=0) if standardise else np.ones(3)
+    for used in (1, n_rounds):
+        held, scores = out_of_fold(model, X, np.arange(len(X)), 4, used)
+        loss = np.mean((scores - Y[held]) ** 2 * weights)
+        assert history[used - 1] == pytest.approx(loss, rel=1e-4)
+
+
+def test_the_held_out_loss_of_classes():
+    X, Y = make()
+    y = Y.argmax(axis=1)
+    model = MultiGBDTClassifier(**QUICK).fit(X, y)
+    held, scores = out_of_fold(model, X, np.arange(len(X)), 4, model.best_iteration_)
+    probabilities = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    loss = -np.log(probabilities[np.arange(len(held)), y[held]]).mean()
+    assert min(model.history_["held-out loss"]) == pytest.approx(loss, rel=1e-4)
+
+
+def test_the_held_out_ndcg_is_that_of_the_models_without_the_queries():
+    X, Y = make(600)
+    grades = np.clip(np.round(Y[:, 0]), 0, 4).astype(int)
+    query = np.repeat(np.arange(40), 15)
+    grades[query == 7] = 0  # undefined: not counted
+    ranker = GBDTRanker(**QUICK).fit(X, grades, qid=query)
+    held, scores = out_of_fold(ranker, X, query, 4, ranker.best_iteration_)
+    wanted = mean_of(ndcg(grades[held], scores[:, 0], query[held]))
+    assert max(ranker.history_["held-out ndcg"]) == pytest.approx(wanted, rel=1e-5)
+
+
+def test_bagged_models_are_models_of_the_rows_outside_their_fold():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 6, (400, 3)).astype(np.float32)  # few values, so that all folds have the same bins
+    Y = np.stack([X[:, 0] * X[:, 1], X[:, 2] - X[:, 0]], 1) + rng.normal(size=(400, 2))
+    settings = {"n_trees": 3, "learning_rate": 1.0, "l2": 0.0, "min_samples_leaf": 5}
+    bagged = MultiGBDTRegressor(n_models=2, **settings).fit(X, Y)
+    fold = fold_of(np.arange(400), N_FOLDS, 0)
+    # without l2 and shrinkage, leaf values do not depend on the base score, which is that of all rows
+    alone = [MultiGBDTRegressor(**settings).fit(X[fold != k], Y[fold != k]).predict(X) for k in range(2)]
+    np.testing.assert_allclose(bagged.predict(X), np.mean(alone, axis=0), rtol=1e-3, atol=1e-3)
+    assert not bagged.history_
+
+
+@pytest.mark.parametrize("n_models", [1, 3, 4])
+def test_the_same_bytes_for_any_number_of_threads_and_after_a_resumption(n_models, tmp_path):
+    X, Y = make()
+    settings = {"learning_rate": 0.4, "n_models": n_models}
+    wanted = saved_bytes(MultiGBDTRegressor(n_jobs=1, **settings).fit(X, Y), tmp_path)
+    assert saved_bytes(MultiGBDTRegressor(n_jobs=2, **settings).fit(X, Y), tmp_path) == wanted
+
+    def stop(state):
+        return state.tree == 4
+
+    path = tmp_path / "run.ckpt"
+    MultiGBDTRegressor(**settings).fit(X, Y, checkpoint=path, checkpoint_every=2, callbacks=[stop])
+    resumed = MultiGBDTRegressor(n_jobs=1, **settings).fit(X, Y, checkpoint=path)
+    assert saved_bytes(resumed, tmp_path) == wanted
+
+
+def test_what_a_bagged_model_supports(tmp_path):
+    X, Y = make()
+    model = MultiGBDTRegressor(**QUICK).fit(X, Y, eval_set=(X, Y))
+    stages = list(model.staged_predict(X))
+    assert len(stages) == model.best_iteration_
+    np.testing.assert_array_equal(stages[-1], model.predict(X))
+    mse = [np.mean((stage - Y) ** 2) for stage in stages]
+    np.testing.assert_allclose(model.history_["valid loss"][: len(stages)], mse, rtol=1e-4)
+    model.save(tmp_path / "m.safetensors")
+    again = load(tmp_path / "m.safetensors")
+    assert again.best_iteration_ == model.best_iteration_
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    more = MultiGBDTRegressor(n_trees=5).fit(X, Y, init_model=model)
+    assert more.model_.n_trees == model.model_.n_trees + 5
+    assert more.score(X, Y) > model.score(X, Y)
+    new_X, new_Y = make(seed=1)
+    for how in ("trees", "leaves"):
+        updated = load(tmp_path / "m.safetensors").update(new_X, new_Y, how=how)
+        assert updated.score(new_X, new_Y) > model.score(new_X, new_Y)
+
+
+def test_refreshed_leaves_of_bagged_models_are_averages():
+    X, Y = make()
+    model = MultiGBDTRegressor(**QUICK).fit(X, Y)
+    before = model.predict(X)
+    model.update(X, Y, how="leaves", forget=0.5)
+    # steps of all models in a round are taken together: without the division they would be four times too long
+    assert np.abs(model.predict(X) - before).max() < 0.5 * np.abs(Y).max()
+    assert model.score(X, Y) > 0.5
+
+
+def test_early_stopping_on_a_validation_set_replaces_held_out_rows():
+    X, Y = make()
+    model = MultiGBDTRegressor(learning_rate=0.4, n_models=1, early_stopping_rounds=3)
+    model.fit(X[:160], Y[:160], eval_set=(X[160:], Y[160:]))
+    assert list(model.history_) == ["valid loss"]
+    assert len(model.history_["valid loss"]) == model.best_iteration_ + 3
+
+
+def test_standardised_splits_do_not_depend_on_the_scale_of_an_output():
+    X, Y = make()
+    for split in ("full", "sketch"):
+        advanced = {"standardise": True, "split": split, "sketch_dim": 2}
+        trees = [
+            MultiGBDTRegressor(n_trees=4, advanced=advanced).fit(X, Y * [1, scale, 1]).model_.trees
+            for scale in (1, 1024)
+        ]
+        np.testing.assert_array_equal(trees[0].feature, trees[1].feature)
+        np.testing.assert_array_equal(trees[0].threshold, trees[1].threshold)
+    plain = MultiGBDTRegressor(n_trees=4).fit(X, Y * [1, 1024, 1]).model_.trees
+    assert len(plain.feature) != len(trees[0].feature) or (plain.feature != trees[0].feature).any()
+
+
+def test_an_explicit_number_of_trees_has_the_defaults_of_one_model():
+    X, Y = make()
+    settings = MultiGBDTRegressor(n_trees=7)._settings()
+    params, bagging = resolve(settings, AUTO_VALUES, 100, 3, continues=False)
+    assert (bagging.n_models, bagging.n_folds, bagging.stops) == (1, 0, False)
+    explicit = {"subsample": 1.0, "min_samples_leaf": 20, "max_leaves": 31, "n_models": 1}
+    assert {name: getattr(params, name) for name in explicit} == explicit
+    models = [MultiGBDTRegressor(n_trees=7, **others).fit(X, Y) for others in ({}, explicit)]
+    np.testing.assert_array_equal(models[0].predict(X), models[1].predict(X))
+    assert not models[0].history_
+
+
+def test_models_are_bagged_up_to_some_rows_only():
+    settings = MultiGBDTRegressor()._settings()
+    few, few_bagging = resolve(settings, AUTO_VALUES, BAGGED_ROWS, 3, continues=False)
+    many, many_bagging = resolve(settings, AUTO_VALUES, BAGGED_ROWS + 1, 3, continues=False)
+    assert (few_bagging.n_models, many_bagging.n_models) == (N_FOLDS, 1)
+    assert few_bagging.stops and many_bagging.stops
+    assert (few.split, many.split) == ("sketch", "auto")
+    assert many.n_trees == 250
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 3, 9])
+def test_very_few_rows(n_rows):
+    X, Y = make(9)
+    assert np.isfinite(MultiGBDTRegressor().fit(X[:n_rows], Y[:n_rows]).predict(X)).all()
+
+
+def test_continued_training_needs_one_model():
+    X, Y = make()
+    model = MultiGBDTRegressor(warm_start=True).fit(X, Y)
+    assert model.model_.n_trees == 100
+    with pytest.raises(ValueError, match=r"requires n_models=1 or 'auto'. Got n_models=4 instead"):
+        MultiGBDTRegressor(n_models=4).fit(X, Y, init_model=model)
