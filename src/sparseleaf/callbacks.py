@@ -61,6 +61,8 @@ class EarlyStopping:
         Number of trees without improvement after which training stops.
     higher_is_better : bool, default=True
         Whether a higher value of the metric is better.
+    min_improvement : float, default=0.0
+        Relative improvement over the best value before the last ``rounds`` trees that counts as one.
 
     Examples
     --------
@@ -69,17 +71,19 @@ class EarlyStopping:
     4
     """
 
-    def __init__(self, metric: str, rounds: int, *, higher_is_better: bool = True) -> None:
+    def __init__(
+        self, metric: str, rounds: int, *, higher_is_better: bool = True, min_improvement: float = 0.0
+    ) -> None:
         if current_name(metric) != metric:
             warn_of_name(metric)
         self.metric = current_name(metric)
         self.rounds = rounds
         self.higher_is_better = higher_is_better
+        self.min_improvement = min_improvement
 
     def __call__(self, state: TrainingState) -> bool:
         """Whether to stop; see :data:`Callback`."""
-        values = state.history[self.metric]
-        return len(values) - best_tree(values, higher_is_better=self.higher_is_better) >= self.rounds
+        return self._stops(state.history[self.metric])
 
     def stops_at(self, values: Sequence[float]) -> int | None:
         """Number of trees after which training stops for these metric values; None if it does not.
@@ -93,14 +97,16 @@ class EarlyStopping:
         -------
         n_trees : int or None
         """
-        sign = 1 if self.higher_is_better else -1
-        best = 0
-        for i, value in enumerate(values):
-            if sign * value > sign * values[best]:
-                best = i
-            if i - best >= self.rounds:
-                return i + 1
-        return None
+        return next((n for n in range(1, len(values) + 1) if self._stops(values[:n])), None)
+
+    def _stops(self, values: Sequence[float]) -> bool:
+        """Whether the last ``rounds`` values do not improve on those before them."""
+        if len(values) <= self.rounds:
+            return False
+        best = max if self.higher_is_better else min
+        before, last = best(values[: -self.rounds]), best(values[-self.rounds :])
+        gain = last - before if self.higher_is_better else before - last
+        return not gain > self.min_improvement * abs(before)
 
 
 def best_tree(values: Sequence[float], *, higher_is_better: bool = True) -> int:

@@ -108,7 +108,8 @@ def make_jobs():
 
 
 ALL = ("sparse", "sampled", "names", "leml", "reranked", "exact", "ldsm", "forest", "multi", "unknown", "absolute",
-       "log-cosh", "monotone", "per output", "sketch", "bagged", "bagged rank", "classes", "categories", "rank")  # fmt: skip
+       "log-cosh", "monotone", "per output", "sketch", "bagged", "bagged rank", "classes", "categories",
+       "rank")  # fmt: skip
 BY_RANKS = {
     1: ("sparse", "multi"),
     2: ALL,

@@ -61,7 +61,8 @@ class DenseObjective(Objective):
         Whether the loss of an output is proportional to the variance of its targets.
     held_out_metric : str
         Metric of held-out rows by which training stops; ``held_out_higher_is_better``: whether it measures a gain;
-        ``held_out_patience``: rounds without improvement after which training stops.
+        ``held_out_patience``: rounds without a relative improvement of ``held_out_min_improvement`` after which
+        training stops.
     """
 
     default_metric: ClassVar[str] = "loss"
@@ -74,6 +75,7 @@ class DenseObjective(Objective):
     held_out_metric: ClassVar[str] = "loss"
     held_out_higher_is_better: ClassVar[bool] = False
     held_out_patience: ClassVar[int] = 30
+    held_out_min_improvement: ClassVar[float] = 0.005
 
     @property
     def quantile(self) -> float | None:

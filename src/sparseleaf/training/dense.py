@@ -503,7 +503,10 @@ class DenseEnsemble(BoostedEnsemble):
         rounds, loss = self._params.early_stopping_rounds, self._problem.loss
         if self._bagging.stops:
             return EarlyStopping(
-                held_out_name(loss), loss.held_out_patience, higher_is_better=loss.held_out_higher_is_better
+                held_out_name(loss),
+                loss.held_out_patience,
+                higher_is_better=loss.held_out_higher_is_better,
+                min_improvement=loss.held_out_min_improvement,
             )
         if rounds is None:
             return None

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from smalldata import saved_bytes
 
+from smalldata import saved_bytes
 from sparseleaf import GBDTRanker, MultiGBDTClassifier, MultiGBDTRegressor, load
 from sparseleaf.ranking import mean_of, ndcg
 from sparseleaf.training.auto import AUTO_VALUES, BAGGED_ROWS, N_FOLDS, resolve
@@ -24,7 +24,9 @@ def scores_by_model(estimator, X, n_models, n_rounds):
     scorer, model = estimator.model_.scorer, estimator.model_
     leaves = scorer.leaves(_rows(X))
     values = model.trees.leaf_values.reshape(-1, model.n_labels)
-    scores = np.repeat(np.repeat(scorer.base_score[None], len(X), axis=0)[None].astype(np.float64), n_models, axis=0)
+    scores = np.repeat(
+        np.repeat(scorer.base_score[None], len(X), axis=0)[None].astype(np.float64), n_models, axis=0
+    )
     for tree in range(n_rounds * n_models):
         scores[tree % n_models] += n_models * values[leaves[:, tree]]
     return scores
@@ -189,7 +191,8 @@ def test_models_are_bagged_up_to_some_rows_only():
     few, few_bagging = resolve(settings, AUTO_VALUES, BAGGED_ROWS, 3, continues=False)
     many, many_bagging = resolve(settings, AUTO_VALUES, BAGGED_ROWS + 1, 3, continues=False)
     assert (few_bagging.n_models, many_bagging.n_models) == (N_FOLDS, 1)
-    assert few_bagging.stops and many_bagging.stops
+    assert few_bagging.stops
+    assert many_bagging.stops
     assert (few.split, many.split) == ("sketch", "auto")
     assert many.n_trees == 250
 
