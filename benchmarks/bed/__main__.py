@@ -17,7 +17,7 @@ from benchmarks._common import write_results
 from benchmarks.bed import diagram, tables
 from benchmarks.bed.run import Options, fit_all, run
 from benchmarks.bed.sets import DEVELOPMENT, EVALUATION, SETS, SPLITS
-from benchmarks.bed.systems import SYSTEMS, takes
+from benchmarks.bed.systems import SYSTEMS
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -35,7 +35,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--n-jobs", type=int, default=1, help="threads of every system")
     parser.add_argument("--time-limit", type=int, default=120, help="processor seconds per fit")
     parser.add_argument("--write", action="store_true", help="write the results to docs/")
-    parser.add_argument("--fit", nargs=2, metavar=("SET", "SYSTEM"), help=argparse.SUPPRESS)
+    parser.add_argument("--fit", nargs="+", help=argparse.SUPPRESS)  # in a child: a system and datasets
     return parser.parse_args()
 
 
@@ -43,16 +43,16 @@ def main() -> None:
     options = arguments()
     settings = Options(options.data, Path(options.out), options.splits, options.n_jobs, options.time_limit)
     if options.fit:
-        fit_all(*options.fit, settings)
+        system, *names = options.fit
+        for name in names:
+            fit_all(name, system, settings)
         return
-    chosen = [one for one in SETS.values() if options.role in (None, one.role)]
-    pairs = [
-        (one.name, system)
-        for system in options.only or SYSTEMS
-        for one in chosen
-        if takes(system, one.kind) and (options.sets is None or one.name in options.sets)
+    chosen = [
+        name
+        for name, one in SETS.items()
+        if options.role in (None, one.role) and (options.sets is None or name in options.sets)
     ]
-    for name, system, status in run(pairs, settings):
+    for name, system, status in run(chosen, options.only or SYSTEMS, settings):
         print(f"{name}, {system}: {status}", flush=True)
     results = tables.collect(settings.out, settings.n_splits, settings.n_jobs)
     print(tables.text(results))

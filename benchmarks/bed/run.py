@@ -1,8 +1,9 @@
-"""Fits of the test bed: a process per dataset and system, a record per split, a time limit per fit.
+"""Fits of the test bed: a process per system, a record per dataset and split, a time limit per fit.
 
 A record is a file ``OUT/<set>/<system>/<seed>.json``; fits with a record are not repeated. A fit that exceeds the limit
 ends its process, by the default action of SIGPROF, which also interrupts compiled code; it is recorded as such, and so
-are the remaining splits of its dataset. The limit is on processor time, which a loaded machine changes little.
+are the remaining splits of its dataset; a new process fits the datasets after it. The limit is on processor time, which
+a loaded machine changes little.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any
 from benchmarks._common import write_results
 from benchmarks.bed.errors import error
 from benchmarks.bed.sets import SETS
-from benchmarks.bed.systems import SYSTEMS
+from benchmarks.bed.systems import SYSTEMS, takes
 
 Record = dict[str, Any]
 
@@ -70,27 +71,39 @@ def fit_all(name: str, system: str, options: Options) -> None:
         write_results(path, record | {"error": error(bed_set.kind, split, predicted)})
 
 
-def run(pairs: Iterable[tuple[str, str]], options: Options) -> Iterator[tuple[str, str, str]]:
-    """Run the pairs of dataset and system that lack records; yields (dataset, system, status)."""
+def run(names: list[str], systems: Iterable[str], options: Options) -> Iterator[tuple[str, str, str]]:
+    """Fit the systems to the datasets that lack records; yields (dataset, system, status)."""
+    for system in systems:
+        left = [name for name in names if takes(system, SETS[name].kind) and not _done(name, system, options)]
+        while left:
+            status, message = _fit_in_child(left, system, options)
+            done = [name for name in left if _done(name, system, options)]
+            for name in done:
+                yield name, system, "ok"
+            left = [name for name in left if name not in done]
+            if left and status != "ok":
+                name = left.pop(0)
+                for seed in range(options.n_splits):
+                    path = record_path(options.out, name, system, seed)
+                    if not path.is_file():
+                        write_results(path, {"status": status, "limit": options.seconds, "message": message})
+                yield name, system, status
+
+
+def _done(name: str, system: str, options: Options) -> bool:
+    return len(read(options.out, name, system, options.n_splits)) == options.n_splits
+
+
+def _fit_in_child(names: list[str], system: str, options: Options) -> tuple[str, str]:
+    """Status and last messages of a process that fits a system to datasets, in order."""
     threads = {f"{name}_NUM_THREADS": str(options.n_jobs) for name in ("OMP", "OPENBLAS", "MKL")}
-    for name, system in pairs:
-        missing = options.n_splits - len(read(options.out, name, system, options.n_splits))
-        if not missing:
-            continue
-        command = [sys.executable, "-m", "benchmarks.bed", "--fit", name, system, "--data", options.data]
-        for option, value in (
-            ("--out", options.out),
-            ("--splits", options.n_splits),
-            ("--n-jobs", options.n_jobs),
-            ("--time-limit", options.seconds),
-        ):
-            command += [option, str(value)]
-        ended = subprocess.run(command, env=os.environ | threads, capture_output=True, text=True, check=False)
-        status = {0: "ok", -signal.SIGPROF: "time limit"}.get(ended.returncode, "failed")
-        for seed in range(options.n_splits):
-            path = record_path(options.out, name, system, seed)
-            if not path.is_file() and status != "ok":
-                write_results(
-                    path, {"status": status, "limit": options.seconds, "message": ended.stderr[-500:]}
-                )
-        yield name, system, status
+    command = [sys.executable, "-m", "benchmarks.bed", "--fit", system, *names, "--data", options.data]
+    for option, value in (
+        ("--out", options.out),
+        ("--splits", options.n_splits),
+        ("--n-jobs", options.n_jobs),
+        ("--time-limit", options.seconds),
+    ):
+        command += [option, str(value)]
+    ended = subprocess.run(command, env=os.environ | threads, capture_output=True, text=True, check=False)
+    return {0: "ok", -signal.SIGPROF: "time limit"}.get(ended.returncode, "failed"), ended.stderr[-500:]

@@ -163,6 +163,8 @@ def write_page(results: Results, path: Path) -> None:
     """Replace the tables of the page, each between its comments ``<!-- table NAME -->`` and ``<!-- end -->``."""
     page = path.read_text()
     for name, rows in all_tables(results).items():
-        pattern = rf"(<!-- table {name} -->\n).*?(\n<!-- end -->)"
-        page = re.sub(pattern, lambda match, rows=rows: match[1] + rows + match[2], page, flags=re.DOTALL)
+        pattern = rf"(<!-- table {name} -->\n).*?(<!-- end -->)"
+        page = re.sub(
+            pattern, lambda match, rows=rows: f"{match[1]}{rows}\n{match[2]}", page, flags=re.DOTALL
+        )
     path.write_text(page)

@@ -23,13 +23,13 @@ def page() -> str:
 
 
 def numbers() -> list[list[str]]:
-    settings = MultiGBDTRegressor()._settings()
+    settings = MultiGBDTRegressor(n_trees=100, max_leaves=31)._settings()
     rows = []
     for words, n_rows, n_features, n_workers in NUMBERS:
         estimated = memory.estimate_dense(
             n_rows // n_workers, n_features, N_OUTPUTS, hessian_columns=0, width=N_OUTPUTS, sketch_width=0,
-            max_bins=settings.max_bins, n_trees=settings.n_trees, leaf_outputs=None, max_leaves=settings.max_leaves,
-            histogram_budget=settings.histogram_mb << 20,
+            max_bins=settings.max_bins, n_trees=settings.n_trees, n_models=1, leaf_outputs=None,
+            max_leaves=settings.max_leaves, histogram_budget=settings.histogram_mb << 20,
         )  # fmt: skip
         read = 2 * 4 * n_rows * (n_features + N_OUTPUTS) // n_workers
         what = f"{words} rows × {n_features} numbers, {N_OUTPUTS} outputs"

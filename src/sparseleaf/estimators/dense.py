@@ -112,9 +112,16 @@ class DenseGBDT(ModelEstimator):
         features, _ = probe._encode_features(raw, categories)
         known, targets = self._encode(y, features.shape[0], None)
         n_rows, n_features = features.shape
-        continues, settings = self.warm_start, self._settings()
-        params, _ = resolve(settings, self.auto_values, n_rows, targets.n_outputs, continues=continues)
-        plan = SearchPlan(params, self._dense_loss(known.kind), targets.form, None)
+        loss = self._dense_loss(known.kind)
+        params, _ = resolve(
+            self._settings(),
+            self.auto_values,
+            n_rows,
+            targets.n_outputs,
+            continues=self.warm_start,
+            constant_hessian=loss.constant_hessian,
+        )
+        plan = SearchPlan(params, loss, targets.form, None)
         return self._estimate(n_rows, n_features, targets.n_outputs, plan, params)
 
     # --- prediction

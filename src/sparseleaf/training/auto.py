@@ -90,9 +90,18 @@ class Bagging:
 
 
 def resolve(
-    params: Settings, auto: Mapping[str, AutoValue], n_rows: int, n_outputs: int, *, continues: bool
+    params: Settings,
+    auto: Mapping[str, AutoValue],
+    n_rows: int,
+    n_outputs: int,
+    *,
+    continues: bool,
+    constant_hessian: bool,
 ) -> tuple[Settings, Bagging]:
-    """Replace "auto" by the values for a training set; ``continues``: trees are added to a model."""
+    """Replace "auto" by the values for a training set; ``continues``: trees are added to a model.
+
+    Without a constant hessian, all outputs are used in the split search: a sketch has no hessians.
+    """
     automatic = params.n_trees == AUTO and not continues
     n_models = params.n_models
     if n_models == AUTO:
@@ -101,10 +110,12 @@ def resolve(
     if params.n_trees == AUTO:
         values["n_trees"] = max_rounds(n_models, n_outputs) if automatic else N_TREES
     bagged = automatic and n_models > 1
+    one_column = bagged and constant_hessian and _can_sketch(params)
     for name, value in auto.items():
         if values.get(name) == AUTO:
-            values[name] = value.bagged if bagged else value.single if automatic else value.fixed
-    if bagged and _can_sketch(params):
+            few = one_column if name == "sketch_dim" else bagged
+            values[name] = value.bagged if few else value.single if automatic else value.fixed
+    if one_column:
         values["split"] = "sketch"
     stops = automatic and params.early_stopping_rounds is None
     n_folds = max(n_models, N_FOLDS) if stops or n_models > 1 else 0

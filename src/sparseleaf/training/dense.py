@@ -412,10 +412,10 @@ class DenseEnsemble(BoostedEnsemble):
         """See :class:`~sparseleaf.training.trainer.Ensemble`."""
         estimator, rows = self._estimator, description.rows
         form, known = description.form, description.known
-        params = self._resolve_auto(rows.n_rows, form.n_outputs)
         self._description = description
         estimator._know_features(rows)
         loss = estimator._dense_loss(known.kind)
+        params = self._resolve_auto(rows.n_rows, form.n_outputs, loss)
         loss.target_range.check(loss.name, description.lowest)
         problem = Problem(rows, description.categories, known, form, loss)
         self._name_validation_sets(workers)
@@ -432,15 +432,21 @@ class DenseEnsemble(BoostedEnsemble):
         n_rows = rows.n_rows // description.n_workers
         return estimator._estimate(n_rows, rows.n_features, form.n_outputs, self._search, params)
 
-    def _resolve_auto(self, n_rows: int, n_outputs: int) -> Settings:
+    def _resolve_auto(self, n_rows: int, n_outputs: int, loss: DenseObjective) -> Settings:
         continues = self._init_model is not None or self._estimator.warm_start
         if continues and self._params.n_models not in (1, AUTO):
             raise ValueError(
                 "Continued training (init_model, warm_start) requires n_models=1 or 'auto'."
                 f" Got n_models={self._params.n_models} instead."
             )
-        auto = self._estimator.auto_values
-        self._params, self._bagging = resolve(self._params, auto, n_rows, n_outputs, continues=continues)
+        self._params, self._bagging = resolve(
+            self._params,
+            self._estimator.auto_values,
+            n_rows,
+            n_outputs,
+            continues=continues,
+            constant_hessian=loss.constant_hessian,
+        )
         self.n_rounds = self._params.n_trees
         return self._params
 

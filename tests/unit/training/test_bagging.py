@@ -177,7 +177,7 @@ def test_standardised_splits_do_not_depend_on_the_scale_of_an_output():
 def test_an_explicit_number_of_trees_has_the_defaults_of_one_model():
     X, Y = make()
     settings = MultiGBDTRegressor(n_trees=7)._settings()
-    params, bagging = resolve(settings, AUTO_VALUES, 100, 3, continues=False)
+    params, bagging = resolve(settings, AUTO_VALUES, 100, 3, continues=False, constant_hessian=True)
     assert (bagging.n_models, bagging.n_folds, bagging.stops) == (1, 0, False)
     explicit = {"subsample": 1.0, "min_samples_leaf": 20, "max_leaves": 31, "n_models": 1}
     assert {name: getattr(params, name) for name in explicit} == explicit
@@ -188,13 +188,16 @@ def test_an_explicit_number_of_trees_has_the_defaults_of_one_model():
 
 def test_models_are_bagged_up_to_some_rows_only():
     settings = MultiGBDTRegressor()._settings()
-    few, few_bagging = resolve(settings, AUTO_VALUES, BAGGED_ROWS, 3, continues=False)
-    many, many_bagging = resolve(settings, AUTO_VALUES, BAGGED_ROWS + 1, 3, continues=False)
+    squared = {"continues": False, "constant_hessian": True}
+    few, few_bagging = resolve(settings, AUTO_VALUES, BAGGED_ROWS, 3, **squared)
+    many, many_bagging = resolve(settings, AUTO_VALUES, BAGGED_ROWS + 1, 3, **squared)
     assert (few_bagging.n_models, many_bagging.n_models) == (N_FOLDS, 1)
     assert few_bagging.stops
     assert many_bagging.stops
     assert (few.split, many.split) == ("sketch", "auto")
     assert many.n_trees == 250
+    softmax = {"continues": False, "constant_hessian": False}
+    assert resolve(settings, AUTO_VALUES, 100, 3, **softmax)[0].split == "auto"
 
 
 @pytest.mark.parametrize("n_rows", [1, 2, 3, 9])
