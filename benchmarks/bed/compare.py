@@ -81,6 +81,8 @@ def signed_rank_p_values(errors: Errors, ours: str, peers: list[str]) -> dict[st
     p_values = {}
     for peer in peers:
         pairs = [(np.mean(e[ours]), np.mean(e[peer])) for e in errors.values() if ours in e and peer in e]
+        if not pairs:
+            continue
         relative = [2 * (a - b) / (a + b) if a + b else 0.0 for a, b in pairs]
         p_values[peer] = float(wilcoxon(relative).pvalue) if np.any(relative) else 1.0
     return holm(p_values)

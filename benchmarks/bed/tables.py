@@ -50,8 +50,13 @@ def errors_of(results: Results, role: str) -> dict[str, dict[str, Any]]:
 
 
 def ranks(results: Results, role: str) -> Ranks:
-    """Average ranks of all systems; datasets with queries, which some do not take, are left out."""
-    return rank_systems(errors_of(results, role), [*SYSTEMS])
+    """Average ranks of the systems with results on at least half of the datasets, over those that all of them have.
+
+    Datasets with queries, which some do not take, are left out.
+    """
+    errors = {name: one for name, one in errors_of(results, role).items() if SETS[name].kind != "ranking"}
+    known = [system for system in SYSTEMS if 2 * sum(system in one for one in errors.values()) >= len(errors)]
+    return rank_systems(errors, known)
 
 
 def duels(results: Results, role: str) -> list[list[str]]:
@@ -62,6 +67,8 @@ def duels(results: Results, role: str) -> list[list[str]]:
     rows = []
     for peer in peers:
         both = [one for one in errors.values() if OURS in one and peer in one]
+        if not both:
+            continue
         outcomes = [outcome(one[OURS], one[peer], TEST_SHARE) for one in both]
         lower = sum(np.mean(one[OURS]) < np.mean(one[peer]) for one in both)
         counts = (str(outcomes.count(kind)) for kind in ("win", "tie", "loss"))
@@ -106,9 +113,8 @@ def time_rows(results: Results) -> list[list[str]]:
 
 
 def rank_rows(results: Results) -> list[list[str]]:
-    by_role = {role: ranks(results, role) for role in (DEVELOPMENT, EVALUATION)}
-    order = sorted(SYSTEMS, key=lambda system: by_role[EVALUATION].average[system])
-    return [[system, *(f"{one.average[system]:.2f}" for one in by_role.values())] for system in order]
+    average = ranks(results, EVALUATION).average
+    return [[system, f"{average[system]:.2f}"] for system in sorted(average, key=lambda one: average[one])]
 
 
 def losses(results: Results, role: str) -> list[list[str]]:
@@ -138,8 +144,8 @@ def all_tables(results: Results) -> dict[str, str]:
     duel = ["sparseleaf against", "wins", "ties", "losses", "lower mean error", "p over sets"]
     columns = ["dataset", "error", *SYSTEMS]
     return {
-        "ranks": table(["system", "development", "evaluation"], rank_rows(results))
-        + f"\n\nEvaluation: {one.n_sets} datasets without queries, critical difference {one.critical:.2f},"
+        "ranks": table(["system", "average rank"], rank_rows(results))
+        + f"\n\n{one.n_sets} evaluation sets without queries that all of them were fitted to, critical difference {one.critical:.2f},"
         f" Friedman's test p = {one.p_value:.1g}; {results['splits']} splits per dataset.",
         "duels": table(duel, duels(results, EVALUATION)),
         "duels-development": table(duel, duels(results, DEVELOPMENT)),

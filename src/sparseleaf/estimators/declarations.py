@@ -446,8 +446,8 @@ def _multi(
             'Outputs used in the split search: all ("full", Algorithm 2 of the paper), the leaf_labels best of each'
             " child"
             ' ("topk", Algorithm 3), the leaf_labels best shared by both children ("topk-shared", Algorithm 4), or'
-            ' sketched gradients ("sketch"). "auto": "sketch" for more than 32 outputs and, if the hessian of the loss is'
-            ' constant, for bagged models; else "topk-shared" if leaf_labels is set, else "full".',
+            ' sketched gradients ("sketch"). "auto": "sketch" for more than 32 outputs and, if the hessian of the loss'
+            ' is constant, for bagged models; else "topk-shared" if leaf_labels is set, else "full".',
             advanced=True,
             former_values={"reduced": "sketch"},
         ),
