@@ -145,8 +145,8 @@ def all_tables(results: Results) -> dict[str, str]:
     columns = ["dataset", "error", *SYSTEMS]
     return {
         "ranks": table(["system", "average rank"], rank_rows(results))
-        + f"\n\n{one.n_sets} evaluation sets without queries that all of them were fitted to, critical difference {one.critical:.2f},"
-        f" Friedman's test p = {one.p_value:.1g}; {results['splits']} splits per dataset.",
+        + f"\n\n{one.n_sets} evaluation sets without queries that all of them were fitted to, critical difference"
+        f" {one.critical:.2f}, Friedman's test p = {one.p_value:.1g}; {results['splits']} splits per dataset.",
         "duels": table(duel, duels(results, EVALUATION)),
         "duels-development": table(duel, duels(results, DEVELOPMENT)),
         "evaluation": table(columns, error_rows(results, EVALUATION), 2),
