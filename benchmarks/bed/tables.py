@@ -88,9 +88,9 @@ def _cell(one: dict[str, Any] | None, best: float) -> str:
 def error_rows(results: Results, role: str) -> list[list[str]]:
     rows = []
     for name, entry in results["sets"].items():
-        if entry["role"] != role:
-            continue
         systems = entry["systems"]
+        if entry["role"] != role or OURS not in systems:
+            continue
         means = [np.mean(one["errors"]) for one in systems.values() if one["status"] == "ok"]
         cells = [_cell(systems.get(system), min(means, default=0.0)) for system in SYSTEMS]
         rows.append([name, NAMES[entry["kind"]], *cells])
@@ -143,14 +143,14 @@ def all_tables(results: Results) -> dict[str, str]:
     one = ranks(results, EVALUATION)
     duel = ["sparseleaf against", "wins", "ties", "losses", "lower mean error", "p over sets"]
     columns = ["dataset", "error", *SYSTEMS]
+    developed = error_rows(results, DEVELOPMENT)
     return {
         "ranks": table(["system", "average rank"], rank_rows(results))
         + f"\n\n{one.n_sets} evaluation sets without queries that all of them were fitted to, critical difference"
         f" {one.critical:.2f}, Friedman's test p = {one.p_value:.1g}; {results['splits']} splits per dataset.",
         "duels": table(duel, duels(results, EVALUATION)),
-        "duels-development": table(duel, duels(results, DEVELOPMENT)),
         "evaluation": table(columns, error_rows(results, EVALUATION), 2),
-        "development": table(columns, error_rows(results, DEVELOPMENT), 2),
+        "development": table(columns, developed, 2) if developed else "Not measured.",
         "losses": table(
             ["dataset", "best system", "sparseleaf", "best", "paired test"], losses(results, EVALUATION), 2
         ),
