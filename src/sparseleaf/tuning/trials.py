@@ -246,6 +246,9 @@ def _combine(outcomes: Sequence[_Outcome], rung: Rung, metric: Metric) -> RungRe
         value = float(np.mean([one.score for one in outcomes]))
         best = max(1, round(float(np.mean([one.best_iteration for one in outcomes]))))
         return RungResult(value, best if early else rung.n_trees, stopped)
+    if rung.n_trees is None:  # the default, which may drop the last trees
+        kept = [one.curve[one.best_iteration - 1] for one in outcomes]
+        return RungResult(float(np.mean(kept)), None, stopped)
     # one number of trees for all splits, as the refitted model has: the best of the mean curve; splits that stopped
     # earlier keep their last value
     longest = max(len(one.curve) for one in outcomes)
