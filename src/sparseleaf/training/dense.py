@@ -19,7 +19,6 @@ from sparseleaf.model import AxisScorer, Model, Role, in_order, join_trees
 from sparseleaf.objectives.targets import TargetForm
 from sparseleaf.progress import phase
 from sparseleaf.training.auto import AUTO, Bagging, resolve
-from sparseleaf.training.bagging import BaggedGrowth, fold_of, held_out_name
 from sparseleaf.training.boosted import BoostedEnsemble, BoostedGrowth
 from sparseleaf.training.boosting_round import BoostingRound
 from sparseleaf.training.builder import Growth, HistogramTrees
@@ -27,6 +26,7 @@ from sparseleaf.training.columns import COUNT, DIAGONAL, MATRIX, SHARED
 from sparseleaf.training.dense_partition import common_base_score, common_output_weights, count_queries
 from sparseleaf.training.dense_shard import DenseShard
 from sparseleaf.training.dense_targets import KnownTargets, join_known
+from sparseleaf.training.folds import BaggedGrowth, fold_of, held_out_name
 from sparseleaf.training.freeze import concatenate_trees
 from sparseleaf.training.leaves import NewtonLeaves
 from sparseleaf.training.packing import unpack_trees

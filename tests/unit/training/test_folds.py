@@ -7,7 +7,7 @@ from smalldata import saved_bytes
 from sparseleaf import GBDTRanker, MultiGBDTClassifier, MultiGBDTRegressor, load
 from sparseleaf.ranking import mean_of, ndcg
 from sparseleaf.training.auto import AUTO_VALUES, BAGGED_ROWS, N_FOLDS, resolve
-from sparseleaf.training.bagging import fold_of
+from sparseleaf.training.folds import fold_of
 
 QUICK = {"learning_rate": 0.4, "n_models": 4}
 
