@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -28,7 +31,7 @@ from sparseleaf import (
     SparseGBDTClassifier,
     TextVectorizer,
 )
-from sparseleaf.data import make_xc
+from sparseleaf.data import make_xc, save_xc
 from sparseleaf.integrations import mlflow as flavour
 from sparseleaf.integrations.mlflow import MLflowCallback, autolog
 
@@ -367,3 +370,44 @@ def test_autologging_of_a_cross_validation_has_nested_runs():
         cross_val_score(MultiGBDTClassifier(n_trees=2), X.toarray(), np.arange(200) % 2, cv=3)
     parents = [one.data.tags.get("mlflow.parentRunId") for one in runs()]
     assert parents == [None, run.info.run_id, run.info.run_id]
+
+
+def test_the_command_line_logs_to_an_experiment(tmp_path, database):
+    save_xc(tmp_path / "train.txt", X[:150], Y[:150])
+    save_xc(tmp_path / "valid.txt", X[150:], Y[150:])
+    (tmp_path / "uris.tsv").write_text("0\turn:zero\n")
+    options = ["--valid", "valid.txt", "-m", "m.safetensors", "-s", "n_trees=3", "--label-uris", "uris.tsv"]
+    done = subprocess.run(
+        [sys.executable, "-m", "sparseleaf", "train", "train.txt", *options, "--mlflow", "tags"],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"MLFLOW_TRACKING_URI": database},
+    )
+    assert done.returncode == 0, done.stderr
+    (run,) = mlflow.search_runs(experiment_names=["tags"], output_format="list")
+    assert (run.info.status, run.data.params["n_trees"]) == ("FINISHED", "3")
+    assert [step for step, _ in metric(run, "valid-precision_at_1")] == [1, 2, 3]
+    (logged,) = mlflow.search_logged_models([run.info.experiment_id], output_format="list")
+    flavour.load_model(logged.model_uri).save("again")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "m.safetensors").read_bytes()
+
+
+def test_python_of_the_guide_runs():
+    """It is not run with the other pages, whose environment has no MLflow."""
+    text = (Path(__file__).parents[3] / "docs" / "guide" / "mlflow.md").read_text()
+    names = {}
+    for code in re.findall(r"^```py\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
+        exec(compile(code, "mlflow.md", "exec"), names)
+    assert len(runs()) == 3
+    assert isinstance(names["forest"], SketchForestClassifier)
+
+
+def test_the_reference_has_the_signatures_of_the_functions():
+    text = (Path(__file__).parents[3] / "docs" / "api" / "mlflow.rst").read_text()
+    listed = dict(
+        re.findall(r"^\.\. py:\w+:: sparseleaf\.integrations\.mlflow\.(\w+)\((.*)\)$", text, re.MULTILINE)
+    )
+    assert listed.keys() == set(flavour.__all__) - {"FLAVOR_NAME"}
+    for name, arguments in listed.items():
+        parameters = re.findall(r"(\w+)(?==|,|$)", re.sub(r"=[^,]+", "=", arguments))
+        assert parameters == list(inspect.signature(getattr(flavour, name)).parameters)

@@ -46,7 +46,14 @@ class MLflowCallback(TrainingCallback):
         Also register the model under this name.
     tags : dict of str to str, optional
         Tags of the run.
+
+    Attributes
+    ----------
+    run_id : str or None
+        Id of the run of the latest training.
     """
+
+    run_id: str | None = None
 
     def __init__(
         self,
@@ -69,6 +76,7 @@ class MLflowCallback(TrainingCallback):
     def training(self, estimator: Any) -> Iterator[None]:
         """Log to the run while the training lasts."""
         with self._run() as run_id:
+            self.run_id = run_id
             client = MlflowClient()
             tags = {"estimator_class": type(estimator).__name__, "sparseleaf_version": sparseleaf.__version__}
             client.log_batch(
@@ -84,7 +92,7 @@ class MLflowCallback(TrainingCallback):
                 metrics.send()
             metrics.add(estimator.history_, estimator.best_iteration_)
             metrics.finish(seconds, estimator.best_iteration_)
-            with _warning_of("The model"):
+            with warning_of("The model"):
                 client.log_dict(run_id, _importances(estimator), "feature_importance.json")
                 if self.log_model:
                     log_model(estimator, self.name, registered_model_name=self.registered_model_name)
@@ -134,13 +142,13 @@ class _Metrics:
     def send(self) -> None:
         """Send all that is waiting; a warning if that fails."""
         waiting, self._waiting, self._sent_at = self._waiting, [], time.monotonic()
-        with _warning_of("Metrics"):
+        with warning_of("Metrics"):
             for begin in range(0, len(waiting), BATCH):
                 self._client.log_batch(self._run_id, metrics=waiting[begin : begin + BATCH])
 
 
 @contextmanager
-def _warning_of(what: str) -> Iterator[None]:
+def warning_of(what: str) -> Iterator[None]:
     """Errors of MLflow as warnings: they must not destroy what was trained."""
     try:
         yield
