@@ -246,4 +246,53 @@ GrownTree ExactTreeBuilder::build(const ResidualBlocks& residuals, const TreeSam
                                bins, sample, growth_, finder, workers, 0, n_threads_);
 }
 
+RowTreeBuilder::RowTreeBuilder(In2<uint8_t> bins, std::shared_ptr<const FeatureTable> table,
+                               BinPositions positions, GrowthRules growth, double l2, bool random)
+    : bins_(std::move(bins)),
+      table_(std::move(table)),
+      positions_(std::move(positions)),
+      growth_(growth),
+      l2_(l2),
+      random_(random) {
+    const int64_t n = table_->n();
+    require_columns(0, 1, *table_, bins_.shape(1));
+    require_indptr(positions_.offsets, positions_.values.size());
+    require(static_cast<int64_t>(positions_.offsets.size()) == n + 1,
+            "positions: must have one range per feature");
+    require(!table_->constrained(), "directions: are not supported");
+    std::vector<uint8_t> largest(static_cast<size_t>(n), 0);
+    for (size_t i = 0; i < bins_.shape(0); ++i)
+        for (int64_t f = 0; f < n; ++f) largest[f] = std::max(largest[f], bins_.data()[i * n + f]);
+    for (int64_t f = 0; f < n; ++f) {
+        const int64_t missing = table_->missing_bin.data()[f];
+        require(missing >= 1 && missing < kByteBins && largest[f] <= missing &&
+                    positions_.offsets.data()[f + 1] - positions_.offsets.data()[f] == missing,
+                "positions: must have one entry per bin, without that of missing values");
+    }
+}
+
+GrownTree RowTreeBuilder::build(const GradientColumns& gradients, const TreeSample& sample,
+                                const nb::object& communicator, bool by_rows) const {
+    const auto n = static_cast<int64_t>(bins_.shape(0)), m = static_cast<int64_t>(gradients.values.shape(1));
+    const Workers workers(communicator, by_rows);
+    require(workers.alone(), "communicator: must have one worker");
+    require(
+        static_cast<int64_t>(gradients.values.shape(0)) == n && m % kLanes == 0 &&
+            gradients.hessian != kMatrix,
+        "gradients: must have one row per row of bins, a multiple of 4 columns and no matrix of hessians");
+    require_sample(sample, *table_, n);
+    const Limits limits = limits_of(growth_);
+    const Scoring scoring(m, gradients.hessian, gradients.weight, gradients.lambda, gradients.step, l2_, 0,
+                          false, limits.min_samples, 0.0);
+    GilRelease release;
+
+    const BinMatrix<uint8_t> bins{bins_.data(), static_cast<int64_t>(bins_.shape(1))};
+    std::vector<int32_t> features(sample.features.data(), sample.features.data() + sample.features.size());
+    RowFinder finder({*table_, bins, positions_, gradients.values.data(), std::move(features),
+                      sample.n_node_features, sample.rows.data(), random_},
+                     scoring, limits);
+    return grow_tree<uint8_t>(Node(0, 0, static_cast<int64_t>(sample.rows.size()), sample.key), *table_, bins,
+                              sample, growth_, finder, workers, scoring.outputs, 1);
+}
+
 }  // namespace sparseleaf

@@ -140,6 +140,10 @@ def estimate(
     )
 
 
+GATHERED = 32
+"""Features of a node's rows that a thread gathers at a time."""
+
+
 def estimate_dense(
     n_rows: int,
     n_features: int,
@@ -164,6 +168,33 @@ def estimate_dense(
         histograms=_histograms(n_features, max_bins, columns, max_leaves, histogram_budget),
         scores=8 * n_rows * n_outputs,
         model=n_trees * max_leaves * (8 * k + 34),
+    )
+
+
+def estimate_multi_forest(
+    n_rows: int,
+    n_features: int,
+    n_outputs: int,
+    *,
+    hessian_columns: int,
+    sketch_width: int,
+    width: int,
+    n_trees: int,
+    max_leaves: int,
+    leaf_outputs: int,
+    oob: bool,
+    n_jobs: int,
+) -> MemoryEstimate:
+    """The formula of ``docs/memory.md`` for forests with dense outputs, with a tree per thread."""
+    columns = 2 * width + 4 * sketch_width
+    of_trees = n_rows * (4 + 2 * width + GATHERED + (columns if sketch_width else 0))
+    return MemoryEstimate(
+        features=0,
+        bins=n_rows * n_features,
+        residuals=n_rows * (4 * (n_outputs + hessian_columns) + (0 if sketch_width else columns)),
+        histograms=n_jobs * of_trees,
+        scores=(12 if oob else 8) * n_rows * n_outputs,
+        model=n_trees * max_leaves * (8 * leaf_outputs + 34),
     )
 
 

@@ -33,16 +33,18 @@ if TYPE_CHECKING:
     from sparseleaf.model.drift import Drift
     from sparseleaf.objectives.dense import DenseObjective
     from sparseleaf.objectives.queries import Queries
-    from sparseleaf.objectives.targets import DenseTargets
+    from sparseleaf.objectives.targets import DenseTargets, TargetForm
 
 
 class DenseGBDT(ModelEstimator):
-    """Base of gradient boosted trees with dense losses; not public."""
+    """Base of gradient boosted trees with dense losses, and of forests; not public."""
 
     dense_scores: ClassVar[bool] = True
     eval_set_form: ClassVar[str] = "(X, y)"
     predicts_labels: ClassVar[bool] = False
     """Whether outputs are labels; rows without features then get the label prior."""
+    default_threshold: ClassVar[float] = 0.0
+    """Score from which a label has a probability of at least 0.5."""
 
     loss: Any
     categorical_features: Any
@@ -108,8 +110,13 @@ class DenseGBDT(ModelEstimator):
         raw, categories = probe._raw_features(X)
         features, _ = probe._encode_features(raw, categories)
         known, targets = self._encode(y, features.shape[0], None)
-        plan = SearchPlan(self._settings(), self._dense_loss(known.kind), targets.form, None)
-        return self._estimate(features.shape[0], features.shape[1], targets.n_outputs, plan)
+        return self._estimate_rows(features.shape[0], features.shape[1], known.kind, targets.form)
+
+    def _estimate_rows(
+        self, n_rows: int, n_features: int, kind: str, form: TargetForm
+    ) -> memory.MemoryEstimate:
+        plan = SearchPlan(self._settings(), self._dense_loss(kind), form, None)
+        return self._estimate(n_rows, n_features, form.n_outputs, plan)
 
     # --- prediction
 
@@ -169,7 +176,7 @@ class DenseGBDT(ModelEstimator):
 
     def _check(self) -> None:
         for name in ("loss", "eval_metric"):
-            value = getattr(self, name)
+            value = getattr(self, name, None)
             if isinstance(value, str) and value == CUSTOM:
                 raise ValueError(
                     f"{name}={CUSTOM!r} stands for a callable that was not stored in the model file; set {name!r}"
@@ -281,7 +288,8 @@ class DenseGBDT(ModelEstimator):
         problem.loss.target_range.check(problem.loss.name, lowest)
         if not targets.any_known:
             raise ValueError("y must have at least one value that is not NaN.")
-        return ValidationSet(X, targets, make_metric(self._settings().eval_metric, problem.loss, targets))
+        metric = make_metric(self._settings().eval_metric, problem.loss, targets, self.default_threshold)
+        return ValidationSet(X, targets, metric)
 
     def _eval_features(self, X: Any, categories: dict[int, list[Any]]) -> Features:
         X = self._as_features(X)
