@@ -108,7 +108,8 @@ class RowTreeBuilder {
                     const nb::object& communicator, bool by_rows) const;
 
   private:
-    In2<uint8_t> bins_;
+    int64_t n_rows_;
+    std::vector<uint8_t> columns_;  // bins by feature
     std::shared_ptr<const FeatureTable> table_;
     BinPositions positions_;
     GrowthRules growth_;

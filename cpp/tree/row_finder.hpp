@@ -25,11 +25,35 @@ struct BinPositions {
     const double* of(int64_t feature) const { return values.data() + offsets.data()[feature]; }
 };
 
+// Bins of all rows, feature by feature: the rows of a node are in increasing order, so that reading one
+// feature of them is nearly sequential.
+struct BinColumns {
+    const uint8_t* data;
+    int64_t n_rows;
+
+    const uint8_t* of(int64_t feature) const { return data + feature * n_rows; }
+};
+
+class ColumnPartition final : public Partition {
+  public:
+    ColumnPartition(const FeatureTable& table, BinColumns bins, int32_t* rows)
+        : table_(table), bins_(bins), rows_(rows) {}
+
+    void split(const std::vector<Family*>& families) override;
+    bool one_by_one() const override { return true; }
+    void split_one(const Family& family, std::vector<int32_t>& room) override;
+
+  private:
+    const FeatureTable& table_;
+    BinColumns bins_;
+    int32_t* rows_;
+};
+
 class RowFinder final : public SplitFinder {
   public:
     struct Data {
         const FeatureTable& table;
-        BinMatrix<uint8_t> bins;
+        BinColumns bins;
         const BinPositions& positions;
         const int16_t* gradients;
         std::vector<int32_t> features;
@@ -52,15 +76,18 @@ class RowFinder final : public SplitFinder {
         uint8_t slots[kByteBins];  // of every bin that occurs: which sum its rows are added to
     };
 
-    void find(Node& node);
+    void find(Node& node, const Node* parent);
+    void search_all(Node& node, const Node* parent, double score);
+    void search_sample(Node& node, double score);
     bool collect(const Node& node);
-    void gather(const Node& node, int64_t first, int64_t n);
-    bool search(Node& node, int32_t feature, const uint8_t* bins, double parent);
-    bool occupied_bins(int32_t feature, const uint8_t* bins, int64_t n);
-    void add_up_slots(const uint8_t* bins, int64_t n, int64_t n_slots);
-    bool search_best(Node& node, int32_t feature, double parent);
-    bool search_random(Node& node, int32_t feature, const uint8_t* bins, double parent);
-    void divide_at_random(const Node& node, int32_t feature);
+    bool gather(const Node& node, int32_t feature);
+    bool search(Node& node, int32_t feature, double score);
+    void find_occupied(int32_t feature, int64_t n);
+    void add_up_slots(int64_t n);
+    bool search_best(Node& node, int32_t feature, double score);
+    bool search_random(Node& node, int32_t feature, double score);
+    int32_t divide_bins(const Node& node, int32_t feature);
+    int32_t divide_categories(const Node& node, int32_t feature);
     int32_t middle_bin(int32_t feature, int64_t last_left) const;
     void swap_feature(uint64_t key, int64_t at);
 
@@ -71,7 +98,7 @@ class RowFinder final : public SplitFinder {
     AddRows add_rows_;
     std::vector<int16_t> gradients_;  // of the node's rows
     std::vector<int32_t> numbers_;    // 0, 1, 2, …
-    std::vector<uint8_t> bins_;       // of the node's rows, by feature
+    std::vector<uint8_t> bins_;       // of the node's rows
     std::vector<uint8_t> slot_of_row_;
     std::vector<int32_t> sums_, counts_;  // by slot
     std::vector<int32_t> total_;

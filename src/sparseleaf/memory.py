@@ -140,10 +140,6 @@ def estimate(
     )
 
 
-GATHERED = 32
-"""Features of a node's rows that a thread gathers at a time."""
-
-
 def estimate_dense(
     n_rows: int,
     n_features: int,
@@ -187,10 +183,10 @@ def estimate_multi_forest(
 ) -> MemoryEstimate:
     """The formula of ``docs/memory.md`` for forests with dense outputs, with a tree per thread."""
     columns = 2 * width + 4 * sketch_width
-    of_trees = n_rows * (4 + 2 * width + GATHERED + (columns if sketch_width else 0))
+    of_trees = n_rows * (4 + 2 * width + 6 + (columns if sketch_width else 0))
     return MemoryEstimate(
         features=0,
-        bins=n_rows * n_features,
+        bins=2 * n_rows * n_features,
         residuals=n_rows * (4 * (n_outputs + hessian_columns) + (0 if sketch_width else columns)),
         histograms=n_jobs * of_trees,
         scores=(12 if oob else 8) * n_rows * n_outputs,

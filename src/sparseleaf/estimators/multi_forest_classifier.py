@@ -152,7 +152,7 @@ class MultiForestClassifier(OutputClassifier, MultiForest):
     def _adopt_out_of_bag(self, out_of_bag: OutOfBag) -> None:
         scores, targets = out_of_bag.scores, out_of_bag.targets
         self.oob_decision_function_ = self._probabilities(scores)
-        seen: Array = ~np.isnan(scores).any(axis=1)
+        seen = ~np.asarray(np.isnan(scores).any(axis=1))
         if not seen.all():
             warn(NOT_OUT_OF_BAG)
         if len(targets.classes):
