@@ -9,6 +9,8 @@ from sparseleaf import (
     BlendClassifier,
     GBDTRanker,
     LdSMClassifier,
+    MultiForestClassifier,
+    MultiForestRegressor,
     MultiGBDTClassifier,
     MultiGBDTRegressor,
     SketchForestClassifier,
@@ -30,6 +32,7 @@ ONE_BY_ONE = (
 )
 CLUSTERS = "bootstrap samples draw rows, and clusters of equal weight may divide the copies of a row"
 PURE_LEAVES = "leaves without a row of the heavy class predict one of the others, whatever it weighs"
+SAMPLES = "bootstrap samples draw rows, whatever they weigh, so a weight of 2 is not a row twice"
 QUERY_WEIGHTS = "a query has one weight, and the check gives every row its own"
 
 
@@ -63,6 +66,10 @@ ROWS_COUNT = {
     "check_sample_weight_equivalence_on_dense_data": ROWS,
     "check_sample_weight_equivalence_on_sparse_data": ROWS,
 }
+BOOTSTRAP = {
+    "check_sample_weight_equivalence_on_dense_data": SAMPLES,
+    "check_sample_weight_equivalence_on_sparse_data": SAMPLES,
+}
 EXPECTED_FAILURES = {
     SparseGBDTClassifier: SPARSE,
     LdSMClassifier: {
@@ -80,6 +87,8 @@ EXPECTED_FAILURES = {
     BlendClassifier: SPARSE | PROBABILITIES,
     MultiGBDTRegressor: {"check_regressor_multioutput": FLOAT32},
     MultiGBDTClassifier: {"check_sample_weights_shape": PAIRS},
+    MultiForestRegressor: {**BOOTSTRAP, "check_regressor_multioutput": FLOAT32},
+    MultiForestClassifier: {**BOOTSTRAP, "check_sample_weights_shape": PAIRS},
     OneQueryRanker: {
         "check_sample_weights_not_overwritten": QUERY_WEIGHTS,
         "check_sample_weight_equivalence_on_dense_data": QUERY_WEIGHTS,
@@ -120,6 +129,8 @@ SMALL = {"n_trees": 20, "learning_rate": 0.3, "min_samples_leaf": 1}
         BlendClassifier([LdSMClassifier(n_trees=2), SketchForestClassifier(n_trees=2, rerank=None)]),
         MultiGBDTRegressor(**SMALL),
         MultiGBDTClassifier(**SMALL),
+        MultiForestRegressor(n_trees=20),
+        MultiForestClassifier(n_trees=20),
         OneQueryRanker(**SMALL),
     ],
     expected_failed_checks=expected_failures,
@@ -145,6 +156,8 @@ def test_scikit_learn_check(estimator, check):
         MultiGBDTRegressor(**SMALL, loss="poisson"),
         MultiGBDTClassifier(),
         MultiGBDTClassifier(**SMALL, loss="logistic", leaf_labels=1),
+        MultiForestRegressor(splitter="random"),
+        MultiForestClassifier(splitter="random"),
         OneQueryRanker(),
         OneQueryRanker(**SMALL, loss="gbrank"),
         OneQueryRanker(**SMALL, loss="smoothdcg", advanced={"start_rounds": 3}),
