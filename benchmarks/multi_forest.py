@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import os
 import pickle
 import tempfile
 import time
@@ -82,7 +81,7 @@ def size_of(model):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.safetensors"
         model.save(path)
-        return os.path.getsize(path)
+        return path.stat().st_size
 
 
 def compare(data, names, n_trees):

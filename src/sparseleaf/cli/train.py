@@ -97,12 +97,15 @@ def train(
     method: Annotated[
         str | None,
         typer.Option(
-            help="Learning method: gbdt-sparse, forest or ldsm (many labels), gbdt-mo (multi-output regression,"
-            " classes, labels) or rank (learning to rank). Default: forest with --text, else gbdt-sparse.",
+            help="Learning method: gbdt-sparse, forest or ldsm (many labels), gbdt-mo or multi-forest (multi-output"
+            " regression, classes, labels) or rank (learning to rank). Default: forest with --text, else gbdt-sparse.",
         ),
     ] = None,
     task: Annotated[
-        Task, typer.Option(help="Task of gbdt-mo; auto: regression for numeric targets, else classification.")
+        Task,
+        typer.Option(
+            help="Task of gbdt-mo and multi-forest; auto: regression for numeric targets, else classification."
+        ),
     ] = Task.AUTO,
     settings: Settings = None,
     parameters: Annotated[

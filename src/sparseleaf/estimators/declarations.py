@@ -543,7 +543,9 @@ def _multi_forest(
     )
 
 
-FOREST_REGRESSOR = _multi_forest(1, 1.0, "rmse", tuple(name for name in REGRESSION_METRICS if name != "loss"))
+FOREST_REGRESSOR = _multi_forest(
+    1, 0.33, "rmse", tuple(name for name in REGRESSION_METRICS if name != "loss")
+)
 FOREST_CLASSIFIER = _multi_forest(
     1,
     "sqrt",

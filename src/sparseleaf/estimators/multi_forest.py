@@ -39,7 +39,7 @@ class MultiForest(DenseGBDT):
         self,
         n_trees: int = 100,
         *,
-        max_features: Any = 1.0,
+        max_features: Any = 0.33,
         min_samples_leaf: int = 1,
         max_depth: int | None = None,
         max_leaves: int | None = None,

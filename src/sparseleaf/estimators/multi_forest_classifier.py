@@ -130,7 +130,25 @@ class MultiForestClassifier(OutputClassifier, MultiForest):
             **former,
         )
 
+    def decision_function(self, X: Any) -> Array:
+        """Scores relative to those that :meth:`predict` requires.
+
+        Parameters
+        ----------
+        X : {array-like, DataFrame, sparse matrix} of shape (n_rows, n_features), or texts
+            Features.
+
+        Returns
+        -------
+        scores : ndarray of float32, shape (n_rows, n_classes) or (n_rows,)
+            Class frequencies, for two classes their difference; for several labels per row, frequencies minus 0.5.
+        """
+        return self._margins(self._scores(X))
+
     # --- inside
+
+    def _margins(self, scores: Array) -> Array:
+        return super()._margins(scores) if self._one_class else scores - np.float32(0.5)
 
     def _probabilities(self, scores: Array) -> Array:
         frequencies = np.clip(scores, 0, 1)

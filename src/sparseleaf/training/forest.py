@@ -291,7 +291,8 @@ class ForestGrowth:
             while waiting:
                 yield waiting.popleft().result()
         finally:
-            pool.shutdown(cancel_futures=True)
+            # without waiting: a garbage collector may run this within threading's own locks
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def frequencies(vectors: LeafVectors, start: Array) -> LeafVectors:

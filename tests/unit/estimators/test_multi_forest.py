@@ -1,4 +1,4 @@
-"""MultiForestRegressor and MultiForestClassifier: agreement with scikit-learn, out-of-bag predictions, reproducibility."""
+"""Forests with dense outputs: agreement with scikit-learn, out-of-bag predictions, reproducibility."""
 
 import tempfile
 from pathlib import Path
@@ -18,6 +18,7 @@ import sparseleaf
 from multi_models import classes_of, make
 from sparseleaf import BlendClassifier, MultiForestClassifier, MultiForestRegressor, MultiGBDTClassifier
 from sparseleaf.data import make_xc
+from sparseleaf.export import to_onnx, to_treelite
 from sparseleaf.training.bagging import Bagging
 from sparseleaf.training.dense_targets import encode_numbers
 
@@ -306,6 +307,20 @@ def test_it_blends_with_boosting():
     blend = BlendClassifier(members).fit(X, y)
     assert blend.score(X, y) > 0.95
     assert blend.weights_.shape == (2,)
+
+
+def test_exported_models_return_the_same_scores(tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    treelite = pytest.importorskip("treelite")
+    X, Y = make(120)
+    for model, y in ((reg(n_trees=4), Y), (clf(n_trees=4), classes_of(Y))):
+        model.fit(X, y)
+        expected = model._scores(X)
+        to_onnx(model, tmp_path / "m.onnx")
+        session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
+        np.testing.assert_allclose(session.run(None, {"X": X})[0], expected, atol=1e-5)
+        scores = treelite.gtil.predict(to_treelite(model), X.astype(np.float32))
+        np.testing.assert_allclose(scores.reshape(expected.shape), expected, atol=1e-5)
 
 
 # --- updates
