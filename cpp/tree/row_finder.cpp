@@ -17,7 +17,7 @@ double uniform(uint64_t hash) {
     return static_cast<double>(hash >> 11) * 0x1.0p-53;
 }
 
-// Whether leaves with either row alone have the same value: equal gradients or, with weights, equal G/H up to
+// Whether two rows would have the same leaf value: equal gradients or, with weights, equal G/H up to
 // the rounding of both.
 bool same_value(const Scoring& scoring, const int16_t* a, const int16_t* b) {
     if (std::equal(a, a + scoring.columns, b)) return true;
