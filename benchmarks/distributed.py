@@ -157,7 +157,9 @@ def spark_session(n):
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.executor.memory": "2g",
-        "spark.executorEnv.PYTHONPATH": str(Path.cwd()),
+        "spark.executorEnv.PYTHONPATH": os.pathsep.join(
+            filter(None, (str(Path.cwd()), os.environ.get("PYTHONPATH")))
+        ),
     }
     session = SparkSession.builder.master(f"local-cluster[{n},1,2048]").config(map=settings).getOrCreate()
     session.sparkContext.setLogLevel("OFF")
@@ -242,10 +244,10 @@ def speed(scale):
     return results
 
 
-def on_spark(scale):
+def on_spark(scale, layouts=("rows", "features")):
     """One and two Spark workers, and two MPI ranks on the same rows, alternating; the fastest run of each counts."""
     results = {}
-    for layout in ("rows", "features"):
+    for layout in layouts:
         job = dense_job(int(1_000_000 * scale), 50, 32, layout, split="full", max_depth=7, max_bins=32)
         runs = [
             {"one": spark(job, 1)["seconds"], "two": spark(job, 2)["seconds"], "mpi": mpi(job, 2)["seconds"]}

@@ -53,7 +53,7 @@ def spark(tmp_path_factory):
     os.environ.update(environment(tmp_path_factory.mktemp("spark")))
     if SparkSession.getActiveSession() is not None:  # of a page of the documentation
         SparkSession.getActiveSession().stop()
-    builder = SparkSession.builder.master("local-cluster[2,1,1024]").config(map=SETTINGS)
+    builder = SparkSession.builder.master("local-cluster[2,1,2048]").config(map=SETTINGS)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     yield session
@@ -76,10 +76,13 @@ def alone(name):
     return jobs.digest(estimator.fit(**by_query(rows)))
 
 
+EVERY_ESTIMATOR = ("names", "forest", "ldsm", "multi", "classes", "rank")
+
+
 @pytest.mark.parametrize(("layout", "names"), [
-    ("rows", ("sparse", "sampled", "names", "leml", "reranked", "forest", "ldsm", "multi", "unknown", "absolute",
-              "classes", "rank")),
-    ("features", ("sampled", "names", "multi", "classes", "rank")),
+    ("rows", (*EVERY_ESTIMATOR, "sparse", "sampled", "leml", "reranked", "weights", "weights, forest", "unknown",
+              "absolute")),
+    ("features", (*EVERY_ESTIMATOR, "sampled")),
 ])  # fmt: skip
 def test_executors_train_the_model_of_one_process(spark, layout, names):
     found = {name: jobs.digest(fitted(spark, name, layout=layout).estimator) for name in names}
@@ -216,6 +219,9 @@ def test_errors_of_executors_are_those_of_one_process(spark):
     assert "worker" in "".join(caught.value.__notes__)
     with pytest.raises(ValueError, match="labelCol must not have nulls"):
         made.fit(missing.withColumn("y", missing["y"].getItem(0)).na.replace("a", None))
+    for empty in (missing.limit(0), missing.filter("number < 0")):
+        with pytest.raises(ValueError, match="at least one training row"):
+            made.fit(empty)
     with pytest.raises(ValueError, match=r"requires 3 task slots at once\. Got 2"):
         MultiGBDTClassifier(featuresCol="X", labelCol="number", numWorkers=3).fit(missing)
 
@@ -322,6 +328,44 @@ def test_the_command_line_trains_on_a_standalone_cluster(standalone, tmp_path):
     )
     assert done.returncode == 2
     assert "n_trees" in done.stderr
+
+
+ON_STANDALONE = """
+import json, sys
+import jobs
+from pyspark.sql import SparkSession
+from spark_rows import make_frame, on_spark_like
+
+master, *names = sys.argv[1:]
+settings = {"spark.ui.enabled": "false", "spark.executor.memory": "1g"}
+spark = SparkSession.builder.master(master).config(map=settings).getOrCreate()
+digests = {}
+for layout in ("rows", "features"):
+    for name in names:
+        estimator, rows = jobs.make_jobs()[name]
+        model = on_spark_like(estimator, rows, layout=layout).fit(make_frame(spark, **rows))
+        assert len(model.profile[0]["workers"]) == 2  # all task slots of the cluster
+        digests.setdefault(name, []).append(jobs.digest(model.estimator))
+print("DIGESTS " + json.dumps(digests))
+try:
+    on_spark_like(estimator, rows, numWorkers=3).fit(make_frame(spark, **rows))
+except ValueError as error:
+    print("REFUSED " + str(error))
+spark.stop()
+"""
+
+
+def test_a_standalone_cluster_trains_the_model_of_one_process(standalone, tmp_path):
+    (tmp_path / "fits.py").write_text(ON_STANDALONE)
+    env = environment(tmp_path) | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, tmp_path / "fits.py", standalone, *EVERY_ESTIMATOR],
+        capture_output=True, text=True, check=False, timeout=600, env=env,
+    )  # fmt: skip
+    said = dict(line.split(" ", 1) for line in done.stdout.splitlines() if line[:7] in ("DIGESTS", "REFUSED"))
+    assert "DIGESTS" in said, done.stderr[-5000:]
+    assert json.loads(said["DIGESTS"]) == {name: [alone(name)] * 2 for name in EVERY_ESTIMATOR}
+    assert "requires 3 task slots at once. Got 2 instead" in said["REFUSED"]
 
 
 CONNECTED = """

@@ -71,6 +71,8 @@ def run_on_spark(frame: Any, work: Work, n_workers: int, *, n_trees: int | str, 
         task = _make_task(pickle.dumps((sparseleaf.__version__, work, progress)))
         # Spark runs a failed barrier stage again only if a shuffle follows it
         rows = frame.mapInArrow(task, SCHEMA, barrier=True).repartition(1).collect()
+    if not rows:  # Spark runs no tasks for a DataFrame that it knows to be empty
+        raise ValueError("The DataFrame must have at least one training row. Got none instead.")
     rows.sort(key=lambda row: int(row["number"]))
     if rows[0]["number"] == ERROR:
         raise pickle.loads(rows[0]["content"])  # of our own tasks

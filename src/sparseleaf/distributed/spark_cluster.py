@@ -14,6 +14,9 @@ from sparseleaf.progress import say
 PATIENCE = 60.0
 """Seconds to wait for executors that are starting."""
 
+SETTLED = 3.0
+"""Seconds without a new executor after which all of them have started."""
+
 POLL = 0.5
 REST_TIMEOUT = 5.0
 
@@ -26,8 +29,7 @@ def check_cluster(spark: Any, n_workers: int) -> None:
     spark : pyspark.sql.SparkSession
     n_workers : int
     """
-    local = _conf(spark, "spark.master").startswith("local") and "cluster" not in _conf(spark, "spark.master")
-    if _conf(spark, "spark.dynamicAllocation.enabled") == "true" and not local:
+    if _conf(spark, "spark.dynamicAllocation.enabled") == "true" and not _is_local(spark):
         raise ValueError(
             "spark.dynamicAllocation.enabled must be false: Spark does not run barrier stages with dynamic allocation."
             " Start the application with --conf spark.dynamicAllocation.enabled=false and --num-executors."
@@ -49,10 +51,22 @@ def check_cluster(spark: Any, n_workers: int) -> None:
 
 def count_slots(spark: Any) -> int:
     """Number of tasks that the cluster runs at once; ValueError if it is not known."""
-    slots = configured_slots(spark) or registered_slots(spark)
+    slots = configured_slots(spark) or _settled_slots(spark)
     if slots is None:
-        raise ValueError("The number of task slots of the cluster is not known; set the number of workers.")
+        raise ValueError(
+            "The number of task slots of the cluster is not known; set the number of workers (numWorkers, --workers)."
+        )
     return max(1, slots)
+
+
+def _settled_slots(spark: Any) -> int | None:
+    """Registered slots, once no more executors have registered for a while: they start one after the other."""
+    slots, changed = registered_slots(spark), time.monotonic()
+    while slots is not None and not _is_local(spark) and time.monotonic() - changed < SETTLED:
+        time.sleep(POLL)
+        if (present := registered_slots(spark)) != slots:
+            slots, changed = present, time.monotonic()
+    return slots
 
 
 def configured_slots(spark: Any) -> int | None:
@@ -73,24 +87,32 @@ def configured_slots(spark: Any) -> int | None:
 
 
 def registered_slots(spark: Any) -> int | None:
-    """Number of task slots of the executors that are running, by Spark's REST API; None if it cannot be read."""
+    """Number of task slots of the executors that are running; None if it cannot be read.
+
+    By Spark's REST API or, without its web UI, by the default parallelism: the number of cores, and at least 2.
+    """
     if is_connect(spark):
         return None
+    context = spark.sparkContext
     try:
-        context = spark.sparkContext
-        if context.uiWebUrl is None:
-            return None
         url = f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}/executors"
         with urlopen(url, timeout=REST_TIMEOUT) as reply:
             executors = json.load(reply)
         return sum(int(one["maxTasks"]) for one in executors if one["isActive"])
     except (URLError, OSError, ValueError, KeyError, TypeError):
-        return None
+        if _conf(spark, "spark.default.parallelism"):
+            return None
+        return int(context.defaultParallelism) // int(_conf(spark, "spark.task.cpus") or 1)
 
 
 def is_connect(spark: Any) -> bool:
     """Whether a session is one of Spark Connect, which has no SparkContext."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def _is_local(spark: Any) -> bool:
+    """Whether the driver runs the tasks itself."""
+    return re.match(r"local(?!-cluster)", _conf(spark, "spark.master")) is not None
 
 
 def _conf(spark: Any, name: str) -> str:

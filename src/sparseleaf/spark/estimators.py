@@ -27,6 +27,7 @@ TOP_K = "the ``topK`` best labels with their scores (array<struct<label, score>>
 COMMON = (
     "featuresCol",
     "labelCol",
+    "weightCol",
     "predictionCol",
     "validationIndicatorCol",
     "orderCol",
@@ -208,7 +209,7 @@ class SketchForestClassifier(_SketchForest, SparkEstimator):
 
 class _MultiClassifier(DeclaredParams):
     local = local.MultiGBDTClassifier
-    also = (*COMMON, *KEEPING, "weightCol", "topK")
+    also = (*COMMON, *KEEPING, "topK")
     targets = LABELS
     predictions = TOP_K
 
@@ -254,7 +255,7 @@ class MultiGBDTClassifier(_MultiClassifier, SparkEstimator):
 
 class _MultiRegressor(DeclaredParams):
     local = local.MultiGBDTRegressor
-    also = (*COMMON, *KEEPING, "weightCol")
+    also = (*COMMON, *KEEPING)
     targets = "numbers, or vectors or arrays of numbers, one per output; null or NaN if unknown"
     predictions = "a number, or an array of numbers, as the targets"
     regression = True
@@ -301,7 +302,7 @@ class MultiGBDTRegressor(_MultiRegressor, SparkEstimator):
 
 class _Ranker(DeclaredParams):
     local = local.GBDTRanker
-    also = (*COMMON, *KEEPING, "weightCol", "qidCol")
+    also = (*COMMON, *KEEPING, "qidCol")
     targets = "relevance grades >= 0"
     predictions = "the score; higher is a better rank within a query"
     regression = True

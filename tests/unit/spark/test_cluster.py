@@ -12,6 +12,7 @@ class Session:
     class sparkContext:
         uiWebUrl = None
         applicationId = "app"
+        defaultParallelism = 4
 
     def __init__(self, **settings):
         self.conf = {name.replace("_", "."): value for name, value in settings.items()}
@@ -43,9 +44,26 @@ def test_too_few_slots():
         ValueError, match=r"Training on 3 workers requires 3 task slots at once\. Got 2 instead"
     ):
         check_cluster(session, 3)
-    with pytest.raises(ValueError, match="set the number of workers"):
-        count_slots(Session())
     assert count_slots(session) == 2
+
+
+def test_slots_without_a_web_ui(monkeypatch):
+    monkeypatch.setattr(spark_cluster, "PATIENCE", 0.05)
+    monkeypatch.setattr(spark_cluster, "SETTLED", 0.05)
+    standalone = {"spark_master": "spark://host:7077", "spark_task_cpus": "2"}
+    assert count_slots(Session(**standalone)) == 2
+    with pytest.raises(ValueError, match="requires 3 task slots at once. Got 2 instead"):
+        check_cluster(Session(**standalone), 3)
+    with pytest.raises(ValueError, match="set the number of workers"):  # that setting is no number of cores
+        count_slots(Session(**standalone, spark_default_parallelism="200"))
+
+
+def test_executors_that_start_one_after_the_other(monkeypatch):
+    monkeypatch.setattr(spark_cluster, "SETTLED", 0.05)
+    monkeypatch.setattr(spark_cluster, "POLL", 0.02)
+    registered = iter([0, 2, 4])
+    monkeypatch.setattr(spark_cluster, "registered_slots", lambda spark: next(registered, 6))
+    assert count_slots(Session(spark_master="spark://host:7077")) == 6
 
 
 def test_executors_that_do_not_start(monkeypatch):
