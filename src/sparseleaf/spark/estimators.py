@@ -11,7 +11,7 @@ from pyspark.ml.util import DefaultParamsReadable, DefaultParamsWritable
 from sparseleaf import estimators as local
 from sparseleaf.distributed.spark import run_on_spark
 from sparseleaf.distributed.spark_cluster import count_slots
-from sparseleaf.spark.frames import arrange
+from sparseleaf.spark.frames import arrange, check_frame
 from sparseleaf.spark.model import SparkModel
 from sparseleaf.spark.params import DeclaredParams, documented
 from sparseleaf.spark.training import FrameTraining, from_pieces
@@ -47,6 +47,7 @@ class SparkEstimator(DeclaredParams, Estimator, DefaultParamsWritable, DefaultPa
         self.setParams(**params)
 
     def _fit(self, dataset: DataFrame) -> SparkModel:
+        check_frame(dataset)
         estimator: Any = self.to_local()
         n_workers = self.value_of("numWorkers") or count_slots(dataset.sparkSession)
         options = {

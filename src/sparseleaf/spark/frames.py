@@ -25,6 +25,13 @@ if TYPE_CHECKING:
 ORDER = "order"
 
 
+def check_frame(frame: Any) -> None:
+    """Raise TypeError for anything but a DataFrame of Spark, such as one of pandas."""
+    if not hasattr(frame, "sparkSession"):
+        kind = f"{type(frame).__module__.partition('.')[0]}.{type(frame).__name__}"
+        raise TypeError(f"The 'dataset' parameter must be a DataFrame of Spark. Got {kind} instead.")
+
+
 def features_column(frame: DataFrame, name: str) -> Column:
     """A column of vectors, or of arrays of numbers, as a struct that Arrow supports."""
     kind = type_of(frame, name, "featuresCol")

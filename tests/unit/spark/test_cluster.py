@@ -52,7 +52,7 @@ def test_slots_without_a_web_ui(monkeypatch):
     monkeypatch.setattr(spark_cluster, "SETTLED", 0.05)
     standalone = {"spark_master": "spark://host:7077", "spark_task_cpus": "2"}
     assert count_slots(Session(**standalone)) == 2
-    with pytest.raises(ValueError, match="requires 3 task slots at once. Got 2 instead"):
+    with pytest.raises(ValueError, match=r"requires 3 task slots at once\. Got 2 instead"):
         check_cluster(Session(**standalone), 3)
     with pytest.raises(ValueError, match="set the number of workers"):  # that setting is no number of cores
         count_slots(Session(**standalone, spark_default_parallelism="200"))
