@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import sparseleaf
 from sparseleaf.distributed.communicator import WorkerLostError
 from sparseleaf.distributed.sockets import Listener
-from sparseleaf.distributed.spark_cluster import check_cluster
+from sparseleaf.distributed.spark_cluster import check_cluster, run_barrier
 from sparseleaf.distributed.spark_progress import ProgressClient, ProgressServer
 
 if TYPE_CHECKING:
@@ -70,7 +70,8 @@ def run_on_spark(frame: Any, work: Work, n_workers: int, *, n_trees: int | str, 
     with ProgressServer.open(spark, n_workers, total, verbose) as progress:
         task = _make_task(pickle.dumps((sparseleaf.__version__, work, progress)))
         # Spark runs a failed barrier stage again only if a shuffle follows it
-        rows = frame.mapInArrow(task, SCHEMA, barrier=True).repartition(1).collect()
+        results = frame.mapInArrow(task, SCHEMA, barrier=True).repartition(1)
+        rows = run_barrier(spark, n_workers, results.collect)
     if not rows:  # Spark runs no tasks for a DataFrame that it knows to be empty
         raise ValueError("The DataFrame must have at least one training row. Got none instead.")
     rows.sort(key=lambda row: int(row["number"]))

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import re
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 from urllib.error import URLError
 from urllib.request import urlopen
 
 from sparseleaf.progress import say
+
+Result = TypeVar("Result")
 
 PATIENCE = 60.0
 """Seconds to wait for executors that are starting."""
@@ -19,6 +22,9 @@ SETTLED = 3.0
 
 POLL = 0.5
 REST_TIMEOUT = 5.0
+
+NO_SLOTS = "SPARK-24819"
+"""In Spark's error for a barrier stage of more tasks than there are slots."""
 
 
 def check_cluster(spark: Any, n_workers: int) -> None:
@@ -42,11 +48,33 @@ def check_cluster(spark: Any, n_workers: int) -> None:
     most = configured_slots(spark)
     if most is not None and most < n_workers:
         raise _too_few(n_workers, most)
-    started = time.monotonic()
+    deadline = _deadline(spark)
     while (present := registered_slots(spark)) is not None and present < n_workers:
-        if time.monotonic() - started > (PATIENCE if most is not None else PATIENCE / 6):
+        if time.monotonic() > deadline:
             raise _too_few(n_workers, present)
         time.sleep(POLL)
+
+
+def run_barrier(spark: Any, n_workers: int, job: Callable[[], Result]) -> Result:
+    """Run a job with a barrier stage, which Spark refuses at once while executors are still starting.
+
+    :func:`check_cluster` waits for them where it can count them: not with Spark Connect, nor without the web UI.
+    """
+    deadline = _deadline(spark)
+    while True:
+        try:
+            return job()
+        except Exception as error:
+            if NO_SLOTS not in str(error):
+                raise
+            if time.monotonic() > deadline:
+                raise _too_few(n_workers, "fewer") from None
+        time.sleep(POLL)
+
+
+def _deadline(spark: Any) -> float:
+    """Until when to wait for executors: longer if the configuration has enough of them."""
+    return time.monotonic() + (PATIENCE if configured_slots(spark) is not None else PATIENCE / 6)
 
 
 def count_slots(spark: Any) -> int:
@@ -120,7 +148,7 @@ def _conf(spark: Any, name: str) -> str:
     return str(spark.conf.get(name, "") or "")
 
 
-def _too_few(n_workers: int, slots: int) -> ValueError:
+def _too_few(n_workers: int, slots: int | str) -> ValueError:
     return ValueError(
         f"Training on {n_workers} workers requires {n_workers} task slots at once. Got {slots} instead; use fewer"
         " workers, or more executors (spark.executor.instances × spark.executor.cores / spark.task.cpus)."

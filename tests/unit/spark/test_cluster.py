@@ -3,7 +3,7 @@
 import pytest
 
 from sparseleaf.distributed import spark_cluster
-from sparseleaf.distributed.spark_cluster import check_cluster, configured_slots, count_slots
+from sparseleaf.distributed.spark_cluster import check_cluster, configured_slots, count_slots, run_barrier
 
 
 class Session:
@@ -71,6 +71,26 @@ def test_executors_that_do_not_start(monkeypatch):
     monkeypatch.setattr(spark_cluster, "registered_slots", lambda spark: 1)
     with pytest.raises(ValueError, match="Got 1 instead"):
         check_cluster(Session(spark_master="yarn", spark_executor_instances="4"), 4)
+
+
+def test_barrier_stages_that_spark_refuses(monkeypatch):
+    monkeypatch.setattr(spark_cluster, "POLL", 0.01)
+    session, refusals = Session(spark_master="spark://host:7077"), iter(range(3))
+
+    def job():
+        if next(refusals, None) is not None:
+            raise RuntimeError(
+                "[SPARK-24819]: Barrier execution mode does not allow run a barrier stage that …"
+            )
+        return "rows"
+
+    assert run_barrier(session, 2, job) == "rows"
+    with pytest.raises(ZeroDivisionError):
+        run_barrier(session, 2, lambda: 1 / 0)
+    monkeypatch.setattr(spark_cluster, "PATIENCE", 0)
+    refusals = iter(range(1000))
+    with pytest.raises(ValueError, match=r"requires 2 task slots at once\. Got fewer instead"):
+        run_barrier(session, 2, job)
 
 
 def test_dynamic_allocation():
