@@ -14,6 +14,7 @@ import numpy as np
 import psutil
 import pytest
 
+from benchmarks._common import spark_home
 from sparseleaf import SparseGBDTClassifier
 from sparseleaf.data import make_xc, save_xc
 
@@ -35,11 +36,12 @@ SETTINGS = {
 
 
 def environment(folder):
-    """Of a driver and its executors: this Python, and a work folder of the test."""
+    """Of a driver and its executors: this Python, and work folders of the test."""
     return {
         **os.environ,
         "PYSPARK_PYTHON": sys.executable,
-        "SPARK_WORKER_DIR": str(folder / "work"),
+        "SPARK_HOME": str(spark_home(folder)),  # the executors of local-cluster work in a folder of it
+        "SPARK_WORKER_DIR": str(folder / "work"),  # those of a standalone cluster
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
 
