@@ -69,9 +69,13 @@ def run_on_spark(frame: Any, work: Work, n_workers: int, *, n_trees: int | str, 
     total = n_trees if isinstance(n_trees, int) else None
     with ProgressServer.open(spark, n_workers, total, verbose) as progress:
         task = _make_task(pickle.dumps((sparseleaf.__version__, work, progress)))
-        # Spark runs a failed barrier stage again only if a shuffle follows it
-        results = frame.mapInArrow(task, SCHEMA, barrier=True).repartition(1)
-        rows = run_barrier(spark, n_workers, results.collect)
+
+        def job() -> list[Any]:
+            # Spark runs a failed barrier stage again only if a shuffle follows it
+            results: list[Any] = frame.mapInArrow(task, SCHEMA, barrier=True).repartition(1).collect()
+            return results
+
+        rows = run_barrier(spark, n_workers, job)
     if not rows:  # Spark runs no tasks for a DataFrame that it knows to be empty
         raise ValueError("The DataFrame must have at least one training row. Got none instead.")
     rows.sort(key=lambda row: int(row["number"]))

@@ -58,6 +58,7 @@ def check_cluster(spark: Any, n_workers: int) -> None:
 def run_barrier(spark: Any, n_workers: int, job: Callable[[], Result]) -> Result:
     """Run a job with a barrier stage, which Spark refuses at once while executors are still starting.
 
+    The job must create its DataFrame: a DataFrame keeps the stages that failed.
     :func:`check_cluster` waits for them where it can count them: not with Spark Connect, nor without the web UI.
     """
     deadline = _deadline(spark)
