@@ -10,6 +10,7 @@ from pyspark.sql.types import (
     ArrayType,
     BooleanType,
     DataType,
+    DecimalType,
     FractionalType,
     IntegralType,
     NumericType,
@@ -52,6 +53,8 @@ def label_column(frame: DataFrame, name: str, *, regression: bool) -> Column:
     if isinstance(kind, VectorUDT):
         return F.unwrap_udt(column)
     if regression:
+        if _is_array_of(kind, FractionalType) and not _is_array_of(kind, DecimalType):
+            return column
         if _is_array_of(kind, NumericType):
             return column.cast("array<double>")
         if isinstance(kind, NumericType):
