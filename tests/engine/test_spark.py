@@ -21,6 +21,9 @@ from sparseleaf.data import make_xc, save_xc
 pytest.importorskip("pyspark", reason="PySpark is not installed")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # PySpark's warnings are not ours
 
+HANG = 1800
+"""Seconds after which a process hangs, also on a machine that is busy with other things."""
+
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -166,7 +169,7 @@ def test_a_pipeline_is_saved_and_loaded_in_another_application(spark, tmp_path):
     (tmp_path / "loaded.py").write_text(LOADED)
     done = subprocess.run(
         [sys.executable, tmp_path / "loaded.py", texts, tmp_path / "pipeline"],
-        capture_output=True, text=True, check=False, timeout=300, env=environment(tmp_path),
+        capture_output=True, text=True, check=False, timeout=HANG, env=environment(tmp_path),
     )  # fmt: skip
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("PREDICTED")] or [done.stderr]
     assert json.loads(line.removeprefix("PREDICTED ")) == predicted
@@ -309,7 +312,7 @@ def test_the_command_line_trains_on_a_standalone_cluster(standalone, tmp_path):
         words = [sys.executable, "-m", "sparseleaf", "train", *parts, "-m", model, "-v", "-s", "n_trees=5"]
         env = environment(tmp_path) | {"PYSPARK_SUBMIT_ARGS": "--conf spark.executor.memory=1g pyspark-shell"}
         done = subprocess.run(
-            [*words, *options], capture_output=True, text=True, check=False, timeout=300, env=env
+            [*words, *options], capture_output=True, text=True, check=False, timeout=HANG, env=env
         )
         return model, done
 
@@ -362,7 +365,7 @@ def test_a_standalone_cluster_trains_the_model_of_one_process(standalone, tmp_pa
     env = environment(tmp_path) | {"PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
         [sys.executable, tmp_path / "fits.py", standalone, *EVERY_ESTIMATOR],
-        capture_output=True, text=True, check=False, timeout=600, env=env,
+        capture_output=True, text=True, check=False, timeout=HANG, env=env,
     )  # fmt: skip
     said = dict(line.split(" ", 1) for line in done.stdout.splitlines() if line[:7] in ("DIGESTS", "REFUSED"))
     assert "DIGESTS" in said, done.stderr[-5000:]
@@ -401,6 +404,6 @@ def test_spark_connect(tmp_path):
     env = environment(tmp_path) | {"PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
         [sys.executable, tmp_path / "connected.py", tmp_path / "model"],
-        capture_output=True, text=True, check=False, timeout=300, env=env,
+        capture_output=True, text=True, check=False, timeout=HANG, env=env,
     )  # fmt: skip
     assert "CONNECTED" in done.stdout, done.stderr[-5000:]
