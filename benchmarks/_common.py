@@ -139,6 +139,19 @@ def _cpu_model():
     return models[0] if models else platform.processor() or platform.machine()
 
 
+def spark_home(folder):
+    """A folder of links to PySpark's files, for SPARK_HOME: executors of a ``local-cluster`` work in a folder of it."""
+    import pyspark
+
+    home = folder / "spark-home"
+    home.mkdir(exist_ok=True)
+    for entry in Path(pyspark.__file__).parent.iterdir():
+        link = home / entry.name
+        if entry.name != "work" and not link.is_symlink():
+            link.symlink_to(entry)
+    return home
+
+
 def write_results(path, results):
     """Write a dict as JSON, atomically; numpy numbers and arrays are converted."""
     path = Path(path)

@@ -9,12 +9,16 @@ worker that receives most. ``--scale`` makes everything smaller, to test the scr
 from __future__ import annotations
 
 import argparse
+import atexit
 import json
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
+from contextlib import contextmanager
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -22,7 +26,7 @@ from statistics import median
 import numpy as np
 import scipy.sparse as sp
 
-from benchmarks._common import machine, write_results
+from benchmarks._common import machine, spark_home, write_results
 
 BLOCK = 10_000
 OUT = Path("docs/results/distributed.json")
@@ -149,58 +153,63 @@ def dask(job, n):
     return result(estimator, engine.profile, seconds)
 
 
+@lru_cache
+def linked_home():
+    """SPARK_HOME of all sessions: they share one JVM."""
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return str(spark_home(Path(folder)))
+
+
+@contextmanager
 def spark_session(n):
     from pyspark.sql import SparkSession
 
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.executor.memory": "2g",
-        "spark.executorEnv.PYTHONPATH": str(Path.cwd()),
+        "spark.executorEnv.PYTHONPATH": os.pathsep.join(
+            filter(None, (str(Path.cwd()), os.environ.get("PYTHONPATH")))
+        ),
     }
+    os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_HOME": linked_home()}
     session = SparkSession.builder.master(f"local-cluster[{n},1,2048]").config(map=settings).getOrCreate()
     session.sparkContext.setLogLevel("OFF")
-    return session
+    try:
+        yield session
+    finally:
+        session.stop()
 
 
 def spark(job, n):
     from benchmarks.spark_work import Blocks
     from sparseleaf.distributed.spark import run_on_spark
 
-    session = spark_session(n)
-    try:
+    with spark_session(n) as session:
         (piece,) = run_on_spark(session.range(0, n, 1, n), Blocks(job), n, n_trees=8, verbose=0)
-    finally:
-        session.stop()
     return json.loads(piece)
 
 
 def from_frame(job, n):
     """Seconds of ``fit`` on a DataFrame of Parquet files, and of its trees; the rest is reading and shuffling."""
-    import tempfile
-
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     from sparseleaf.spark import MultiGBDTRegressor
 
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, spark_session(n) as session:
         ends = borders(job["rows"], 8)
         for i, (first, end) in enumerate(pairwise(ends)):
             X, Y = make_rows(first, end, job["features"], job["outputs"])
             columns = {"features": pa.array(list(X)), "label": pa.array(list(Y))}
             pq.write_table(pa.table(columns), Path(folder) / f"part-{i}.parquet")
-        session = spark_session(n)
-        try:
-            frame = session.read.parquet(folder)
-            estimator = MultiGBDTRegressor(**job["parameters"], n_jobs=1, numWorkers=n, layout=job["layout"])
-            estimator.copy({estimator.n_trees: 1}).fit(frame.limit(1000))  # executors have started
-            began = time.perf_counter()
-            model = estimator.fit(frame)
-            seconds = time.perf_counter() - began
-        finally:
-            session.stop()
+        frame = session.read.parquet(folder)
+        estimator = MultiGBDTRegressor(**job["parameters"], n_jobs=1, numWorkers=n, layout=job["layout"])
+        estimator.copy({estimator.n_trees: 1}).fit(frame.limit(1000))  # executors have started
+        began = time.perf_counter()
+        model = estimator.fit(frame)
+        seconds = time.perf_counter() - began
     trees = [max(one["working"] + one["waiting"] for one in tree["workers"]) for tree in model.profile]
     return {"fit": seconds, "trees": sum(trees), "seconds": median(trees[1:])}
 
@@ -242,10 +251,10 @@ def speed(scale):
     return results
 
 
-def on_spark(scale):
+def on_spark(scale, layouts=("rows", "features")):
     """One and two Spark workers, and two MPI ranks on the same rows, alternating; the fastest run of each counts."""
     results = {}
-    for layout in ("rows", "features"):
+    for layout in layouts:
         job = dense_job(int(1_000_000 * scale), 50, 32, layout, split="full", max_depth=7, max_bins=32)
         runs = [
             {"one": spark(job, 1)["seconds"], "two": spark(job, 2)["seconds"], "mpi": mpi(job, 2)["seconds"]}

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import psutil
 
-from benchmarks._common import machine, write_results
+from benchmarks._common import machine, spark_home, write_results
 from sparseleaf import SparseGBDTClassifier
 from sparseleaf.data import make_xc, save_xc
 
@@ -164,7 +164,7 @@ def kill_executors(folder, paths, expected, times):
     from sparseleaf.spark.training import from_pieces
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_WORKER_DIR", str(folder / "work"))
+    os.environ["SPARK_HOME"] = str(spark_home(folder))
     spark = SparkSession.builder.master(f"local-cluster[{RANKS},1,1024]").config(map=SPARK).getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     runs = []

@@ -7,6 +7,8 @@ from pathlib import Path
 from sparseleaf import (
     GBDTRanker,
     LdSMClassifier,
+    MultiForestClassifier,
+    MultiForestRegressor,
     MultiGBDTClassifier,
     MultiGBDTRegressor,
     SketchForestClassifier,
@@ -101,6 +103,14 @@ FOREST_TAIL = """
 4. **`router_weights`.** Fewer weights reduce the model size, with little loss of accuracy down to about 100.
 """
 
+MULTI_FOREST_TAIL = """
+### Parameters to tune first
+
+1. **`n_trees`.** More trees are more accurate, with small gains after some hundred; training time and model size grow with it.
+2. **`splitter`, `max_features`.** Compare `splitter="random"`. Larger `max_features` help if few features matter.
+3. **`min_samples_leaf`.** 2 to 5 for noisy targets; also makes the model smaller.
+"""
+
 PARTS = (
     (
         (SparseGBDTClassifier,),
@@ -111,6 +121,11 @@ PARTS = (
         (MultiGBDTRegressor, MultiGBDTClassifier),
         "`--method gbdt-mo`. The paper is GBDT-MO; see [several outputs](many-outputs.md).",
         MULTI_TAIL,
+    ),
+    (
+        (MultiForestRegressor, MultiForestClassifier),
+        "`--method multi-forest`. See [forests for several outputs](guide/multi-forest.md).",
+        MULTI_FOREST_TAIL,
     ),
     (
         (GBDTRanker,),

@@ -166,10 +166,10 @@ def text(results: Results) -> str:
 
 
 def write_page(results: Results, path: Path) -> None:
-    """Replace the tables of the page, each between its comments ``<!-- table NAME -->`` and ``<!-- end -->``."""
+    """Replace the tables of the page, each between its two comments (``made by ...: NAME``, ``end of table``)."""
     page = path.read_text()
     for name, rows in all_tables(results).items():
-        pattern = rf"(<!-- table {name} -->\n).*?(<!-- end -->)"
+        pattern = rf"(<!-- made by python -m benchmarks.bed: {name} -->\n).*?(<!-- end of table -->)"
         page = re.sub(
             pattern, lambda match, rows=rows: f"{match[1]}{rows}\n{match[2]}", page, flags=re.DOTALL
         )

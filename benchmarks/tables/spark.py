@@ -13,6 +13,9 @@ NUMBERS = (("10⁶", 10**6, 50, 2), ("10⁷", 10**7, 100, 8), ("10⁸", 10**8, 1
 TEXTS = (("10⁶", 10**6, 4), ("10⁷", 10**7, 16))
 """Rows in words and as a number, workers; 50 words of 2¹⁸ and 5 labels of 10⁵ per row."""
 
+LIST, NAME = 56, 68
+"""Bytes of a list of labels, and of a label in it: the pointer and a short text."""
+
 N_OUTPUTS, N_WORDS, VOCABULARY, N_LABELS, LABELS_PER_ROW = 32, 50, 1 << 18, 10**5, 5
 
 
@@ -46,7 +49,7 @@ def texts() -> list[list[str]]:
         estimated = SparseGBDTClassifier()._estimate(
             part, VOCABULARY, N_LABELS, part * LABELS_PER_ROW, "leml", False
         )
-        read = 2 * 8 * part * (N_WORDS + LABELS_PER_ROW)
+        read = part * (2 * 8 * N_WORDS + LIST + LABELS_PER_ROW * NAME)
         what = f"{words} texts of {N_WORDS} words, 10⁵ labels, {LABELS_PER_ROW} per row"
         training = f"{gigabytes(estimated.certain)} + scores"
         rows.append([what, "`SparseGBDTClassifier`", str(n_workers), gigabytes(read), training])

@@ -44,6 +44,8 @@ void bind_structs(nb::module_& m) {
              nb::arg("shared"), nb::arg("min_hessian"), nb::arg("budget"), nb::arg("max_nodes"));
     nb::class_<ExactRules>(m, "ExactRules")
         .def(nb::init<int64_t, double, double>(), nb::arg("k"), nb::arg("step"), nb::arg("l2"));
+    nb::class_<BinPositions>(m, "BinPositions")
+        .def(nb::init<In1<int64_t>, In1<double>>(), nb::arg("offsets"), nb::arg("values"));
     nb::class_<GradientColumns>(m, "GradientColumns")
         .def(nb::init<In2<int16_t>, int64_t, int, In1<double>, In1<double>, In1<double>, int64_t>(),
              nb::arg("values").noconvert(), nb::arg("count_column"), nb::arg("hessian"), nb::arg("weight"),
@@ -96,5 +98,12 @@ void bind_tree(nb::module_& m) {
              nb::arg("bins").noconvert(), nb::arg("table"), nb::arg("growth"), nb::arg("rules"),
              nb::arg("first_feature"), nb::arg("feature_stride"), nb::arg("n_threads"))
         .def("build", &ExactTreeBuilder::build, nb::arg("residuals"), nb::arg("sample"),
+             nb::arg("communicator"), nb::arg("by_rows"));
+    nb::class_<RowTreeBuilder>(m, "RowTreeBuilder")
+        .def(nb::init<In2<uint8_t>, std::shared_ptr<const FeatureTable>, BinPositions, GrowthRules, double,
+                      bool>(),
+             nb::arg("bins").noconvert(), nb::arg("table"), nb::arg("positions"), nb::arg("growth"),
+             nb::arg("l2"), nb::arg("random"))
+        .def("build", &RowTreeBuilder::build, nb::arg("gradients"), nb::arg("sample"),
              nb::arg("communicator"), nb::arg("by_rows"));
 }

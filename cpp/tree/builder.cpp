@@ -116,6 +116,18 @@ void require_layout(const Workers& workers, int64_t first_feature, int64_t featu
             "communicator: rank and size must match the distribution of the features");
 }
 
+// Rows to columns, in blocks that stay in cache.
+std::vector<uint8_t> transposed(const uint8_t* bins, int64_t n_rows, int64_t n_columns) {
+    constexpr int64_t kBlock = 64;
+    std::vector<uint8_t> columns(static_cast<size_t>(n_rows * n_columns));
+    for (int64_t row = 0; row < n_rows; row += kBlock)
+        for (int64_t column = 0; column < n_columns; column += kBlock)
+            for (int64_t c = column; c < std::min(n_columns, column + kBlock); ++c)
+                for (int64_t r = row; r < std::min(n_rows, row + kBlock); ++r)
+                    columns[c * n_rows + r] = bins[r * n_columns + c];
+    return columns;
+}
+
 }  // namespace
 
 HistogramTreeBuilder::HistogramTreeBuilder(In2<uint8_t> bins, In1<int32_t> common,
@@ -244,6 +256,60 @@ GrownTree ExactTreeBuilder::build(const ResidualBlocks& residuals, const TreeSam
                        rules_, limits_of(growth_), workers, n_threads_);
     return grow_tree<uint32_t>(Node(0, 0, static_cast<int64_t>(sample.rows.size()), sample.key), *table_,
                                bins, sample, growth_, finder, workers, 0, n_threads_);
+}
+
+RowTreeBuilder::RowTreeBuilder(In2<uint8_t> bins, std::shared_ptr<const FeatureTable> table,
+                               BinPositions positions, GrowthRules growth, double l2, bool random)
+    : n_rows_(static_cast<int64_t>(bins.shape(0))),
+      table_(std::move(table)),
+      positions_(std::move(positions)),
+      growth_(growth),
+      l2_(l2),
+      random_(random) {
+    const int64_t n = table_->n();
+    require_columns(0, 1, *table_, bins.shape(1));
+    require_indptr(positions_.offsets, positions_.values.size());
+    require(static_cast<int64_t>(positions_.offsets.size()) == n + 1,
+            "positions: must have one range per feature");
+    require(!table_->constrained(), "directions: are not supported");
+    columns_ = transposed(bins.data(), n_rows_, n);
+    for (int64_t f = 0; f < n; ++f) {
+        const int64_t missing = table_->missing_bin.data()[f];
+        const uint8_t* column = columns_.data() + f * n_rows_;
+        require(missing >= 1 && missing < kByteBins &&
+                    (n_rows_ == 0 || *std::max_element(column, column + n_rows_) <= missing) &&
+                    positions_.offsets.data()[f + 1] - positions_.offsets.data()[f] == missing,
+                "positions: must have one entry per bin, without that of missing values");
+    }
+}
+
+GrownTree RowTreeBuilder::build(const GradientColumns& gradients, const TreeSample& sample,
+                                const nb::object& communicator, bool by_rows) const {
+    const auto m = static_cast<int64_t>(gradients.values.shape(1));
+    const Workers workers(communicator, by_rows);
+    require(workers.alone(), "communicator: must have one worker");
+    require(
+        static_cast<int64_t>(gradients.values.shape(0)) == n_rows_ && m % kLanes == 0 &&
+            gradients.hessian != kMatrix,
+        "gradients: must have one row per row of bins, a multiple of 4 columns and no matrix of hessians");
+    require_sample(sample, *table_, n_rows_);
+    const Limits limits = limits_of(growth_);
+    const Scoring scoring(m, gradients.hessian, gradients.weight, gradients.lambda, gradients.step, l2_, 0,
+                          false, limits.min_samples, 0.0);
+    GilRelease release;
+
+    const BinColumns bins{columns_.data(), n_rows_};
+    std::vector<int32_t> features(sample.features.data(), sample.features.data() + sample.features.size());
+    RowFinder finder({*table_, bins, positions_, gradients.values.data(), std::move(features),
+                      sample.n_node_features, sample.rows.data(), random_},
+                     scoring, limits);
+    ColumnPartition partition(*table_, bins, sample.rows.data());
+    const auto n = static_cast<int64_t>(sample.rows.size());
+    Node root(0, 0, n, sample.key);
+    root.end = n;
+    Grower grower(limits, finder, partition);
+    grower.grow(std::move(root), frontier_of(growth_, n, workers, 1));
+    return GrownTree(grower.nodes, *table_, scoring.outputs);
 }
 
 }  // namespace sparseleaf

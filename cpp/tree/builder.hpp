@@ -6,6 +6,7 @@
 #include "exact_finder.hpp"
 #include "grown_tree.hpp"
 #include "histogram_finder.hpp"
+#include "row_finder.hpp"
 
 namespace sparseleaf {
 
@@ -95,6 +96,25 @@ class ExactTreeBuilder {
     ExactRules rules_;
     int64_t first_feature_, feature_stride_;
     int n_threads_;
+};
+
+// Trees of a forest, each grown by one thread with all rows and features: several can be built at a time.
+class RowTreeBuilder {
+  public:
+    RowTreeBuilder(In2<uint8_t> bins, std::shared_ptr<const FeatureTable> table, BinPositions positions,
+                   GrowthRules growth, double l2, bool random);
+
+    GrownTree build(const GradientColumns& gradients, const TreeSample& sample,
+                    const nb::object& communicator, bool by_rows) const;
+
+  private:
+    int64_t n_rows_;
+    std::vector<uint8_t> columns_;  // bins by feature
+    std::shared_ptr<const FeatureTable> table_;
+    BinPositions positions_;
+    GrowthRules growth_;
+    double l2_;
+    bool random_;
 };
 
 }  // namespace sparseleaf

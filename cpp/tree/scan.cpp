@@ -158,16 +158,10 @@ bool better(const Split& a, const Split& b) {
     return !a.missing_left && b.missing_left;
 }
 
-bool search_feature(const Scoring& scoring, const Constraint& limits, const FeatureSet& features,
-                    const NodeSums& node, int64_t feature, double parent, Work& work, Split* best) {
-    Bins bins = bins_of(features, node, scoring.columns, feature);
-    if (features.categorical[feature]) {
-        order_categories(bins, scoring, node.total, node.n, work);
-        bins.order = work.order.data();
-    }
+bool search_bins(const Scoring& scoring, const Constraint& limits, const Bins& bins, const int32_t* total,
+                 int64_t n, double parent, int32_t feature, Work& work, Split* best) {
     const bool alone = scoring.outputs == 1 && scoring.hessian != kMatrix && limits.low == nullptr;
-    const auto number = static_cast<int32_t>(feature);
-    const bool counted_inside = scoring.columns == kNarrow && node.counts == node.hist + kNarrow - 1;
+    const bool counted_inside = scoring.columns == kNarrow && bins.counts == bins.hist + kNarrow - 1;
     bool possible = false;
     for (const bool missing_left : {false, true}) {
         if (missing_left && bins.n_missing == 0) continue;
@@ -178,18 +172,29 @@ bool search_feature(const Scoring& scoring, const Constraint& limits, const Feat
             work.so_far.resize(std::max(work.so_far.size(), static_cast<size_t>(kNarrow * bins.n)));
             const auto [some, promising] = screen_splits(
                 bins.hist, missing_left ? bins.hist + bins.n * kNarrow : nullptr, end,
-                count ? kNarrow - 1 : 1, node.total,
-                std::max(scoring.min_samples, missing_left ? bins.n_missing + 1 : 0),
-                node.n - scoring.min_samples, scoring.weight[0], count ? scoring.l2 : scoring.lambda[0],
-                to_beat(*best, parent), work.so_far.data());
+                count ? kNarrow - 1 : 1, total,
+                std::max(scoring.min_samples, missing_left ? bins.n_missing + 1 : 0), n - scoring.min_samples,
+                scoring.weight[0], count ? scoring.l2 : scoring.lambda[0], to_beat(*best, parent),
+                work.so_far.data());
             possible |= some;
             if (!promising) continue;
         }
-        possible |= alone ? scan_one(bins, scoring, node.total, node.n, parent, number, missing_left, best)
-                          : scan(bins, scoring, limits, node.total, node.n, parent, number, missing_left,
+        possible |= alone ? scan_one(bins, scoring, total, n, parent, feature, missing_left, best)
+                          : scan(bins, scoring, limits, total, n, parent, feature, missing_left,
                                  work.sums.data() + work.room, work, best);
     }
     return possible;
+}
+
+bool search_feature(const Scoring& scoring, const Constraint& limits, const FeatureSet& features,
+                    const NodeSums& node, int64_t feature, double parent, Work& work, Split* best) {
+    Bins bins = bins_of(features, node, scoring.columns, feature);
+    if (features.categorical[feature]) {
+        order_categories(bins, scoring, node.total, node.n, work);
+        bins.order = work.order.data();
+    }
+    return search_bins(scoring, limits, bins, node.total, node.n, parent, static_cast<int32_t>(feature), work,
+                       best);
 }
 
 void left_side(const Scoring& scoring, const FeatureSet& features, const NodeSums& node, const Split& split,

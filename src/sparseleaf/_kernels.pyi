@@ -771,6 +771,23 @@ class ExactTreeBuilder:
         self, residuals: ResidualBlocks, sample: TreeSample, communicator: Any, by_rows: bool
     ) -> GrownTree: ...
 
+class BinPositions:
+    def __init__(self, offsets: _I64, values: _F64) -> None: ...
+
+class RowTreeBuilder:
+    def __init__(
+        self,
+        bins: _U8,
+        table: FeatureTable,
+        positions: BinPositions,
+        growth: GrowthRules,
+        l2: float,
+        random: bool,
+    ) -> None: ...
+    def build(
+        self, gradients: GradientColumns, sample: TreeSample, communicator: Any, by_rows: bool
+    ) -> GrownTree: ...
+
 # tree/route.cpp
 def route_binned(
     bins: _Bins,

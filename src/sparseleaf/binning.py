@@ -7,6 +7,7 @@ and prediction cannot disagree.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -120,6 +121,23 @@ def bin_features(
         blocks.append(bins)
         first += X.shape[1]
     return blocks[0] if len(blocks) == 1 else np.hstack(blocks)
+
+
+def bin_positions(thresholds: BinThresholds) -> Array:
+    """Position of every bin on the axis of its feature, float64: the middle between its thresholds.
+
+    The first and the last bin, which are unbounded, are taken to be as wide as their neighbours.
+    """
+    parts = []
+    for begin, end in itertools.pairwise(thresholds.offsets.tolist()):
+        values = thresholds.values[begin:end].astype(np.float64)
+        if len(values) < 2:
+            parts.append(np.arange(len(values) + 1, dtype=np.float64))
+            continue
+        widths = np.diff(values)
+        edges = np.concatenate(([values[0] - widths[0]], values, [values[-1] + widths[-1]]))
+        parts.append((edges[:-1] + edges[1:]) / 2)
+    return np.concatenate([np.empty(0), *parts])
 
 
 def common_bins(bins: Array, n_jobs: int) -> Array:

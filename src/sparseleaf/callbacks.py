@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from sparseleaf._spelling import current_name, warn_of_name
 
@@ -48,6 +50,56 @@ class TrainingState:
 
 Callback = Callable[[TrainingState], bool | None]
 """Called after every tree; returns True to stop training."""
+
+
+class TrainingCallback:
+    """Base class of callbacks that also act before and after training.
+
+    Examples
+    --------
+    >>> from contextlib import contextmanager
+    >>> from sparseleaf import SparseGBDTClassifier
+    >>> from sparseleaf.callbacks import TrainingCallback
+    >>> from sparseleaf.data import make_xc
+    >>> class Report(TrainingCallback):
+    ...     @contextmanager
+    ...     def training(self, estimator):
+    ...         print("training", type(estimator).__name__)
+    ...         yield
+    ...         print("trained", estimator.best_iteration_, "trees")
+    >>> clf = SparseGBDTClassifier(n_trees=3).fit(*make_xc(200, 60, 10), callbacks=[Report()])
+    training SparseGBDTClassifier
+    trained 3 trees
+    """
+
+    def __call__(self, state: TrainingState) -> bool | None:
+        """Called after every tree; see :data:`Callback`."""
+        return None
+
+    @contextmanager
+    def training(self, estimator: Any) -> Iterator[None]:
+        """Surrounds training, in the process that leads it; afterwards the estimator is fitted.
+
+        Parameters
+        ----------
+        estimator : estimator
+            The estimator that is trained.
+        """
+        yield
+
+
+ALWAYS: list[Callback] = []
+"""Callbacks of every ``fit``, in addition to those passed to it. Autologging adds one."""
+
+
+@contextmanager
+def around(callbacks: Sequence[Callback], estimator: Any) -> Iterator[None]:
+    """Enter :meth:`TrainingCallback.training` of the callbacks that have it."""
+    with ExitStack() as stack:
+        for callback in callbacks:
+            if isinstance(callback, TrainingCallback):
+                stack.enter_context(callback.training(estimator))
+        yield
 
 
 class EarlyStopping:

@@ -168,6 +168,33 @@ def estimate_dense(
     )
 
 
+def estimate_multi_forest(
+    n_rows: int,
+    n_features: int,
+    n_outputs: int,
+    *,
+    hessian_columns: int,
+    sketch_width: int,
+    width: int,
+    n_trees: int,
+    max_leaves: int,
+    leaf_outputs: int,
+    oob: bool,
+    n_jobs: int,
+) -> MemoryEstimate:
+    """The formula of ``docs/memory.md`` for forests with dense outputs, with a tree per thread."""
+    columns = 2 * width + 4 * sketch_width
+    of_trees = n_rows * (4 + 2 * width + 6 + (columns if sketch_width else 0))
+    return MemoryEstimate(
+        features=0,
+        bins=2 * n_rows * n_features,
+        residuals=n_rows * (4 * (n_outputs + hessian_columns) + (0 if sketch_width else columns)),
+        histograms=n_jobs * of_trees,
+        scores=(12 if oob else 8) * n_rows * n_outputs,
+        model=n_trees * max_leaves * (8 * leaf_outputs + 34),
+    )
+
+
 def estimate_ldsm(
     n_rows: int,
     n_features: int,

@@ -124,13 +124,14 @@ def test_tables_of_the_page(tmp_path):
     results = tables.collect(tmp_path, 3, 1)
     page = tmp_path / "page.md"
     page.write_text(
-        "before\n<!-- table ranks -->\n<!-- end -->\n<!-- table duels -->\nold\n<!-- end -->\nafter\n"
+        "before\n<!-- made by python -m benchmarks.bed: ranks -->\n<!-- end of table -->\n"
+        "<!-- made by python -m benchmarks.bed: duels -->\nold\n<!-- end of table -->\nafter\n"
     )
     tables.write_page(results, page)
     tables.write_page(results, page)  # replaces what it wrote
     text = page.read_text()
-    assert text.startswith("before\n<!-- table ranks -->\n| system |")
-    assert text.endswith("<!-- end -->\nafter\n")
+    assert text.startswith("before\n<!-- made by python -m benchmarks.bed: ranks -->\n| system |")
+    assert text.endswith("<!-- end of table -->\nafter\n")
     assert "old" not in text
     assert text.count("| CatBoost |") == 2
     rows = {row[0]: row for row in tables.error_rows(results, EVALUATION)}

@@ -9,6 +9,8 @@ from sparseleaf import (
     BlendClassifier,
     GBDTRanker,
     LdSMClassifier,
+    MultiForestClassifier,
+    MultiForestRegressor,
     MultiGBDTClassifier,
     MultiGBDTRegressor,
     SketchForestClassifier,
@@ -30,6 +32,8 @@ ONE_BY_ONE = (
 )
 CLUSTERS = "bootstrap samples draw rows, and clusters of equal weight may divide the copies of a row"
 PURE_LEAVES = "leaves without a row of the heavy class predict one of the others, whatever it weighs"
+SAMPLES = "bootstrap samples draw rows, whatever they weigh, so a weight of 2 is not a row twice"
+NO_VOTES = "a label that no leaf of a row has gets the probability 0, and the check wants more"
 QUERY_WEIGHTS = "a query has one weight, and the check gives every row its own"
 
 
@@ -63,6 +67,10 @@ ROWS_COUNT = {
     "check_sample_weight_equivalence_on_dense_data": ROWS,
     "check_sample_weight_equivalence_on_sparse_data": ROWS,
 }
+BOOTSTRAP = {
+    "check_sample_weight_equivalence_on_dense_data": SAMPLES,
+    "check_sample_weight_equivalence_on_sparse_data": SAMPLES,
+}
 EXPECTED_FAILURES = {
     SparseGBDTClassifier: SPARSE,
     LdSMClassifier: {
@@ -80,6 +88,13 @@ EXPECTED_FAILURES = {
     BlendClassifier: SPARSE | PROBABILITIES,
     MultiGBDTRegressor: {"check_regressor_multioutput": FLOAT32},
     MultiGBDTClassifier: {"check_sample_weights_shape": PAIRS},
+    MultiForestRegressor: {**BOOTSTRAP, "check_regressor_multioutput": FLOAT32},
+    MultiForestClassifier: {
+        **BOOTSTRAP,
+        "check_sample_weights_shape": PAIRS,
+        "check_class_weight_classifiers": PURE_LEAVES,
+        "check_classifiers_multilabel_output_format_predict_proba": NO_VOTES,
+    },
     OneQueryRanker: {
         "check_sample_weights_not_overwritten": QUERY_WEIGHTS,
         "check_sample_weight_equivalence_on_dense_data": QUERY_WEIGHTS,
@@ -122,6 +137,8 @@ SMALL = {"n_trees": 20, "learning_rate": 0.3, "min_samples_leaf": 1}
         BlendClassifier([LdSMClassifier(n_trees=2), SketchForestClassifier(n_trees=2, rerank=None)]),
         MultiGBDTRegressor(**SMALL),
         MultiGBDTClassifier(**SMALL),
+        MultiForestRegressor(n_trees=20),
+        MultiForestClassifier(n_trees=20),
         OneQueryRanker(**SMALL),
     ],
     expected_failed_checks=expected_failures,
@@ -147,6 +164,8 @@ def test_scikit_learn_check(estimator, check):
         MultiGBDTRegressor(**SMALL, loss="poisson"),
         MultiGBDTClassifier(),
         MultiGBDTClassifier(**SMALL, loss="logistic", leaf_labels=1),
+        MultiForestRegressor(splitter="random"),
+        MultiForestClassifier(splitter="random"),
         OneQueryRanker(),
         OneQueryRanker(**SMALL, loss="gbrank"),
         OneQueryRanker(**SMALL, loss="smoothdcg", advanced={"start_rounds": 3}),

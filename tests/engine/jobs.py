@@ -14,6 +14,8 @@ import scipy.sparse as sp
 from sparseleaf import (
     GBDTRanker,
     LdSMClassifier,
+    MultiForestClassifier,
+    MultiForestRegressor,
     MultiGBDTClassifier,
     MultiGBDTRegressor,
     SketchForestClassifier,
@@ -74,6 +76,13 @@ def make_jobs():
         ),
         "forest": (SketchForestClassifier(n_trees=5), {"X": text, "y": labels}),
         "ldsm": (LdSMClassifier(n_trees=5, epochs=2), {"X": text, "y": names}),
+        "forest of outputs": (
+            MultiForestRegressor(n_trees=5, max_features=0.5, categorical_features=[5]), {"X": X, "y": partly},
+        ),
+        "random forest of classes": (
+            MultiForestClassifier(n_trees=5, splitter="random", class_weight="balanced"),
+            {"X": X, "y": np.array(list("dacb"))[frequent], "sample_weight": weights},
+        ),
         "multi": (MultiGBDTRegressor(**few), {"X": X, "y": numbers}),
         "unknown": (MultiGBDTRegressor(subsample=0.7, **few), {"X": X, "y": partly}),
         "absolute": (
@@ -108,8 +117,10 @@ def make_jobs():
 
 
 ALL = ("sparse", "sampled", "names", "leml", "reranked", "exact", "ldsm", "forest", "multi", "unknown", "absolute",
-       "log-cosh", "monotone", "per output", "sketch", "bagged", "bagged rank", "classes", "categories",
-       "rank")  # fmt: skip
+       "log-cosh", "monotone", "per output", "sketch", "bagged", "bagged rank", "classes", "categories", "rank",
+       "forest of outputs", "random forest of classes")  # fmt: skip
+WHOLE = ("ldsm", "forest", "forest of outputs", "random forest of classes")
+"""Jobs of which every worker gets all rows: there is no layout."""
 BY_RANKS = {
     1: ("sparse", "multi"),
     2: ALL,
@@ -143,7 +154,7 @@ def main():
     for name in sys.argv[2:]:
         estimator, rows = jobs[name]
         estimator.set_params(n_jobs=1)
-        where = {"engine": comm} if name in ("ldsm", "forest") else {"engine": comm, "layout": layout}
+        where = {"engine": comm} if name in WHOLE else {"engine": comm, "layout": layout}
         estimator.fit(**{key: values[own] for key, values in rows.items()}, **where)
         found = comm.gather(digest(estimator))
         if comm.rank == 0:

@@ -60,9 +60,10 @@ def test_workers_train_the_model_of_one_process(n, names, layout, client, alone)
     assert found == {name: alone[name] for name in names}
 
 
-def test_workers_grow_whole_trees(client, alone):
-    estimator, rows = jobs.make_jobs()["ldsm"]
-    assert jobs.digest(estimator.set_params(n_jobs=1).fit(**rows, engine=client)) == alone["ldsm"]
+@pytest.mark.parametrize("name", ["ldsm", "forest of outputs"])
+def test_workers_grow_whole_trees(name, client, alone):
+    estimator, rows = jobs.make_jobs()[name]
+    assert jobs.digest(estimator.set_params(n_jobs=1).fit(**rows, engine=client)) == alone[name]
 
 
 def test_the_settings_of_the_local_cluster_are_dasks():

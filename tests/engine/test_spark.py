@@ -14,11 +14,15 @@ import numpy as np
 import psutil
 import pytest
 
+from benchmarks._common import spark_home
 from sparseleaf import SparseGBDTClassifier
 from sparseleaf.data import make_xc, save_xc
 
 pytest.importorskip("pyspark", reason="PySpark is not installed")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # PySpark's warnings are not ours
+
+HANG = 1800
+"""Seconds after which a process hangs, also on a machine that is busy with other things."""
 
 SETTINGS = {
     "spark.ui.enabled": "false",
@@ -35,11 +39,12 @@ SETTINGS = {
 
 
 def environment(folder):
-    """Of a driver and its executors: this Python, and a work folder of the test."""
+    """Of a driver and its executors: this Python, and work folders of the test."""
     return {
         **os.environ,
         "PYSPARK_PYTHON": sys.executable,
-        "SPARK_WORKER_DIR": str(folder / "work"),
+        "SPARK_HOME": str(spark_home(folder)),  # the executors of local-cluster work in a folder of it
+        "SPARK_WORKER_DIR": str(folder / "work"),  # those of a standalone cluster
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
 
@@ -53,7 +58,7 @@ def spark(tmp_path_factory):
     os.environ.update(environment(tmp_path_factory.mktemp("spark")))
     if SparkSession.getActiveSession() is not None:  # of a page of the documentation
         SparkSession.getActiveSession().stop()
-    builder = SparkSession.builder.master("local-cluster[2,1,1024]").config(map=SETTINGS)
+    builder = SparkSession.builder.master("local-cluster[2,1,2048]").config(map=SETTINGS)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     yield session
@@ -76,10 +81,13 @@ def alone(name):
     return jobs.digest(estimator.fit(**by_query(rows)))
 
 
+EVERY_ESTIMATOR = ("names", "forest", "ldsm", "multi", "classes", "rank")
+
+
 @pytest.mark.parametrize(("layout", "names"), [
-    ("rows", ("sparse", "sampled", "names", "leml", "reranked", "forest", "ldsm", "multi", "unknown", "absolute",
-              "classes", "rank")),
-    ("features", ("sampled", "names", "multi", "classes", "rank")),
+    ("rows", (*EVERY_ESTIMATOR, "sparse", "sampled", "leml", "reranked", "weights", "weights, forest", "unknown",
+              "absolute")),
+    ("features", (*EVERY_ESTIMATOR, "sampled")),
 ])  # fmt: skip
 def test_executors_train_the_model_of_one_process(spark, layout, names):
     found = {name: jobs.digest(fitted(spark, name, layout=layout).estimator) for name in names}
@@ -161,7 +169,7 @@ def test_a_pipeline_is_saved_and_loaded_in_another_application(spark, tmp_path):
     (tmp_path / "loaded.py").write_text(LOADED)
     done = subprocess.run(
         [sys.executable, tmp_path / "loaded.py", texts, tmp_path / "pipeline"],
-        capture_output=True, text=True, check=False, timeout=300, env=environment(tmp_path),
+        capture_output=True, text=True, check=False, timeout=HANG, env=environment(tmp_path),
     )  # fmt: skip
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("PREDICTED")] or [done.stderr]
     assert json.loads(line.removeprefix("PREDICTED ")) == predicted
@@ -216,6 +224,9 @@ def test_errors_of_executors_are_those_of_one_process(spark):
     assert "worker" in "".join(caught.value.__notes__)
     with pytest.raises(ValueError, match="labelCol must not have nulls"):
         made.fit(missing.withColumn("y", missing["y"].getItem(0)).na.replace("a", None))
+    for empty in (missing.limit(0), missing.filter("number < 0")):
+        with pytest.raises(ValueError, match="at least one training row"):
+            made.fit(empty)
     with pytest.raises(ValueError, match=r"requires 3 task slots at once\. Got 2"):
         MultiGBDTClassifier(featuresCol="X", labelCol="number", numWorkers=3).fit(missing)
 
@@ -301,7 +312,7 @@ def test_the_command_line_trains_on_a_standalone_cluster(standalone, tmp_path):
         words = [sys.executable, "-m", "sparseleaf", "train", *parts, "-m", model, "-v", "-s", "n_trees=5"]
         env = environment(tmp_path) | {"PYSPARK_SUBMIT_ARGS": "--conf spark.executor.memory=1g pyspark-shell"}
         done = subprocess.run(
-            [*words, *options], capture_output=True, text=True, check=False, timeout=300, env=env
+            [*words, *options], capture_output=True, text=True, check=False, timeout=HANG, env=env
         )
         return model, done
 
@@ -322,6 +333,44 @@ def test_the_command_line_trains_on_a_standalone_cluster(standalone, tmp_path):
     )
     assert done.returncode == 2
     assert "n_trees" in done.stderr
+
+
+ON_STANDALONE = """
+import json, sys
+import jobs
+from pyspark.sql import SparkSession
+from spark_rows import make_frame, on_spark_like
+
+master, *names = sys.argv[1:]
+settings = {"spark.ui.enabled": "false", "spark.executor.memory": "1g"}
+spark = SparkSession.builder.master(master).config(map=settings).getOrCreate()
+digests = {}
+for layout in ("rows", "features"):
+    for name in names:
+        estimator, rows = jobs.make_jobs()[name]
+        model = on_spark_like(estimator, rows, layout=layout).fit(make_frame(spark, **rows))
+        assert len(model.profile[0]["workers"]) == 2  # all task slots of the cluster
+        digests.setdefault(name, []).append(jobs.digest(model.estimator))
+print("DIGESTS " + json.dumps(digests))
+try:
+    on_spark_like(estimator, rows, numWorkers=3).fit(make_frame(spark, **rows))
+except ValueError as error:
+    print("REFUSED " + str(error))
+spark.stop()
+"""
+
+
+def test_a_standalone_cluster_trains_the_model_of_one_process(standalone, tmp_path):
+    (tmp_path / "fits.py").write_text(ON_STANDALONE)
+    env = environment(tmp_path) | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, tmp_path / "fits.py", standalone, *EVERY_ESTIMATOR],
+        capture_output=True, text=True, check=False, timeout=HANG, env=env,
+    )  # fmt: skip
+    said = dict(line.split(" ", 1) for line in done.stdout.splitlines() if line[:7] in ("DIGESTS", "REFUSED"))
+    assert "DIGESTS" in said, done.stderr[-5000:]
+    assert json.loads(said["DIGESTS"]) == {name: [alone(name)] * 2 for name in EVERY_ESTIMATOR}
+    assert "requires 3 task slots at once. Got 2 instead" in said["REFUSED"]
 
 
 CONNECTED = """
@@ -355,6 +404,6 @@ def test_spark_connect(tmp_path):
     env = environment(tmp_path) | {"PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
         [sys.executable, tmp_path / "connected.py", tmp_path / "model"],
-        capture_output=True, text=True, check=False, timeout=300, env=env,
+        capture_output=True, text=True, check=False, timeout=HANG, env=env,
     )  # fmt: skip
     assert "CONNECTED" in done.stdout, done.stderr[-5000:]

@@ -304,42 +304,22 @@ def topk(estimator: Any, rows: Rows, k: int, *, proba: bool = False) -> tuple[An
     """The k best labels of each row and their scores, or probabilities; also for zero rows."""
     import numpy as np
 
+    from sparseleaf.estimators.topk import topk
+
     if rows.n_rows == 0:  # scikit-learn's checks require a row
         return np.empty((0, k), np.int32), np.empty((0, k), np.float32)
-    labels, scores = _topk_proba(estimator, rows.X, k) if proba else estimator.predict_topk(rows.X, k)
-    return labels, scores
+    return topk(estimator, rows.X, k, probabilities=proba)
 
 
 def decoded(estimator: Any, rows: Rows, decode: str) -> tuple[Any, Any]:
     """The labels of each row that a decoder returns, in the form of :func:`topk`."""
     import numpy as np
 
-    from sparseleaf.data.targets import decode as names_of
-    from sparseleaf.model.candidates import topk_of
+    from sparseleaf.estimators.topk import decoded
 
     if rows.n_rows == 0:
         return np.empty((0, 1), np.int32), np.empty((0, 1), np.float32)
-    chosen = estimator._decoded(rows.X, decode)
-    longest = max(1, int(np.diff(chosen.indptr).max()))
-    ids, scores = topk_of(chosen.indptr, chosen.indices, chosen.data, longest)
-    return names_of(ids, estimator.model_.label_names), scores
-
-
-def _topk_proba(estimator: Any, X: Any, k: int) -> tuple[Any, Any]:
-    from scipy import sparse
-
-    from sparseleaf.data.targets import decode
-    from sparseleaf.model.calibrator import all_entries
-    from sparseleaf.model.candidates import topk_of
-
-    try:
-        probabilities = estimator.predict_proba(X, k)
-    except AttributeError as error:  # no calibrator
-        raise ValueError(str(error)) from None
-    if not sparse.issparse(probabilities):
-        probabilities = all_entries(probabilities)
-    ids, values = topk_of(probabilities.indptr, probabilities.indices, probabilities.data, k)
-    return decode(ids, estimator.model_.label_names), values
+    return decoded(estimator, rows.X, decode)
 
 
 def check_output(path: AnyPath, option: str, inputs: Iterable[AnyPath] = ()) -> None:

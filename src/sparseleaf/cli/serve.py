@@ -86,5 +86,6 @@ def serve(
             access_log=False,
             log_config=LOGGING | {"loggers": loggers},
             timeout_graceful_shutdown=max(1, round(timeout)),
+            timeout_worker_healthcheck=60,  # a busy machine may take long to start a worker
             server_header=False,
         )

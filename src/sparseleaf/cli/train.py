@@ -14,6 +14,7 @@ import typer
 
 from sparseleaf._files import AnyPath, as_path
 from sparseleaf._printable import printable
+from sparseleaf.cli import _mlflow
 from sparseleaf.cli._common import (
     AUTO,
     Data,
@@ -96,12 +97,15 @@ def train(
     method: Annotated[
         str | None,
         typer.Option(
-            help="Learning method: gbdt-sparse, forest or ldsm (many labels), gbdt-mo (multi-output regression,"
-            " classes, labels) or rank (learning to rank). Default: forest with --text, else gbdt-sparse.",
+            help="Learning method: gbdt-sparse, forest or ldsm (many labels), gbdt-mo or multi-forest (multi-output"
+            " regression, classes, labels) or rank (learning to rank). Default: forest with --text, else gbdt-sparse.",
         ),
     ] = None,
     task: Annotated[
-        Task, typer.Option(help="Task of gbdt-mo; auto: regression for numeric targets, else classification.")
+        Task,
+        typer.Option(
+            help="Task of gbdt-mo and multi-forest; auto: regression for numeric targets, else classification."
+        ),
     ] = Task.AUTO,
     settings: Settings = None,
     parameters: Annotated[
@@ -200,6 +204,13 @@ def train(
             help="Write communication volume and time per tree and worker as JSON (mpi, dask, spark).",
         ),
     ] = None,
+    mlflow: Annotated[
+        str | None,
+        typer.Option(
+            metavar="EXPERIMENT",
+            help="Log parameters, metrics and the model to this MLflow experiment, on the server MLFLOW_TRACKING_URI.",
+        ),
+    ] = None,
     jobs: Jobs = None,
     seed: Seed = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print one line per tree.")] = False,
@@ -249,6 +260,12 @@ def train(
         keeping["label_info"] = _read_label_info(candidates, label_info, broader, label_key)
     elif broader is not None:
         raise ValueError("--broader requires --label-info FILE.")
+    run = None
+    if mlflow is not None:
+        if engine is EngineName.SPARK:
+            raise ValueError("--mlflow requires --engine local, mpi or dask.")
+        run = _mlflow.tracker(mlflow)
+        keeping["callbacks"] = [run]
     how = Reading.of(
         format_,
         target,
@@ -296,6 +313,8 @@ def train(
         return
     _add_uris(estimator, uris)
     _add_columns(estimator, how)
+    if run is not None:
+        _mlflow.log_model(run, estimator)
     _finish(estimator, model, seconds, profile, getattr(placement.get("engine"), "profile", []), quiet=quiet)
 
 

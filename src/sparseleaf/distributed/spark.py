@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import sparseleaf
 from sparseleaf.distributed.communicator import WorkerLostError
 from sparseleaf.distributed.sockets import Listener
-from sparseleaf.distributed.spark_cluster import check_cluster
+from sparseleaf.distributed.spark_cluster import check_cluster, run_barrier
 from sparseleaf.distributed.spark_progress import ProgressClient, ProgressServer
 
 if TYPE_CHECKING:
@@ -69,8 +69,15 @@ def run_on_spark(frame: Any, work: Work, n_workers: int, *, n_trees: int | str, 
     total = n_trees if isinstance(n_trees, int) else None
     with ProgressServer.open(spark, n_workers, total, verbose) as progress:
         task = _make_task(pickle.dumps((sparseleaf.__version__, work, progress)))
-        # Spark runs a failed barrier stage again only if a shuffle follows it
-        rows = frame.mapInArrow(task, SCHEMA, barrier=True).repartition(1).collect()
+
+        def job() -> list[Any]:
+            # Spark runs a failed barrier stage again only if a shuffle follows it
+            results: list[Any] = frame.mapInArrow(task, SCHEMA, barrier=True).repartition(1).collect()
+            return results
+
+        rows = run_barrier(spark, n_workers, job)
+    if not rows:  # Spark runs no tasks for a DataFrame that it knows to be empty
+        raise ValueError("The DataFrame must have at least one training row. Got none instead.")
     rows.sort(key=lambda row: int(row["number"]))
     if rows[0]["number"] == ERROR:
         raise pickle.loads(rows[0]["content"])  # of our own tasks

@@ -5,6 +5,8 @@ from sparseleaf.estimators.blend import BlendClassifier
 from sparseleaf.estimators.forest import SketchForestClassifier
 from sparseleaf.estimators.ldsm import LdSMClassifier
 from sparseleaf.estimators.multi_classifier import MultiGBDTClassifier
+from sparseleaf.estimators.multi_forest_classifier import MultiForestClassifier
+from sparseleaf.estimators.multi_forest_regressor import MultiForestRegressor
 from sparseleaf.estimators.multi_regressor import MultiGBDTRegressor
 from sparseleaf.estimators.ranker import GBDTRanker
 from sparseleaf.estimators.sparse import SparseGBDTClassifier
@@ -12,6 +14,7 @@ from sparseleaf.estimators.sparse import SparseGBDTClassifier
 ESTIMATORS: dict[str, dict[str, type[ModelEstimator]]] = {
     "gbdt-sparse": {"classification": SparseGBDTClassifier},
     "gbdt-mo": {"classification": MultiGBDTClassifier, "regression": MultiGBDTRegressor},
+    "multi-forest": {"classification": MultiForestClassifier, "regression": MultiForestRegressor},
     "forest": {"classification": SketchForestClassifier},
     "ldsm": {"classification": LdSMClassifier},
     "rank": {"regression": GBDTRanker},
@@ -30,6 +33,8 @@ __all__ = [
     "BlendClassifier",
     "GBDTRanker",
     "LdSMClassifier",
+    "MultiForestClassifier",
+    "MultiForestRegressor",
     "MultiGBDTClassifier",
     "MultiGBDTRegressor",
     "SketchForestClassifier",

@@ -512,6 +512,82 @@ CLASSIFIER = _multi(
     DECODE,
 )
 
+# --- forests with dense outputs
+
+
+def _multi_forest(
+    min_samples_leaf: int, max_features: str | float, metric: str, metrics: tuple[str, ...], *more: Parameter
+) -> dict[str, Parameter]:
+    return declare(
+        replace(N_TREES, symbol=""),
+        Parameter(
+            "max_features",
+            Names(("sqrt", "log2")) | FRACTION,
+            max_features,
+            "Features sampled for every node: a fraction, or the square root or the logarithm of their number. Sampling"
+            " continues until a feature that can split the node is found.",
+        ),
+        replace(MIN_SAMPLES_LEAF, default=min_samples_leaf),
+        replace(MAX_DEPTH, symbol=""),
+        replace(MAX_LEAVES, default=None, symbol=""),
+        Parameter(
+            "splitter",
+            Names(("best", "random")),
+            "best",
+            'Candidate splits of a feature: all ("best", random forest), or one random threshold per node ("random",'
+            " extremely randomised trees).",
+        ),
+        Parameter(
+            "bootstrap",
+            Bool() | AUTO,
+            "auto",
+            'Whether to grow every tree on a bootstrap sample of the rows. "auto": with splitter="best" only.',
+        ),
+        replace(
+            SUBSAMPLE,
+            description="Rows sampled for every tree, with replacement if bootstrap, as a fraction of all rows.",
+        ),
+        Parameter(
+            "oob_score",
+            Bool(),
+            False,
+            "Whether to predict every training row with the trees that were grown without it, and to score these"
+            " out-of-bag predictions.",
+        ),
+        MAX_BINS,
+        CATEGORICAL,
+        *more,
+        Parameter(
+            "eval_metric",
+            Names(metrics) | Function(),
+            metric,
+            "Metric computed on eval_set after every tree: a name, or a callable metric(targets, predictions) that"
+            " returns (name, value, higher_is_better).",
+        ),
+        *EXECUTION,
+        replace(
+            SKETCH,
+            values=Names(tuple(name for name in SKETCHES if name != "none")),
+            default="random-projection",
+            description="Method that reduces the targets of more than 32 outputs to sketch_dim columns for the split"
+            " search. Leaf values are always means of all outputs.",
+            former_name="",
+        ),
+        SKETCH_DIM,
+    )
+
+
+FOREST_REGRESSOR = _multi_forest(
+    1, 0.33, "rmse", tuple(name for name in REGRESSION_METRICS if name != "loss")
+)
+FOREST_CLASSIFIER = _multi_forest(
+    1,
+    "sqrt",
+    "accuracy",
+    tuple(name for name in CLASSIFICATION_METRICS if name != "loss"),
+    CLASS_WEIGHT,
+) | declare(CLASSIFIER["calibrate"], DECODE)
+
 RANKING_METRICS = (*(f"ndcg@{k}" for k in (1, 3, 5, 10)), "map", "mrr", "pairwise")
 
 RANKER = declare(

@@ -35,17 +35,19 @@ if TYPE_CHECKING:
     from sparseleaf.model.drift import Drift
     from sparseleaf.objectives.dense import DenseObjective
     from sparseleaf.objectives.queries import Queries
-    from sparseleaf.objectives.targets import DenseTargets
+    from sparseleaf.objectives.targets import DenseTargets, TargetForm
 
 
 class DenseGBDT(ModelEstimator):
-    """Base of gradient boosted trees with dense losses; not public."""
+    """Base of gradient boosted trees with dense losses, and of forests; not public."""
 
     dense_scores: ClassVar[bool] = True
     eval_set_form: ClassVar[str] = "(X, y)"
     auto_values: ClassVar[Mapping[str, AutoValue]] = AUTO_VALUES
     predicts_labels: ClassVar[bool] = False
     """Whether outputs are labels; rows without features then get the label prior."""
+    default_threshold: ClassVar[float] = 0.0
+    """Score from which a label has a probability of at least 0.5."""
 
     loss: Any
     categorical_features: Any
@@ -111,18 +113,23 @@ class DenseGBDT(ModelEstimator):
         raw, categories = probe._raw_features(X)
         features, _ = probe._encode_features(raw, categories)
         known, targets = self._encode(y, features.shape[0], None)
-        n_rows, n_features = features.shape
-        loss = self._dense_loss(known.kind)
+        return self._estimate_rows(features.shape[0], features.shape[1], known.kind, targets.form)
+
+    def _estimate_rows(
+        self, n_rows: int, n_features: int, kind: str, form: TargetForm
+    ) -> memory.MemoryEstimate:
+        loss = self._dense_loss(kind)
         params, _ = resolve(
             self._settings(),
             self.auto_values,
             n_rows,
-            targets.n_outputs,
+            form.n_outputs,
             continues=self.warm_start,
             constant_hessian=loss.constant_hessian,
         )
-        plan = SearchPlan(params, loss, targets.form, None)
-        return self._estimate(n_rows, n_features, targets.n_outputs, plan, params)
+        return self._estimate(
+            n_rows, n_features, form.n_outputs, SearchPlan(params, loss, form, None), params
+        )
 
     # --- prediction
 
@@ -181,7 +188,7 @@ class DenseGBDT(ModelEstimator):
 
     def _check(self) -> None:
         for name in ("loss", "eval_metric"):
-            value = getattr(self, name)
+            value = getattr(self, name, None)
             if isinstance(value, str) and value == CUSTOM:
                 raise ValueError(
                     f"{name}={CUSTOM!r} stands for a callable that was not stored in the model file; set {name!r}"
@@ -293,7 +300,8 @@ class DenseGBDT(ModelEstimator):
         problem.loss.target_range.check(problem.loss.name, lowest)
         if not targets.any_known:
             raise ValueError("y must have at least one value that is not NaN.")
-        return ValidationSet(X, targets, make_metric(self._settings().eval_metric, problem.loss, targets))
+        metric = make_metric(self._settings().eval_metric, problem.loss, targets, self.default_threshold)
+        return ValidationSet(X, targets, metric)
 
     def _eval_features(self, X: Any, categories: dict[int, list[Any]]) -> Features:
         X = self._as_features(X)

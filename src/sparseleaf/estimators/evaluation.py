@@ -38,14 +38,19 @@ def higher_is_better(metric: str) -> bool:
     return metric not in LOWER_IS_BETTER
 
 
-def make_metric(metric: str | MetricFunction, loss: DenseObjective, targets: DenseTargets) -> Metric:
-    """Create a metric from its name or from a callable; ``targets`` are those of the validation set."""
+def make_metric(
+    metric: str | MetricFunction, loss: DenseObjective, targets: DenseTargets, threshold: float = 0.0
+) -> Metric:
+    """Create a metric from its name or from a callable; ``targets`` are those of the validation set.
+
+    ``threshold`` is the raw score of a label with a probability of 0.5.
+    """
     if callable(metric):
         return _custom(metric, loss, targets)
     if metric == "loss":
         return Metric(metric, higher_is_better(metric), loss.value)
     if metric == "accuracy":
-        return Metric(metric, higher_is_better(metric), _accuracy)
+        return Metric(metric, higher_is_better(metric), partial(_accuracy, threshold))
     if "@" in metric:
         if int(metric.partition("@")[2]) > targets.n_outputs:
             raise ValueError(
@@ -70,12 +75,12 @@ def make_metric(metric: str | MetricFunction, loss: DenseObjective, targets: Den
     return Metric(metric, higher_is_better(metric), regression)
 
 
-def _accuracy(targets: DenseTargets, scores: Array) -> float:
+def _accuracy(threshold: float, targets: DenseTargets, scores: Array) -> float:
     """Accuracy; for multi-label targets, of the (row, label) pairs at probability 0.5."""
     weights = targets.known_weights()
     if len(targets.classes):
         return float(np.average(scores.argmax(axis=1) == targets.classes, weights=weights[:, 0]))
-    return float(np.average((scores > 0) == (targets.values > 0.5), weights=weights))
+    return float(np.average((scores > threshold) == (targets.values > 0.5), weights=weights))
 
 
 def known_ranking(metric: str, targets: DenseTargets, scores: Array) -> float:

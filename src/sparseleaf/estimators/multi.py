@@ -90,7 +90,7 @@ class MultiGBDT(DenseGBDT):
         *,
         sample_weight: Any = None,
         eval_set: EvalSet = None,
-        callbacks: Sequence[Callback] = (),
+        callbacks: Sequence[Callback] | None = (),
         init_model: ModelEstimator | Model | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: int = EVERY,
@@ -112,9 +112,9 @@ class MultiGBDT(DenseGBDT):
         eval_set : tuple (X, y) or list of such tuples, optional
             Validation sets. ``eval_metric`` is computed on each after every tree and stored in ``history_``. Early
             stopping uses the last one.
-        callbacks : sequence of callables, default=()
+        callbacks : sequence of callables, or None, default=()
             Called after every tree with a :class:`~sparseleaf.callbacks.TrainingState`. Training stops when one of them
-            returns True.
+            returns True. None excludes this training from autologging, too.
         init_model : fitted estimator or Model, optional
             Continue training: add ``n_trees`` trees to those of this model.
         checkpoint : path-like, optional

@@ -170,7 +170,7 @@ class GBDTRanker(DenseGBDT):
         group: Any = None,
         sample_weight: Any = None,
         eval_set: EvalSet = None,
-        callbacks: Sequence[Callback] = (),
+        callbacks: Sequence[Callback] | None = (),
         init_model: ModelEstimator | Model | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: int = EVERY,
@@ -194,9 +194,9 @@ class GBDTRanker(DenseGBDT):
         eval_set : tuple (X, y, qid) or list of such tuples, optional
             Validation sets. ``eval_metric`` is computed on each after every tree and stored in ``history_``. Early
             stopping uses the last one.
-        callbacks : sequence of callables, default=()
+        callbacks : sequence of callables, or None, default=()
             Called after every tree with a :class:`~sparseleaf.callbacks.TrainingState`. Training stops when one of them
-            returns True.
+            returns True. None excludes this training from autologging, too.
         init_model : fitted ranker or Model, optional
             Continue training: add ``n_trees`` trees to those of this model.
         checkpoint : path-like, optional

@@ -64,7 +64,7 @@ class RoutedClassifier(UpdateMixin, RerankMixin, SparseProbabilitiesMixin, Model
         *,
         sample_weight: Any = None,
         eval_set: EvalSet = None,
-        callbacks: Sequence[Callback] = (),
+        callbacks: Sequence[Callback] | None = (),
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: int = EVERY,
         engine: Any = "local",
@@ -84,9 +84,9 @@ class RoutedClassifier(UpdateMixin, RerankMixin, SparseProbabilitiesMixin, Model
         eval_set : tuple (X, y) or list of such tuples, optional
             Validation sets. precision@1 is computed on each after every tree and stored in ``history_``. Re-ranking is
             tuned on the last one.
-        callbacks : sequence of callables, default=()
+        callbacks : sequence of callables, or None, default=()
             Called after every tree with a :class:`~sparseleaf.callbacks.TrainingState`. Training stops when one of them
-            returns True.
+            returns True. None excludes this training from autologging, too.
         checkpoint : path-like, optional
             Checkpoint file: a local path or an fsspec URL. If it exists, training resumes from it; the model is
             byte-identical to that of an uninterrupted run.

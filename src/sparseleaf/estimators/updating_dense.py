@@ -45,12 +45,12 @@ def update_dense(
     if n_rows_of(X) == 0:
         return
     X = estimator._as_features(X)
-    problem = _problem(estimator, model)
+    problem = problem_of(estimator, model)
     queries = {"qid": rows["qid"]} if "qid" in rows else {}
     valid = estimator._eval_rows(problem, X, y, **queries)
     targets = weighted(valid.targets, rows.get("sample_weight"))
     kind: Any = model.target_kind
-    labels = Targets(_labels(targets, estimator.predicts_labels), model.label_names, kind)
+    labels = Targets(labels_of(targets, estimator.predicts_labels), model.label_names, kind)
 
     def leaves(scorer: AxisScorer, new: NewRows) -> AxisScorer:
         loss = estimator._loss_of_rows(problem.loss)(valid.queries)
@@ -87,7 +87,7 @@ def update_dense(
     estimator.drift_ = drift
 
 
-def _problem(estimator: DenseGBDT, model: Model) -> Problem:
+def problem_of(estimator: DenseGBDT, model: Model) -> Problem:
     """The learning problem of a fitted model."""
     known = KnownTargets(model.target_kind, model.label_names, np.asarray(model.label_counts, np.int64))
     rows = RowsInfo(model.n_train_rows, model.n_features, False, False, model.feature_names)
@@ -95,7 +95,7 @@ def _problem(estimator: DenseGBDT, model: Model) -> Problem:
     return Problem(rows, model.categories, known, form, estimator._dense_loss(model.target_kind))
 
 
-def _labels(targets: DenseTargets, predicts_labels: bool) -> sp.csr_matrix:
+def labels_of(targets: DenseTargets, predicts_labels: bool) -> sp.csr_matrix:
     """True labels; for numbers, which outputs are known, by which rows are counted."""
     if len(targets.classes):
         row = np.flatnonzero(targets.classes >= 0)

@@ -51,7 +51,7 @@ def exportable(estimator: Any) -> Model:
     if model.method not in ESTIMATORS or model.scorer.axis_trees is None:
         raise ValueError(
             f"Models of {model.method!r} cannot be exported to ONNX and treelite; only axis-aligned trees (gbdt-sparse,"
-            " gbdt-mo, rank) can. to_c exports all models."
+            " gbdt-mo, multi-forest, rank) can. to_c exports all models."
         )
     if model.rescored:
         raise ValueError(

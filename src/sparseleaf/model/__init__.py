@@ -7,7 +7,13 @@ from sparseleaf.model.model import Model, in_order
 from sparseleaf.model.routed import RoutedScorer, RoutedTrees
 from sparseleaf.model.source import ModelFileError
 from sparseleaf.model.stage import Role, Rows
-from sparseleaf.model.trees import Trees, join_trees, with_float_values, with_short_values
+from sparseleaf.model.trees import (
+    Trees,
+    join_trees,
+    with_float_values,
+    with_scaled_values,
+    with_short_values,
+)
 
 __all__ = [
     "AxisScorer",
@@ -25,5 +31,6 @@ __all__ = [
     "load_model",
     "save_model",
     "with_float_values",
+    "with_scaled_values",
     "with_short_values",
 ]

@@ -148,6 +148,13 @@ def with_short_values(trees: Trees) -> Trees:
     return replace(trees, leaf_values=short_values(trees.leaf_values, scale[tree]), value_scale=scale)
 
 
+def with_scaled_values(trees: Trees, factor: float) -> Trees:
+    """Multiply the leaf values by ``factor``."""
+    if len(trees.value_scale):
+        return replace(trees, value_scale=trees.value_scale * np.float32(factor))
+    return replace(trees, leaf_values=trees.leaf_values * np.float32(factor))
+
+
 def _with_labels(trees: Trees, other: Trees) -> Trees:
     """Make labels explicit, if those of ``other`` are."""
     if len(trees.leaf_labels) or not len(trees.leaf_values) or not len(other.leaf_labels):

@@ -204,6 +204,7 @@ def fit_booster(
         truth[best].astype(np.int64),
         group=sizes[sizes > 0],
         sample_weight=None if weights is None else weights[sizes > 0],
+        callbacks=None,
     )
     booster: AxisScorer = ranker.model_.scorer
     return booster

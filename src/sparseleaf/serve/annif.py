@@ -5,6 +5,7 @@ The server has one project: the model.
 
 from __future__ import annotations
 
+import asyncio
 import math
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import parse_qs
@@ -12,9 +13,10 @@ from urllib.parse import parse_qs
 from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, Field
 
+from sparseleaf.estimators.topk import topk
 from sparseleaf.model.stage import Role
 from sparseleaf.serve.errors import RequestError
-from sparseleaf.serve.predictor import topk
+from sparseleaf.serve.predictor import text_rows
 
 if TYPE_CHECKING:
     from sparseleaf.serve.holder import Loaded, ModelHolder
@@ -76,7 +78,8 @@ def annif_router(holder: ModelHolder, options: ServeOptions) -> APIRouter:
     async def suggest(request: Request, project_id: str = project_path) -> dict[str, Any]:
         require_project(project_id, options)
         text, limit, threshold = parse_form(await request.body(), options)
-        return {"results": suggestions(holder.current, [text], limit, threshold)[0]}
+        results = await asyncio.to_thread(suggestions, holder.current, [text], limit, threshold)
+        return {"results": results[0]}
 
     @router.post("/{project_id}/suggest-batch", summary="Suggest subjects for up to 32 texts")
     async def suggest_batch(
@@ -91,7 +94,8 @@ def annif_router(holder: ModelHolder, options: ServeOptions) -> APIRouter:
             raise RequestError(
                 422, f"limit must be at most {options.max_labels:,}. Got {limit:,} instead.", "limit"
             )
-        results = suggestions(holder.current, [one.text for one in body.documents], limit, threshold)
+        texts = [one.text for one in body.documents]
+        results = await asyncio.to_thread(suggestions, holder.current, texts, limit, threshold)
         return [
             {"document_id": document.document_id, "results": result}
             for document, result in zip(body.documents, results, strict=True)
@@ -149,13 +153,12 @@ def _number(form: dict[str, list[str]], name: str, default: float, least: float,
 
 def suggestions(loaded: Loaded, texts: list[str], limit: int, threshold: float) -> list[list[dict[str, Any]]]:
     """Subjects of every text with their scores in [0, 1], best first."""
-    model = loaded.estimator.model_
-    if model.stage(Role.VECTORIZER) is None:
-        raise RequestError(422, "The model was not trained on text.", "text")
+    rows = text_rows(loaded.estimator, texts, "text")
     if not texts or not limit:
         return [[] for _ in texts]
     uris = loaded.uris or {}  # labels of models without URIs are URIs themselves
-    labels, scores = topk(loaded.estimator, texts, limit, model.stage(Role.CALIBRATOR) is not None)
+    likely = loaded.estimator.model_.stage(Role.CALIBRATOR) is not None
+    labels, scores = topk(loaded.estimator, rows, limit, probabilities=likely)
     return [
         [
             {

@@ -13,14 +13,14 @@ from sparseleaf.serve.schema import PredictRequest
 
 if TYPE_CHECKING:
     from sparseleaf.serve.guard import App, Receive, Scope, Send
-    from sparseleaf.serve.holder import Loaded, ModelHolder
+    from sparseleaf.serve.holder import ModelHolder
     from sparseleaf.serve.options import ServeOptions
     from sparseleaf.serve.telemetry import Telemetry
 
 PATH = "/v1/predict"
 
-FEW_ROWS = 8
-"""Number of rows up to which a prediction takes less time than a change of thread."""
+FEW_ROWS, FEW_BYTES = 8, 100_000
+"""Number of rows, and size of a request, up to which a prediction takes little time."""
 
 JSON: TypeAdapter[Any] = TypeAdapter(Any)
 
@@ -39,16 +39,14 @@ class PredictEndpoint:
         except ValidationError as error:
             raise first_of(error.errors(include_url=False, include_context=False)) from None
         loaded = self._holder.current
-        results = await self._run(loaded, request)
+        few = len(body) <= FEW_BYTES and len(getattr(request, request.input)) <= FEW_ROWS
+        if few and not request.explain:
+            results = predict(loaded, request, self._options)
+        else:  # in another thread, so that the server stays responsive
+            results = await asyncio.to_thread(predict, loaded, request, self._options)
         self._telemetry.rows.inc(len(results))
         answer = {"predictions": results, "model": self._options.name, "loaded_at": loaded.loaded_at}
         return JSON.dump_json(answer)
-
-    async def _run(self, loaded: Loaded, request: PredictRequest) -> list[dict[str, Any]]:
-        """Predict in this thread if it takes little time, else in another, so that the server stays responsive."""
-        if len(getattr(request, request.input)) <= FEW_ROWS and not request.explain:
-            return predict(loaded, request, self._options)
-        return await asyncio.to_thread(predict, loaded, request, self._options)
 
 
 class DirectPredictions:

@@ -13,8 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import is_classifier
 
-from sparseleaf.data.targets import decode
-from sparseleaf.model.candidates import topk_of
+from sparseleaf.estimators.topk import topk
 from sparseleaf.model.stage import Role
 from sparseleaf.serve.errors import RequestError
 
@@ -23,6 +22,9 @@ if TYPE_CHECKING:
     from sparseleaf.serve.options import ServeOptions
     from sparseleaf.serve.schema import PredictRequest, SparseRow
 
+
+PLAIN = (str, int, float, bool, type(None))
+"""Types of JSON values that are not nested."""
 
 EXPLAINED_FEATURES = 20
 """Maximum number of features per label in an explanation, those of largest contribution."""
@@ -71,16 +73,6 @@ def _predictions(loaded: Loaded, X: Any, request: PredictRequest) -> list[dict[s
     return [{"labels": suggestions} for suggestions in rows]
 
 
-def topk(estimator: Any, X: Any, k: int, probabilities: bool) -> tuple[Any, Any]:
-    """The k best labels of every row, with scores or probabilities."""
-    if not probabilities:
-        labels, scores = estimator.predict_topk(X, k=k)
-        return labels, scores
-    likely = estimator.predict_proba(X, k)
-    ids, scores = topk_of(likely.indptr, likely.indices, likely.data, k)
-    return decode(ids, estimator.model_.label_names), scores
-
-
 def _ranked(estimator: Any, X: Any, request: PredictRequest) -> tuple[Any, Any]:
     if request.probabilities and estimator.model_.stage(Role.CALIBRATOR) is None:
         raise RequestError(
@@ -88,7 +80,7 @@ def _ranked(estimator: Any, X: Any, request: PredictRequest) -> tuple[Any, Any]:
             "This model has no calibrated probabilities. Request scores, or calibrate the model.",
             "probabilities",
         )
-    return topk(estimator, X, request.k, request.probabilities)
+    return topk(estimator, X, request.k, probabilities=request.probabilities)
 
 
 def _suggestions(labels: list[Any], scores: list[float], threshold: float | None) -> list[dict[str, Any]]:
@@ -158,22 +150,43 @@ def _dense(estimator: Any, rows: list[list[float | None]]) -> Any:
         ).astype(np.float32)
 
 
-def _texts(estimator: Any, texts: list[str]) -> list[str]:
-    if estimator.model_.stage(Role.VECTORIZER) is None:
-        raise RequestError(422, "The model was not trained on text: send rows or dense.", "texts")
-    return texts
+def text_rows(estimator: Any, texts: list[str], field: str = "texts") -> list[str] | list[dict[str, str]]:
+    """Texts, for a model that was trained on text; of several fields, they are that of the longest texts."""
+    vectorizer = estimator.model_.stage(Role.VECTORIZER)
+    if vectorizer is None:
+        raise RequestError(422, "The model was not trained on text: send rows or dense.", field)
+    weights = vectorizer.parameters.fields
+    if weights is None:
+        return texts
+    longest = min(weights, key=weights.__getitem__)  # shorter fields have higher weights
+    return [{longest: text} for text in texts]
 
 
 def _records(estimator: Any, records: list[dict[str, Any]]) -> Any:
     import pandas as pd
 
+    vectorizer = estimator.model_.stage(Role.VECTORIZER)
+    if not hasattr(estimator, "feature_names_in_") and (
+        vectorizer is None or not vectorizer.parameters.fields
+    ):
+        raise RequestError(
+            422, "The model was not trained on named columns: send rows, dense or texts.", "records"
+        )
+    for number, record in enumerate(records):
+        for name, value in record.items():
+            if not all(isinstance(one, PLAIN) for one in (value if isinstance(value, list) else [value])):
+                raise RequestError(
+                    422,
+                    "A value must be a text, a number, null, or a list of them.",
+                    f"records.{number}.{name}",
+                )
     return pd.DataFrame.from_records(records)
 
 
 INPUT_FORMS: dict[str, Callable[[Any, Any], Any]] = {
     "rows": _sparse,
     "dense": _dense,
-    "texts": _texts,
+    "texts": text_rows,
     "records": _records,
 }
 """Features by the field of the request."""

@@ -31,14 +31,11 @@ def features_of(column: pa.Array, name: str = "featuresCol") -> Features:
     return _matrix(column, name)
 
 
-def _matrix(column: pa.Array, name: str) -> Array:
-    """Arrays of numbers of equal length."""
+def _matrix(column: pa.Array, name: str, *, unknown: bool = False) -> Array:
+    """Arrays of numbers of equal length; ``unknown`` ones may be null, which is NaN."""
     lengths = np.diff(_offsets(column))
-    if len(lengths) and (lengths != lengths[0]).any():
-        raise ValueError(
-            f"{name} must have vectors of equal size. Got sizes {lengths.min()} and {lengths.max()} instead."
-        )
-    values = _numbers(column.flatten(), name)
+    _refuse_sizes(lengths, name)
+    values = _numbers(column.flatten(), name, unknown=unknown)
     return values.reshape(len(lengths), int(lengths[0]) if len(lengths) else 0)
 
 
@@ -49,10 +46,7 @@ def _vectors(kinds: pa.Array, sizes: pa.Array, indices: pa.Array, values: pa.Arr
     offsets = _offsets(values)
     lengths = np.diff(offsets)
     widths = np.where(sparse, sizes.fill_null(0).to_numpy(zero_copy_only=False), lengths)
-    if (widths != widths[0]).any():
-        raise ValueError(
-            f"{name} must have vectors of equal size. Got sizes {widths.min()} and {widths.max()} instead."
-        )
+    _refuse_sizes(widths, name)
     data = _numbers(values.flatten(), name)
     of_sparse = np.repeat(sparse, lengths)
     columns = (np.arange(len(data)) - np.repeat(offsets[:-1], lengths)).astype(np.int32)
@@ -69,8 +63,9 @@ def _offsets(lists: pa.Array) -> Array:
     return np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
 
 
-def _numbers(values: pa.Array, name: str) -> Array:
-    refuse_nulls(values, name)
+def _numbers(values: pa.Array, name: str, *, unknown: bool = False) -> Array:
+    if not unknown:
+        refuse_nulls(values, name)
     with np.errstate(over="ignore"):  # infinite values are refused by ``fit``
         return np.asarray(values.to_numpy(zero_copy_only=False), np.float32)
 
@@ -78,7 +73,7 @@ def _numbers(values: pa.Array, name: str) -> Array:
 def targets_of(column: pa.Array, name: str = "labelCol") -> Any:
     """Targets of a column: label lists, a matrix (vectors, arrays of numbers), or one number or text per row.
 
-    A null number is an unknown target, NaN.
+    A null among floating-point numbers is an unknown target, NaN.
     """
     kind = column.type
     if pa.types.is_struct(kind):
@@ -86,11 +81,12 @@ def targets_of(column: pa.Array, name: str = "labelCol") -> Any:
     if pa.types.is_list(kind):
         refuse_nulls(column, name)
         if pa.types.is_floating(kind.value_type):
-            return _matrix(column, name)
+            return _matrix(column, name, unknown=True)
         refuse_nulls(column.flatten(), name)
         return column.to_pylist()
-    if pa.types.is_string(kind):
+    if not pa.types.is_floating(kind):
         refuse_nulls(column, name)
+    if pa.types.is_string(kind):
         return np.array([*column.to_pylist(), None], object)[:-1]
     if pa.types.is_decimal(kind):
         column = column.cast(pa.float64())
@@ -110,13 +106,16 @@ def refuse_nulls(column: pa.Array, name: str) -> None:
         raise ValueError(f"{name} must not have nulls. Got {column.null_count} in one batch.")
 
 
-def join_features(pieces: Sequence[Features]) -> Features:
-    """Concatenate rows; sparse if any piece is."""
-    widths = {piece.shape[1] for piece in pieces}
-    if len(widths) > 1:
+def _refuse_sizes(sizes: Array, name: str) -> None:
+    if len(sizes) and (sizes != sizes[0]).any():
         raise ValueError(
-            f"featuresCol must have vectors of equal size. Got sizes {min(widths)} and {max(widths)} instead."
+            f"{name} must have vectors of equal size. Got sizes {sizes.min()} and {sizes.max()} instead."
         )
+
+
+def join_features(pieces: Sequence[Features], name: str = "featuresCol") -> Features:
+    """Concatenate rows; sparse if any piece is."""
+    _refuse_sizes(np.array([piece.shape[1] for piece in pieces]), name)
     if len(pieces) == 1:
         return pieces[0]
     if any(sp.issparse(piece) for piece in pieces):

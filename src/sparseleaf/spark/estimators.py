@@ -11,7 +11,7 @@ from pyspark.ml.util import DefaultParamsReadable, DefaultParamsWritable
 from sparseleaf import estimators as local
 from sparseleaf.distributed.spark import run_on_spark
 from sparseleaf.distributed.spark_cluster import count_slots
-from sparseleaf.spark.frames import arrange
+from sparseleaf.spark.frames import arrange, check_frame
 from sparseleaf.spark.model import SparkModel
 from sparseleaf.spark.params import DeclaredParams, documented
 from sparseleaf.spark.training import FrameTraining, from_pieces
@@ -27,6 +27,7 @@ TOP_K = "the ``topK`` best labels with their scores (array<struct<label, score>>
 COMMON = (
     "featuresCol",
     "labelCol",
+    "weightCol",
     "predictionCol",
     "validationIndicatorCol",
     "orderCol",
@@ -46,6 +47,7 @@ class SparkEstimator(DeclaredParams, Estimator, DefaultParamsWritable, DefaultPa
         self.setParams(**params)
 
     def _fit(self, dataset: DataFrame) -> SparkModel:
+        check_frame(dataset)
         estimator: Any = self.to_local()
         n_workers = self.value_of("numWorkers") or count_slots(dataset.sparkSession)
         options = {
@@ -208,7 +210,7 @@ class SketchForestClassifier(_SketchForest, SparkEstimator):
 
 class _MultiClassifier(DeclaredParams):
     local = local.MultiGBDTClassifier
-    also = (*COMMON, *KEEPING, "weightCol", "topK")
+    also = (*COMMON, *KEEPING, "topK")
     targets = LABELS
     predictions = TOP_K
 
@@ -254,7 +256,7 @@ class MultiGBDTClassifier(_MultiClassifier, SparkEstimator):
 
 class _MultiRegressor(DeclaredParams):
     local = local.MultiGBDTRegressor
-    also = (*COMMON, *KEEPING, "weightCol")
+    also = (*COMMON, *KEEPING)
     targets = "numbers, or vectors or arrays of numbers, one per output; null or NaN if unknown"
     predictions = "a number, or an array of numbers, as the targets"
     regression = True
@@ -301,7 +303,7 @@ class MultiGBDTRegressor(_MultiRegressor, SparkEstimator):
 
 class _Ranker(DeclaredParams):
     local = local.GBDTRanker
-    also = (*COMMON, *KEEPING, "weightCol", "qidCol")
+    also = (*COMMON, *KEEPING, "qidCol")
     targets = "relevance grades >= 0"
     predictions = "the score; higher is a better rank within a query"
     regression = True

@@ -10,6 +10,7 @@ from pyspark.sql.types import (
     ArrayType,
     BooleanType,
     DataType,
+    DecimalType,
     FractionalType,
     IntegralType,
     NumericType,
@@ -23,6 +24,13 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 ORDER = "order"
+
+
+def check_frame(frame: Any) -> None:
+    """Raise TypeError for anything but a DataFrame of Spark, such as one of pandas."""
+    if not hasattr(frame, "sparkSession"):
+        kind = f"{type(frame).__module__.partition('.')[0]}.{type(frame).__name__}"
+        raise TypeError(f"The 'dataset' parameter must be a DataFrame of Spark. Got {kind} instead.")
 
 
 def features_column(frame: DataFrame, name: str) -> Column:
@@ -45,6 +53,8 @@ def label_column(frame: DataFrame, name: str, *, regression: bool) -> Column:
     if isinstance(kind, VectorUDT):
         return F.unwrap_udt(column)
     if regression:
+        if _is_array_of(kind, FractionalType) and not _is_array_of(kind, DecimalType):
+            return column
         if _is_array_of(kind, NumericType):
             return column.cast("array<double>")
         if isinstance(kind, NumericType):

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from sparseleaf.distributed.spark_cluster import is_connect
 from sparseleaf.estimators.base import ModelEstimator
-from sparseleaf.spark.frames import features_column
+from sparseleaf.spark.frames import check_frame, features_column
 from sparseleaf.spark.params import DeclaredParams
 from sparseleaf.spark.prediction import form_of, make_udf, share_model, store_model
 from sparseleaf.spark.training import file_pieces, from_pieces
@@ -61,6 +61,7 @@ class SparkModel(DeclaredParams, Model, MLWritable, MLReadable):  # type: ignore
         return self._path
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
+        check_frame(dataset)
         columns = self.columns()
         form = form_of(self._estimator, self.value_of("topK"))
         name = share_model(dataset.sparkSession, self._model_file())

@@ -69,11 +69,16 @@ class _Declared:
         return plain
 
 
-def _positive(value: Any) -> int:
-    number: int = TypeConverters.toInt(value)
-    if number < 1:
-        raise ValueError(f"The parameter must be an int >= 1. Got {value!r} instead.")
-    return number
+class _Positive:
+    """Type converter of a Param: integers from 1 on."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __call__(self, value: Any) -> int:
+        if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= 1:
+            return int(value)
+        raise ValueError(f"The {self._name!r} parameter must be an int >= 1. Got {value!r} instead.")
 
 
 def _layout(value: Any) -> str:
@@ -85,9 +90,7 @@ def _layout(value: Any) -> str:
 
 
 CONVERTERS = {
-    "numWorkers": _positive,
-    "checkpointEvery": _positive,
-    "topK": _positive,
+    **{name: _Positive(name) for name in ("numWorkers", "checkpointEvery", "topK")},
     "layout": _layout,
 }
 

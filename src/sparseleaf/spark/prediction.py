@@ -133,7 +133,7 @@ def _folder() -> Path:
     return folder
 
 
-_SHARED: set[tuple[Any, str]] = set()
+_SHARED: set[tuple[str, str]] = set()
 """Session or application, and name, of the files that were added."""
 
 
@@ -149,7 +149,7 @@ def store_model(estimator: Any) -> Path:
 def share_model(spark: Any, path: Path) -> str:
     """Add a model file to the application, once; returns its name. Every executor fetches it once."""
     name = path.name
-    application = id(spark) if is_connect(spark) else spark.sparkContext.applicationId
+    application = spark.session_id if is_connect(spark) else spark.sparkContext.applicationId
     if (application, name) not in _SHARED:
         if is_connect(spark):
             spark.addArtifacts(str(path), file=True)

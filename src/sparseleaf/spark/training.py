@@ -155,14 +155,14 @@ def join_pieces(pieces: Sequence[Rows]) -> Rows | None:
     """Concatenate rows; None if there are none."""
     if not pieces:
         return None
-    return {name: _joined([piece[name] for piece in pieces]) for name in pieces[0]}
+    return {name: _joined([piece[name] for piece in pieces], name) for name in pieces[0]}
 
 
-def _joined(values: list[Any]) -> Any:
+def _joined(values: list[Any], name: str) -> Any:
     if isinstance(values[0], list):
         return values[0] if len(values) == 1 else [row for value in values for row in value]
     if sp.issparse(values[0]) or values[0].ndim == 2:
-        return join_features(values)
+        return join_features(values, "featuresCol" if name == FEATURES else "labelCol")
     return values[0] if len(values) == 1 else np.concatenate(values)
 
 

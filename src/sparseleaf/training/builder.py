@@ -12,11 +12,12 @@ import numpy as np
 
 from sparseleaf import _kernels
 from sparseleaf._arrays import require_countable
-from sparseleaf.binning import common_bins
+from sparseleaf.binning import bin_positions, common_bins
 from sparseleaf.training.tree import Bounds, GrownNodes
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
+    from sparseleaf.binning import BinThresholds
     from sparseleaf.distributed.communicator import Communicator
     from sparseleaf.training.columns import Columns
 
@@ -198,6 +199,47 @@ class HistogramTrees:
 
 
 @dataclass(frozen=True)
+class RowTrees:
+    """Deep trees of a forest, whose splits are found from the rows of a node: see ``cpp/tree/row_finder.hpp``.
+
+    Every tree is grown by one thread with all rows and features; a builder can grow several trees at the same time.
+
+    Attributes
+    ----------
+    growth : Growth
+    thresholds : BinThresholds
+    categorical : uint8 array, shape (n_features,)
+        Whether a feature is categorical.
+    n_rows : int
+    random : bool
+        Whether a feature has one random candidate split per node (extremely randomised trees), not all.
+    """
+
+    growth: Growth
+    thresholds: BinThresholds
+    categorical: Array
+    n_rows: int
+    random: bool
+
+    def make_builder(self, binned: BinnedColumns, n_jobs: int) -> TreeBuilder:
+        """See :class:`Trees`."""
+        missing_bins = self.thresholds.missing_bins
+        table = _kernels.FeatureTable(
+            missing_bins + np.int32(1),
+            missing_bins,
+            np.ones(len(missing_bins), np.uint8),
+            self.categorical,
+            np.empty((0, 0), np.int8),
+        )
+        offsets = np.concatenate(([0], np.cumsum(missing_bins, dtype=np.int64)))
+        positions = _kernels.BinPositions(offsets, bin_positions(self.thresholds))
+        growth = self.growth.rules(self.n_rows)
+        return _CompiledBuilder(
+            _kernels.RowTreeBuilder(binned.bins, table, positions, growth, 0.0, self.random)
+        )
+
+
+@dataclass(frozen=True)
 class ExactTrees:
     """Trees by Algorithm 1 of GBDT-SPARSE: sorted rows, full residuals, the k largest sums on both sides.
 
@@ -242,8 +284,8 @@ def gradient_columns(values: Array, count_column: int, columns: Columns) -> _ker
 class _CompiledBuilder:
     """See :class:`TreeBuilder`."""
 
-    def __init__(self, builder: _kernels.HistogramTreeBuilder | _kernels.ExactTreeBuilder) -> None:
-        self._builder: Any = builder
+    def __init__(self, builder: Any) -> None:
+        self._builder = builder
 
     def build(
         self, fitted: Any, sample: TreeSample, communicator: Communicator, *, by_rows: bool

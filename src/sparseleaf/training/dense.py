@@ -298,7 +298,7 @@ class DenseProgram:
             start = init_model.base_score
         with phase("binning"):
             thresholds = find_common_thresholds(comm, part, [part.features], params.max_bins, plan.seed)
-            thresholds = _with_categories(thresholds, problem.categories)
+            thresholds = with_categories(thresholds, problem.categories)
             by_query = getattr(params, "subsample_by", "row") == "query"
             shard = run_together(
                 comm,
@@ -584,7 +584,7 @@ class DenseEnsemble(BoostedEnsemble):
         return False
 
 
-def _with_categories(thresholds: BinThresholds, categories: dict[int, list[Any]]) -> BinThresholds:
+def with_categories(thresholds: BinThresholds, categories: dict[int, list[Any]]) -> BinThresholds:
     """Replace the thresholds of categorical features: one bin per category."""
     if not categories:
         return thresholds

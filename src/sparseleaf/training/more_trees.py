@@ -41,7 +41,7 @@ def add_sparse_trees(
     def prepare() -> tuple[SparseEnsemble, dict[str, Any]]:
         return SparseEnsemble(extra, None, "rows", init_model), {"layout": "rows"}
 
-    Trainer(extra, (), (None, EVERY)).fit("local", {"X": new.X, "y": new.Y}, prepare)
+    Trainer(extra, None, (None, EVERY)).fit("local", {"X": new.X, "y": new.Y}, prepare)
     if extra.interrupted_:
         raise KeyboardInterrupt
     trees = _joined(scorer.trees, extra.model_.trees)

@@ -40,11 +40,14 @@ class ScaleFitter:
     n_rows : int
         Over all workers.
     seed : int
+    repeats : int
+        Maximum number of times that a row is in the sample of a tree.
     """
 
-    def __init__(self, n_rows: int, seed: int) -> None:
+    def __init__(self, n_rows: int, seed: int, repeats: int = 1) -> None:
         self._n_rows = n_rows
         self._seed = seed
+        self._largest_sum = LARGEST_SUM // repeats
         self._halvings = np.empty(0)
 
     def fit(self, quantise: Quantise, largest: Array, groups: Sequence[slice], tree: int) -> Array:
@@ -52,14 +55,14 @@ class ScaleFitter:
 
         Columns of a group share one scale. The result does not depend on previous trees.
         """
-        if NEAREST_LEVELS * self._n_rows <= LARGEST_SUM:
+        if NEAREST_LEVELS * self._n_rows <= self._largest_sum:
             return self._fit_nearest(quantise, largest, groups)
         key = derive_key(self._seed, ROUNDING, tree)
         halvings = np.zeros(len(largest))
         while True:
             scales = largest / 2.0**halvings
             # stochastic rounding keeps sums, up to a small relative error
-            more = np.ceil(np.log2(np.maximum(quantise(scales, key) / LARGEST_SUM, 1.0)))
+            more = np.ceil(np.log2(np.maximum(quantise(scales, key) / self._largest_sum, 1.0)))
             for group in groups:
                 more[group] = more[group].max(initial=0)
             if not more.any():
@@ -74,8 +77,8 @@ class ScaleFitter:
             scales = largest / 2.0**halvings
             sums = quantise(scales, None)
             # a lower bound of the sums with twice the scale, given rounding
-            too_much = 2 * sums - 3 * self._n_rows // 2 > LARGEST_SUM
-            over = sums > LARGEST_SUM
+            too_much = 2 * sums - 3 * self._n_rows // 2 > self._largest_sum
+            over = sums > self._largest_sum
             for group in groups:
                 too_much[group], over[group] = too_much[group].any(), over[group].any()
             if guessed and not (too_much | (halvings == 0)).all():

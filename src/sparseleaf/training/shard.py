@@ -70,7 +70,7 @@ class Shard:
         self._adopt_bins(bins)
         self._residuals = np.empty((0, 0), np.int16)
         self._count_column = -1
-        self._rows, self._oob = _RowsByLeaf.of(np.empty(0, np.int32)), _RowsByLeaf.of(np.empty(0, np.int32))
+        self._rows, self._oob = RowsByLeaf.of(np.empty(0, np.int32)), RowsByLeaf.of(np.empty(0, np.int32))
         self._left_out: Array | None = None  # rows that are in no sample
 
     def _adopt_bins(self, bins: Array) -> None:
@@ -138,7 +138,7 @@ class Shard:
             if share < 1.0:
                 sampled &= hash_numbers(self._draws, *key) < np.uint64(int(share * 2.0**64))
             rows, others = (np.flatnonzero(which).astype(np.int32) for which in (sampled, ~sampled))
-        self._rows, self._oob = _RowsByLeaf.of(rows), _RowsByLeaf.of(others)
+        self._rows, self._oob = RowsByLeaf.of(rows), RowsByLeaf.of(others)
         return len(rows)
 
     def build_tree(
@@ -160,8 +160,8 @@ class Shard:
         grown = self._builder[1].build(
             self._fitted(columns), sample, communicator, by_rows=not self._all_rows
         )
-        self._rows = _RowsByLeaf(self._rows.rows, grown.starts, grown.ends)
-        self._oob = _RowsByLeaf(self._oob.rows, grown.oob_starts, grown.oob_ends)
+        self._rows = RowsByLeaf(self._rows.rows, grown.starts, grown.ends)
+        self._oob = RowsByLeaf(self._oob.rows, grown.oob_starts, grown.oob_ends)
         return grown.nodes
 
     def _fitted(self, columns: Columns | None) -> Any:
@@ -252,7 +252,7 @@ class Shard:
         raise NotImplementedError
 
 
-class _RowsByLeaf:
+class RowsByLeaf:
     """Rows grouped by leaf."""
 
     def __init__(self, rows: Array, starts: Array, ends: Array) -> None:
@@ -261,7 +261,7 @@ class _RowsByLeaf:
         self._ends = ends
 
     @classmethod
-    def of(cls, rows: Array) -> _RowsByLeaf:
+    def of(cls, rows: Array) -> RowsByLeaf:
         """All rows in the root."""
         return cls(rows, np.zeros(1, np.int64), np.full(1, len(rows), np.int64))
 

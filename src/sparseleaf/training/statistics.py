@@ -116,6 +116,8 @@ class DenseGradients:
         Bagged models, whose trees alternate.
     output_weights : float64 array or None
         Weights of the outputs in the gain of a split; None for equal ones.
+    repeats : int
+        Maximum number of times that a row is in the sample of a tree.
     """
 
     def __init__(
@@ -130,6 +132,7 @@ class DenseGradients:
         seed: int,
         n_models: int = 1,
         output_weights: Array | None = None,
+        repeats: int = 1,
     ) -> None:
         self._n_outputs = n_outputs
         self._hessian = hessian
@@ -138,7 +141,7 @@ class DenseGradients:
         self._alone = tree_per_output
         self._n_rows = n_rows
         self._seed = seed
-        self._scales = ScaleFitter(n_rows, seed)
+        self._scales = ScaleFitter(n_rows, seed, repeats)
         self._largest_g = self._largest_h = np.empty(0)
         self._n_models = n_models
         self._output_weights = output_weights
@@ -146,14 +149,19 @@ class DenseGradients:
     def fill(self, place: Placement, shard: DenseShard, tree: int) -> Columns:
         """See :class:`Statistics`."""
         if not self._alone or tree % self._n_outputs == 0:
-            number = (tree // self._n_outputs if self._alone else tree) // self._n_models
-            # a custom loss may fail on one worker only
-            largest = gather_results(place.rows, lambda: shard.gradients(number))
-            self._largest_g, self._largest_h = (
-                np.maximum.reduce(each) for each in zip(*largest, strict=True)
-            )
-            if not np.isfinite(self._largest_g).all() or not np.isfinite(self._largest_h).all():
-                raise ValueError("The gradients exceed the range of float32. Scale y or sample_weight down.")
+            self.gradients(place, shard, (tree // self._n_outputs if self._alone else tree) // self._n_models)
+        return self.columns(place, shard, tree)
+
+    def gradients(self, place: Placement, shard: DenseShard, number: int) -> None:
+        """Compute the gradients of round ``number``."""
+        # a custom loss may fail on one worker only
+        largest = gather_results(place.rows, lambda: shard.gradients(number))
+        self._largest_g, self._largest_h = (np.maximum.reduce(each) for each in zip(*largest, strict=True))
+        if not np.isfinite(self._largest_g).all() or not np.isfinite(self._largest_h).all():
+            raise ValueError("The gradients exceed the range of float32. Scale y or sample_weight down.")
+
+    def columns(self, place: Placement, shard: DenseShard, tree: int) -> Columns:
+        """Quantise the current gradients, or a tree's sketch of them, in scales common to all workers."""
         if self._sketch is not None:
             return self._fill_sketch(place, shard, self._sketch, tree)
         outputs = slice(tree % self._n_outputs, tree % self._n_outputs + 1) if self._alone else slice(None)

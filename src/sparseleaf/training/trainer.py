@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from sparseleaf import memory
 from sparseleaf._warnings import warn
-from sparseleaf.callbacks import Callback, EarlyStopping, TrainingState, best_tree
+from sparseleaf.callbacks import ALWAYS, Callback, EarlyStopping, TrainingState, around, best_tree
 from sparseleaf.checkpoint import Checkpoint
 from sparseleaf.distributed.launch import make_launcher
 from sparseleaf.progress import reporting, say, training_progress
@@ -104,14 +104,17 @@ class Trainer:
     ----------
     estimator : estimator
         Receives the model.
-    callbacks : sequence of callables
+    callbacks : sequence of callables, or None
+        None for a training inside another one: it has no callbacks, not even those of every ``fit``.
     checkpoint : path and int
         The checkpoint file, written and resumed from, and the number of rounds between writes.
     """
 
-    def __init__(self, estimator: Any, callbacks: Sequence[Callback], checkpoint: CheckpointPlace) -> None:
+    def __init__(
+        self, estimator: Any, callbacks: Sequence[Callback] | None, checkpoint: CheckpointPlace
+    ) -> None:
         self._estimator = estimator
-        self._callbacks = callbacks
+        self._callbacks = [] if callbacks is None else [*ALWAYS, *callbacks]
         self._place = checkpoint
         self._ensemble: Ensemble
         self._trees: list[Any] = []
@@ -132,6 +135,7 @@ class Trainer:
         with (
             make_launcher(engine).open(self._estimator, rows, start) as workers,
             reporting(self._estimator.verbose * workers.leads),
+            around(self._callbacks if workers.leads else [], self._estimator),
         ):
             self._fit(workers)
 

@@ -137,6 +137,16 @@ def test_weights_of_rows(cli, tmp_path):
     np.testing.assert_array_equal(sparseleaf.load(tmp_path / "m").predict(found.X), wanted.predict(found.X))
 
 
+def test_a_forest_for_several_outputs(cli, tmp_path):
+    rows = tmp_path / "t.csv"
+    rows.write_text("a,b,u,v\n" + "".join(f"{i},{i % 5},{i % 7},{i // 3}\n" for i in range(80)))
+    how = ("-t", "u,v", "--method", "multi-forest", "-s", "n_trees=5", "-s", "splitter=random", "-q")
+    assert cli("train", rows, "-m", tmp_path / "m", *how).code == 0
+    table = sparseleaf.data.read(rows, target=("u", "v"))
+    wanted = sparseleaf.MultiForestRegressor(n_trees=5, splitter="random").fit(table.X, table.y)
+    np.testing.assert_array_equal(sparseleaf.load(tmp_path / "m").predict(table.X), wanted.predict(table.X))
+
+
 @pytest.mark.parametrize("method", ["gbdt-sparse", "forest", "ldsm"])
 def test_weights_of_rows_and_classes(cli, tmp_path, method):
     rows = tmp_path / "t.csv"

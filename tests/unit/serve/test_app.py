@@ -9,7 +9,13 @@ import shutil
 import numpy as np
 import pytest
 
-from sparseleaf import GBDTRanker, LdSMClassifier, MultiGBDTRegressor, SparseGBDTClassifier
+from sparseleaf import (
+    GBDTRanker,
+    LdSMClassifier,
+    MultiGBDTRegressor,
+    SparseGBDTClassifier,
+    TextVectorizer,
+)
 from sparseleaf.data import make_xc
 
 pytest.importorskip("fastapi")
@@ -96,6 +102,7 @@ def test_labels_below_the_threshold_are_left_out(client, model):
         ({"texts": ["ant"]}, 422, "texts", "not trained on text"),
         ({"rows": [{"indices": [], "values": []}], "colour": 1}, 422, "colour", "not permitted"),
         ({"rows": [{"indices": [1], "values": [1]}], "probabilities": True}, 422, "probabilities", "calibrat"),
+        ({"records": [{"a": {"b": 1}}]}, 422, "records", "not trained on named columns"),
         ({"dense": [[0.5] * 30] * 200}, 413, None, "at most 20,000 bytes"),
     ],
 )  # fmt: skip
@@ -244,6 +251,52 @@ def test_a_replaced_model_is_used_and_a_broken_one_is_not(tmp_path, caplog):
     path.unlink()
     assert not holder.refresh()
     assert isinstance(holder.current.estimator, LdSMClassifier)
+
+
+def test_one_text_for_a_model_of_several_fields(tmp_path):
+    """It is the field of the longest texts: what the page of the server and Annif's protocol send."""
+    records = [
+        {"title": "bread", "abstract": "knead the dough and bake it", "year": 2001},
+        {"title": "race", "abstract": "they won the final match of the year", "year": 2002},
+    ] * 20
+    vectorizer = TextVectorizer(fields=["title", "abstract"], numeric="year")
+    clf = SparseGBDTClassifier(n_trees=3, min_samples_leaf=1, vectorizer=vectorizer)
+    clf.fit(records, [["food"], ["sport"]] * 20).save(tmp_path / "m")
+    labels, scores = clf.predict_topk([{"abstract": "bake the dough"}], k=2)
+    expected = [
+        {"label": label, "score": score}
+        for label, score in zip(labels[0].tolist(), scores[0].tolist(), strict=True)
+        if label is not None
+    ]
+    with TestClient(create_app(ServeOptions(model=str(tmp_path / "m"), name="m"))) as client:
+        nested = predict(client, records=[records[0], {"title": {"a": 1}}]).json()
+        assert nested["error"]["field"] == "records.1.title"
+        (row,) = predict(client, texts=["bake the dough"], k=2).json()["predictions"]
+        assert row["labels"] == expected
+        answer = client.post("/v1/projects/m/suggest", data={"text": "bake the dough", "limit": "2"}).json()
+        assert [one["label"] for one in answer["results"]] == [
+            one["label"] for one in expected if one["score"] > 0
+        ]
+
+
+def test_large_requests_do_not_block_the_server(model, monkeypatch):
+    """They are predicted in another thread."""
+    import threading
+
+    from sparseleaf.serve import endpoint
+
+    threads = []
+
+    def observed(loaded, request, options):
+        threads.append(threading.current_thread().name)
+        return []
+
+    monkeypatch.setattr(endpoint, "predict", observed)
+    with TestClient(create_app(ServeOptions(model=str(model[0]), reload_seconds=0))) as client:
+        for request in ({"texts": ["a"]}, {"texts": ["a" * 200_000]}, {"texts": ["a"] * 9}):
+            predict(client, **request)
+    loop, *others = threads
+    assert loop not in others
 
 
 def test_logs_are_json_lines():

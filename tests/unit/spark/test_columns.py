@@ -75,12 +75,13 @@ def test_rows_that_cannot_be_trained_on_are_refused(column, message):
 def test_targets():
     assert targets_of(pa.array([["b", "a"], []])) == [["b", "a"], []]
     assert targets_of(pa.array([[3], [1, 2]])) == [[3], [1, 2]]
-    assert targets_of(pa.array([[1.5, np.nan]])).shape == (1, 2)
+    assert np.isnan(targets_of(pa.array([[1.5, np.nan, None]]))).tolist() == [[False, True, True]]
     assert targets_of(pa.array(["b", "a"])).tolist() == ["b", "a"]
     assert targets_of(pa.array([2, 1])).tolist() == [2, 1]
     assert np.isnan(targets_of(pa.array([1.5, None])))[1]
     assert sp.issparse(targets_of(pa.array([vector(np.array([0, 1.0]), True)], VECTOR)))
-    for column in (pa.array([["a"], None]), pa.array([["a", None]]), pa.array(["a", None])):
+    lists = pa.array([["a"], None]), pa.array([["a", None]]), pa.array([[1.5], None])
+    for column in (*lists, pa.array(["a", None]), pa.array([1, None]), pa.array([True, None])):
         with pytest.raises(ValueError, match="labelCol must not have nulls"):
             targets_of(column)
     with pytest.raises(ValueError, match="weightCol must not have nulls"):
@@ -91,5 +92,5 @@ def test_pieces_of_both_kinds_are_sparse_together():
     dense, sparse = np.eye(2, dtype=np.float32), sp.csr_matrix(np.ones((1, 2), np.float32))
     assert join_features([dense, sparse]).toarray().tolist() == [[1, 0], [0, 1], [1, 1]]
     assert join_features([dense, dense]).shape == (4, 2)
-    with pytest.raises(ValueError, match="equal size"):
-        join_features([dense, np.ones((1, 3), np.float32)])
+    with pytest.raises(ValueError, match=r"labelCol must have vectors of equal size\. Got sizes 2 and 3"):
+        join_features([dense, np.ones((1, 3), np.float32)], "labelCol")

@@ -3,6 +3,7 @@
 import inspect
 
 import numpy as np
+import pandas as pd
 import pytest
 
 pytest.importorskip("pyspark")
@@ -41,8 +42,11 @@ def test_values_are_checked():
         spark.MultiGBDTRegressor(n_tree=3)
     with pytest.raises(ValueError, match="The 'layout' parameter must be one of"):
         made.setLayout("row")
-    with pytest.raises(ValueError, match="must be an int >= 1"):
-        made.setNumWorkers(0)
+    for value in (0, 1.5, "2", True):
+        with pytest.raises(ValueError, match=r"The 'numWorkers' parameter must be an int >= 1\. Got"):
+            made.setNumWorkers(value)
+    with pytest.raises(TypeError, match=r"must be a DataFrame of Spark\. Got pandas\.DataFrame instead"):
+        made.fit(pd.DataFrame({"features": []}))
     with pytest.raises(ValueError, match="The 'metricName' parameter must be"):
         spark.TopKEvaluator(metricName="recall@5")
 
@@ -51,5 +55,7 @@ def test_models_of_other_estimators_are_refused():
     X, Y = make_xc(50, 20, 5, labels_per_row=2, nnz_per_row=5)
     fitted = spark.SparseGBDTClassifier.local(n_trees=1).fit(X, Y)
     assert spark.SparseGBDTClassifierModel(fitted).estimator is fitted
+    with pytest.raises(TypeError, match=r"must be a DataFrame of Spark\. Got numpy\.ndarray instead"):
+        spark.SparseGBDTClassifierModel(fitted).transform(np.zeros((2, 20)))
     with pytest.raises(ValueError, match=r"must be a fitted LdSMClassifier\. Got SparseGBDTClassifier"):
         spark.LdSMClassifierModel(fitted)
