@@ -263,14 +263,18 @@ def read_rows(
         )
     rows = data.read(source)
     _refuse_text(estimator, rows.X, source.files)
-    return rows if source.text is None else _texts(rows, text_columns(estimator.vectorizer).text, source)
+    return rows if source.text is None else _texts(rows, estimator, source)
 
 
-def _texts(rows: Rows, fields: tuple[str, ...], source: Source) -> Rows:
-    """Texts in the form of the vectorizer: plain lines are the first field, a single field is plain text."""
+def _texts(rows: Rows, estimator: Any, source: Source) -> Rows:
+    """Texts in the form of the vectorizer: plain lines are the field of the longest texts, a single field is plain."""
+    from sparseleaf.model.stage import Role
+
+    fields = text_columns(estimator.vectorizer).text
     plain = rows.n_rows > 0 and isinstance(rows.X[0], str)
     if fields and plain:
-        return replace(rows, X=[{fields[0]: text} for text in rows.X])
+        field = estimator.model_.stage(Role.VECTORIZER).parameters.plain_field
+        return replace(rows, X=[{field: text} for text in rows.X])
     if fields or plain or not source.text:
         return rows
     if len(source.text) > 1:

@@ -139,6 +139,14 @@ class TextSettings:
         return replace(self, fields=weights)
 
     @property
+    def plain_field(self) -> str | None:
+        """The field that a text without fields is taken for: that of the longest texts, which has the lowest weight."""
+        if self.fields is None:
+            return None
+        weights = {name: 1.0 if weight is None else weight for name, weight in self.fields.items()}
+        return min(weights, key=weights.__getitem__)
+
+    @property
     def blocks(self) -> tuple[Block, ...]:
         """Blocks of text columns, in the order of the columns."""
         analyzers = [("", 1.0, self.analyzer, self.ngram_range)]

@@ -155,11 +155,8 @@ def text_rows(estimator: Any, texts: list[str], field: str = "texts") -> list[st
     vectorizer = estimator.model_.stage(Role.VECTORIZER)
     if vectorizer is None:
         raise RequestError(422, "The model was not trained on text: send rows or dense.", field)
-    weights = vectorizer.parameters.fields
-    if weights is None:
-        return texts
-    longest = min(weights, key=weights.__getitem__)  # shorter fields have higher weights
-    return [{longest: text} for text in texts]
+    name = vectorizer.parameters.plain_field
+    return texts if name is None else [{name: text} for text in texts]
 
 
 def _records(estimator: Any, records: list[dict[str, Any]]) -> Any:

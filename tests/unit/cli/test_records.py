@@ -184,7 +184,7 @@ def test_plain_lines(cli, files, tmp_path):
     done = cli("predict", files.model, tmp_path / "new.txt", "-k", 1)
     assert [line.rpartition(":")[0] for line in done.out.splitlines()][2] == "sport"
     assert len(done.out.splitlines()) == 3
-    first = sparseleaf.load(files.model).predict_topk([{"title": "bread from the oven"}], 1)
+    first = sparseleaf.load(files.model).predict_topk([{"abstract": "bread from the oven"}], 1)
     assert done.out.splitlines()[0].endswith(f":{first[1][0, 0]:.6g}")
     piped = subprocess.run(
         [sys.executable, "-m", "sparseleaf", "predict", str(files.model), "-", "-k", "1"],

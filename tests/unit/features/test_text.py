@@ -261,3 +261,12 @@ def test_long_and_odd_texts():
     assert X[3, names.index("日日")] == 49_999
     assert X[4, names.index("ab")] == 1
     assert "x" * 300_000 in names
+
+
+def test_texts_without_fields_are_taken_for_the_field_of_the_longest_texts():
+    records = [{"title": "bread", "abstract": "how to bake it in an oven"}] * 2
+    chosen = TextVectorizer(fields=["title", "abstract"]).fit(records)
+    assert chosen.stage().parameters.plain_field == "abstract"
+    weighted = TextVectorizer(fields={"title": 1.0, "abstract": 2.0}).fit(records)
+    assert weighted.stage().parameters.plain_field == "title"
+    assert TextVectorizer().fit(["bread"]).stage().parameters.plain_field is None
