@@ -15,10 +15,11 @@ X = rng.normal(size=(600, 6))
 Y = np.c_[X[:, 0] ** 2 + X[:, 1], np.sin(2 * X[:, 2]), X[:, 3] * X[:, 4]] + 0.1 * rng.normal(size=(600, 3))
 
 # %%
-# The first trial has the default parameters, the others are sampled. Unpromising ones are stopped after few trees.
+# The first trials have the default parameters of every candidate, the others are sampled. Unpromising ones are stopped
+# after few trees.
 result = sparseleaf.tune(X[:400], Y[:400], n_trials=12, cv=3, metric="rmse", params={"n_trees": 150})
 for trial in result.trials:
-    print(f"trial {trial['number']}: {trial['state']}, rmse {trial['value']:.3f}")
+    print(f"trial {trial['number']}: {trial['method']}, {trial['state']}, rmse {trial['value']:.3f}")
 
 # %%
 # The estimator is already fitted to all rows, with the parameters of the best trial.

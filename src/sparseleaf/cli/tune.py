@@ -61,8 +61,9 @@ def tune(
     method: Annotated[
         str,
         typer.Option(
-            help="Candidates: forest, gbdt-sparse, ldsm, gbdt-mo or rank, several as forest,ldsm. auto: by the task and"
-            " the form of the features.",
+            help="Candidates: forest, gbdt-sparse, ldsm, gbdt-mo, multi-forest or rank, several as forest,ldsm. auto:"
+            " by the task and the form of the features; of these, those that have --metric and the parameters of"
+            " --set.",
         ),
     ] = AUTO,
     task: Annotated[

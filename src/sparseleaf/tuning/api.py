@@ -15,7 +15,7 @@ from sparseleaf.estimators.declarations import N_JOBS, VERBOSE
 from sparseleaf.progress import reporting, say
 from sparseleaf.tuning.candidates import Candidate, make_candidates
 from sparseleaf.tuning.identity import identity_of
-from sparseleaf.tuning.problem import Problem, candidates, choose_metric, make_problem
+from sparseleaf.tuning.problem import AUTO, Problem, candidates, choose_metric, make_problem
 from sparseleaf.tuning.result import TuneResult
 from sparseleaf.tuning.trials import TrialData, make_estimator
 from sparseleaf.tuning.validation import make_validation
@@ -60,7 +60,8 @@ def tune(
     y : array-like, sparse matrix, or lists of label names
         Targets, in any form that ``fit`` of the candidates accepts.
     method : str or list of str, default="auto"
-        Candidates: "forest", "gbdt-sparse", "ldsm", "gbdt-mo" or "rank". "auto": by the task and the form of X.
+        Candidates: "forest", "gbdt-sparse", "ldsm", "gbdt-mo", "multi-forest" or "rank". "auto": by the task and the
+        form of X; of these, those that have the metric and the parameters in ``params`` and ``space``.
     task : {"auto", "classification", "regression", "ranking"}, default="auto"
         "auto": ranking with ``qid``, regression for fractions or several columns of numbers, else classification.
     n_trials : int, optional
@@ -69,7 +70,8 @@ def tune(
         Time for the search in seconds. Refitting the best trial comes on top. The first trial is not stopped.
     metric : str, optional
         Metric to compare trials by: a value of ``eval_metric``, or precision@k, recall@k, f1@k, ndcg@k, psp@k or
-        psndcg@k for classifiers. By default ``eval_metric`` of the candidates; if they differ, precision@1 or rmse.
+        psndcg@k for classifiers. By default ``eval_metric`` of the candidates; if they differ, rmse for numbers,
+        accuracy for classes and precision@1 for labels.
     cv : int, splitter of scikit-learn or list of (train, valid) row numbers, optional
         Cross-validation. By default by the number of rows: 5 folds, repeated twice below 500, and a single split
         with a fifth of the rows from 5,000. A query counts as 10 rows and is not divided.
@@ -119,9 +121,10 @@ def tune(
     _check_arguments(n_trials, timeout, seed, n_jobs, verbose, blend)
     vectorizer = params.get("vectorizer") if isinstance(params, Mapping) else None
     problem = make_problem(X, y, qid, sample_weight, task, vectorizer, eval_set)
-    kinds = candidates(method, problem)
+    kinds = candidates(method, problem, metric)
+    tuned = make_candidates(kinds, problem, params, space, seed, all_required=method != AUTO)
+    kinds = {name: kinds[name] for name in tuned}
     data = TrialData(problem, make_validation(problem, cv, seed), choose_metric(metric, kinds, problem.task))
-    tuned = make_candidates(kinds, problem, params, space, seed)
     if blend:
         from sparseleaf.tuning.refit import check_blend
 

@@ -120,27 +120,43 @@ def make_candidates(
     params: Mapping[str, Any] | None,
     space: Mapping[str, Any] | None,
     seed: int,
+    *,
+    all_required: bool = True,
 ) -> dict[str, Candidate]:
-    """Candidates by method, with the parameters and dimensions that the user set; ValueError if they are invalid."""
+    """Candidates by method, with the parameters and dimensions that the user set.
+
+    Raises ValueError if they are not valid for a candidate; unless ``all_required``, only if they are for none.
+    """
     if params is not None and not isinstance(params, Mapping):
         raise ValueError(f"The 'params' parameter must be a dict or None. Got {params!r:.80} instead.")
     if space is not None and not isinstance(space, Mapping):
         raise ValueError(f"The 'space' parameter must be a dict or None. Got {space!r:.80} instead.")
     spaces = _by_method(space or {}, kinds)
-    made = {}
+    values = {"random_state": seed, **(params or {})}
+    made, errors = {}, []
     for method, kind in kinds.items():
-        values = {"random_state": seed, **(params or {})}
-        _check_params(kind, values)
-        limit = values.get("n_trees")
-        dimensions = {
-            name: dimension
-            for name, dimension in (_published(method, problem) | spaces[method]).items()
-            if name not in values and not _is_set(name, values.get("vectorizer"))
-        }
-        candidate = Candidate(method, kind, dimensions, values, limit if isinstance(limit, int) else None)
-        _check_dimensions(candidate)
-        made[method] = candidate
+        try:
+            made[method] = _make_candidate(method, kind, _published(method, problem) | spaces[method], values)
+        except ValueError as error:
+            errors.append(error)
+    if errors and (all_required or not made):
+        raise errors[0]
     return made
+
+
+def _make_candidate(
+    method: str, kind: type[ModelEstimator], space: Mapping[str, Dimension], values: dict[str, Any]
+) -> Candidate:
+    _check_params(kind, values)
+    limit = values.get("n_trees")
+    dimensions = {
+        name: dimension
+        for name, dimension in space.items()
+        if name not in values and not _is_set(name, values.get("vectorizer"))
+    }
+    candidate = Candidate(method, kind, dimensions, values, limit if isinstance(limit, int) else None)
+    _check_dimensions(candidate)
+    return candidate
 
 
 def _is_set(name: str, vectorizer: Any) -> bool:

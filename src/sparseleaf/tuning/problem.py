@@ -15,6 +15,7 @@ from sklearn.utils.multiclass import type_of_target
 from sparseleaf._arrays import has_nan
 from sparseleaf.data.targets import ONE_CLASS_PER_ROW, encode_targets
 from sparseleaf.estimators import ESTIMATORS
+from sparseleaf.estimators.dense import DenseGBDT
 from sparseleaf.estimators.evaluation import higher_is_better
 from sparseleaf.estimators.parameters import suggestion
 from sparseleaf.estimators.texts import are_texts
@@ -29,8 +30,9 @@ if TYPE_CHECKING:
 
 AUTO = "auto"
 TASKS = ("auto", "classification", "regression", "ranking")
-COMMON_METRICS = {LABELS: "precision@1", CLASSES: "precision@1", REGRESSION: "rmse"}
-"""Default metric of candidates whose own default metrics differ."""
+PRECISION = "precision@1"
+COMMON_METRICS = {LABELS: (PRECISION,), CLASSES: ("accuracy", PRECISION), REGRESSION: ("rmse",)}
+"""Default metric of candidates whose ``eval_metric`` differs by default: the first that all of them have."""
 
 
 @dataclass(frozen=True)
@@ -153,8 +155,13 @@ def _with_eval_set(problem: Problem, eval_set: Any) -> Problem:
     return replace(problem, eval_set=sets[0])
 
 
-def candidates(method: str | Sequence[str], problem: Problem) -> dict[str, type[ModelEstimator]]:
-    """Estimators to tune, by method; ValueError if a method does not fit the task."""
+def candidates(
+    method: str | Sequence[str], problem: Problem, metric: str | None = None
+) -> dict[str, type[ModelEstimator]]:
+    """Estimators to tune, by method; ValueError if a method does not fit the task.
+
+    "auto": those for the task and the form of X that have the metric of the user, if there are any.
+    """
     of_task = {
         name: ESTIMATORS[name]["classification" if problem.task in CLASSIFICATION else "regression"]
         for name, tunable in TUNABLE.items()
@@ -184,7 +191,9 @@ def candidates(method: str | Sequence[str], problem: Problem) -> dict[str, type[
         for name, kind in of_task.items()
         if (TUNABLE[name].sparse if sparse else TUNABLE[name].dense) and _accepts(kind, problem)
     }
-    return fitting or of_task
+    fitting = fitting or of_task
+    measured = {name: kind for name, kind in fitting.items() if metric in metrics_of(kind)}
+    return measured or fitting
 
 
 def _classifier(name: str) -> type[ModelEstimator] | None:
@@ -229,7 +238,9 @@ def choose_metric(metric: str | None, kinds: Mapping[str, type[ModelEstimator]],
     known = [metrics_of(kind) for kind in kinds.values()]
     if metric is None:
         defaults = {_default_metric(kind) for kind in kinds.values()}
-        return Metric(defaults.pop() if len(defaults) == 1 else COMMON_METRICS[task])
+        if len(defaults) > 1:
+            defaults = {next(name for name in COMMON_METRICS[task] if all(name in names for names in known))}
+        return Metric(defaults.pop())
     if not isinstance(metric, str) or not all(metric in names for names in known):
         common = [name for name in known[0] if all(name in names for names in known)]
         raise ValueError(
@@ -242,7 +253,12 @@ def choose_metric(metric: str | None, kinds: Mapping[str, type[ModelEstimator]],
 def metrics_of(kind: type[ModelEstimator]) -> list[str]:
     """Names of the metrics that trials of an estimator can be compared by."""
     ranked = list(scorers) if hasattr(kind, "predict_topk") else []
-    return list(dict.fromkeys([*(eval_metrics(kind) if kind.dense_scores else []), *ranked]))
+    return list(dict.fromkeys([*history_metrics(kind), *ranked]))
+
+
+def history_metrics(kind: type[ModelEstimator]) -> tuple[str, ...]:
+    """Metrics whose value for the complete model is in ``history_``; none if the model may have a re-ranker."""
+    return eval_metrics(kind) if issubclass(kind, DenseGBDT) else ()
 
 
 def eval_metrics(kind: type[ModelEstimator]) -> tuple[str, ...]:
@@ -256,4 +272,4 @@ def eval_metrics(kind: type[ModelEstimator]) -> tuple[str, ...]:
 
 def _default_metric(kind: type[ModelEstimator]) -> str:
     parameter = kind.parameter_table.get("eval_metric")
-    return COMMON_METRICS[LABELS] if parameter is None else str(parameter.default)
+    return PRECISION if parameter is None else str(parameter.default)

@@ -52,7 +52,7 @@ class TuneResult:
     >>> import numpy as np
     >>> import sparseleaf
     >>> X = np.random.default_rng(0).normal(size=(100, 3))
-    >>> result = sparseleaf.tune(X, X[:, :2] ** 2, n_trials=2, cv=2, params={"n_trees": 5})
+    >>> result = sparseleaf.tune(X, X[:, :2] ** 2, method="gbdt-mo", n_trials=2, cv=2, params={"n_trees": 5})
     >>> type(result.best_estimator_).__name__, result.best_score <= result.default_score
     ('MultiGBDTRegressor', True)
     """

@@ -147,6 +147,19 @@ TUNABLE: dict[str, Tunable] = {
         shrinkage=False,
         dense=False,
     ),
+    "multi-forest": Tunable(
+        (LABELS, CLASSES, REGRESSION),
+        300,
+        {
+            "max_features": Choice(["sqrt", 0.33, 0.67, 1.0]),
+            "min_samples_leaf": Range(1, 20, log=True),
+            "splitter": Choice(["best", "random"]),
+            "bootstrap": Choice(["auto", True, False]),
+        },
+        {"sketch_dim": Choice([16, 32, 64, 128])},
+        shrinkage=False,
+        sparse=False,
+    ),
     "rank": Tunable((RANKING,), 400, BOOSTED),
 }
 """Search spaces by method; the first candidate of a task is the one whose defaults are the first trial."""

@@ -20,7 +20,7 @@ from sparseleaf.data.rows import take_rows
 from sparseleaf.features import TextVectorizer
 from sparseleaf.metrics import scorers
 from sparseleaf.training.validation import VALID
-from sparseleaf.tuning.problem import Metric, Problem, eval_metrics
+from sparseleaf.tuning.problem import Metric, Problem, eval_metrics, history_metrics
 from sparseleaf.tuning.spaces import VECTORIZER
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ class _Outcome:
     def of(cls, estimator: Any, valid: Rows, metric: Metric) -> _Outcome:
         curves = list(estimator.history_.values())
         n_grown = len(curves[0]) if curves else estimator.best_iteration_
-        if estimator.dense_scores and metric.name in eval_metrics(type(estimator)):
+        if metric.name in history_metrics(type(estimator)):
             return cls(n_grown, estimator.best_iteration_, list(estimator.history_[f"{VALID} {metric.name}"]))
         score = scorers[metric.name](estimator, valid.X, valid.y)
         return cls(n_grown, estimator.best_iteration_, score=score)

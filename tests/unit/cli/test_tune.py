@@ -45,11 +45,11 @@ def test_tables_and_validation_data(cli, tmp_path):
     model = tmp_path / "m.safetensors"
     done = cli(
         "tune", tmp_path / "train.csv", "-m", model, "--target", "y", "--valid", tmp_path / "valid.csv",
-        "--trials", "3", "--metric", "rmse", "--set", "n_trees=9", "--seed", "3",
+        "--trials", "3", "--metric", "rmse", "--set", "n_trees=9", "--set", "learning_rate=0.3", "--seed", "3",
     )  # fmt: skip
     assert done.code == 0
     assert "by the validation set; 3 trials" in done.out
-    assert type(sparseleaf.load(model)).__name__ == "MultiGBDTRegressor"
+    assert type(sparseleaf.load(model)).__name__ == "MultiGBDTRegressor"  # the one with a learning rate
 
 
 def test_texts_and_queries(cli, tmp_path):

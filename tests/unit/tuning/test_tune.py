@@ -13,8 +13,17 @@ import scipy.sparse as sp
 
 import sparseleaf
 from smalldata import saved_bytes
-from sparseleaf import BlendClassifier, GBDTRanker, MultiGBDTClassifier, MultiGBDTRegressor, TextVectorizer
+from sparseleaf import (
+    BlendClassifier,
+    GBDTRanker,
+    MultiForestClassifier,
+    MultiForestRegressor,
+    MultiGBDTClassifier,
+    MultiGBDTRegressor,
+    TextVectorizer,
+)
 from sparseleaf.data import make_xc
+from sparseleaf.estimators import ESTIMATORS
 from sparseleaf.tuning import Choice, Range, search, trials
 from sparseleaf.tuning.halving import SuccessiveHalving
 from sparseleaf.tuning.problem import Metric, make_problem
@@ -24,6 +33,7 @@ from sparseleaf.tuning.validation import make_validation
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 4)).astype(np.float32)
 Y = np.c_[X[:, 0] ** 2 + X[:, 1], np.sin(2 * X[:, 2])] + 0.1 * RNG.normal(size=(120, 2))
+CLASSES = np.where(X[:, 0] > 0, "yes", "no")
 XC = make_xc(150, 40, 8, labels_per_row=2, nnz_per_row=6, seed=1)
 QUICK = {"n_jobs": 1, "cv": 2, "params": {"n_trees": 9}}
 
@@ -48,13 +58,15 @@ def uninterrupted():
 
 def test_the_best_trial_is_refitted(uninterrupted, tmp_path):
     result = uninterrupted
-    assert result.metric == "loss"
+    assert result.metric == "rmse"
     assert not result.higher_is_better
+    assert {trial["method"] for trial in result.trials} == {"gbdt-mo", "multi-forest"}
     values = [trial["value"] for trial in result.trials if trial["state"] == "complete"]
     assert result.best_score == min(values) <= result.default_score == result.trials[0]["value"]
     assert len(result.trials) == 8
     assert {trial["state"] for trial in result.trials} == {"complete", "pruned"}
-    expected = MultiGBDTRegressor.from_settings({"n_trees": 9, **result.best_params}).fit(X, Y)
+    kind = ESTIMATORS[result.best_method]["regression"]
+    expected = kind.from_settings({"n_trees": 9, **result.best_params}).fit(X, Y)
     assert saved_bytes(result.best_estimator_, tmp_path, "a") == saved_bytes(expected, tmp_path, "b")
 
 
@@ -166,19 +178,21 @@ def test_timeout(tmp_path, uninterrupted, monkeypatch):
         ("gbdt-sparse", {"X": XC[0], "y": XC[1]}),
         ("forest", {"X": XC[0], "y": XC[1]}),
         ("ldsm", {"X": XC[0], "y": XC[1]}),
+        ("multi-forest", {"X": X, "y": Y}),
         ("rank", {"X": X, "y": np.arange(120) % 4, "qid": np.arange(120) // 10}),
     ],
 )
 def test_rungs_give_the_models_of_training_in_one_go(method, rows, tmp_path, monkeypatch):
     """A trial that is trained rung by rung, from checkpoints, has the same models as one that is not."""
     problem = make_problem(rows["X"], rows["y"], rows.get("qid"), None, "auto", None, None)
-    metric = Metric({"gbdt-mo": "rmse", "rank": "ndcg@5"}.get(method, "precision@1"))
+    metric = Metric({"gbdt-mo": "rmse", "multi-forest": "rmse", "rank": "ndcg@5"}.get(method, "precision@1"))
     data = TrialData(problem, make_validation(problem, 2, 0), metric)
     kind = {
         "gbdt-mo": MultiGBDTRegressor,
         "gbdt-sparse": sparseleaf.SparseGBDTClassifier,
         "forest": sparseleaf.SketchForestClassifier,
         "ldsm": sparseleaf.LdSMClassifier,
+        "multi-forest": MultiForestRegressor,
         "rank": GBDTRanker,
     }[method]
     models, grown = [], []
@@ -247,16 +261,65 @@ def test_candidates_by_task():
     labels = tune(*XC, n_trials=4)
     assert [trial["method"] for trial in labels.trials] == ["forest", "gbdt-sparse", "ldsm", "gbdt-sparse"]
     assert labels.metric == "precision@1"
-    dense = tune(XC[0].toarray(), XC[1], n_trials=2)
-    assert [trial["method"] for trial in dense.trials] == ["gbdt-mo", "gbdt-sparse"]
-    classes = tune(y=np.where(X[:, 0] > 0, "yes", "no"), n_trials=3, metric="accuracy")
-    assert isinstance(classes.best_estimator_, MultiGBDTClassifier)
+    dense = tune(XC[0].toarray(), XC[1], n_trials=3)
+    assert [trial["method"] for trial in dense.trials] == ["gbdt-mo", "gbdt-sparse", "multi-forest"]
+    assert dense.metric == "precision@1"
+    classes = tune(y=CLASSES, n_trials=2)
+    assert [trial["method"] for trial in classes.trials] == ["gbdt-mo", "multi-forest"]
+    assert isinstance(classes.best_estimator_, MultiGBDTClassifier | MultiForestClassifier)
+    assert classes.metric == "accuracy"
     assert classes.best_score > 0.8
     ranked = tune(y=np.arange(120) % 4, qid=np.arange(120) // 10, n_trials=2)
     assert isinstance(ranked.best_estimator_, GBDTRanker)
     assert ranked.metric == "ndcg@5"
     counts = tune(y=np.arange(240).reshape(120, 2) % 7, n_trials=1)
     assert isinstance(counts.best_estimator_, MultiGBDTRegressor)
+
+
+def test_accuracy_of_forests():
+    """It is that of cross-validation, though it comes from the history of the model."""
+    result = tune(y=CLASSES, method="multi-forest", n_trials=1, cv=3)
+    problem = make_problem(X, CLASSES, None, None, "auto", None, None)
+    expected = [
+        MultiForestClassifier(n_trees=9)
+        .fit(X[split.train], CLASSES[split.train])
+        .score(X[split.valid], CLASSES[split.valid])
+        for split in make_validation(problem, 3, 0).splits
+    ]
+    assert result.metric == "accuracy"
+    assert result.default_score == pytest.approx(np.mean(expected))
+
+
+@pytest.mark.parametrize(
+    ("options", "methods", "metric"),
+    [
+        ({}, {"gbdt-mo", "multi-forest"}, "rmse"),
+        ({"metric": "loss"}, {"gbdt-mo"}, "loss"),
+        ({"params": {"n_trees": 2, "loss": "huber"}}, {"gbdt-mo"}, "loss"),
+        ({"params": {"n_trees": 2, "splitter": "random"}}, {"multi-forest"}, "rmse"),
+        ({"params": {"n_trees": 2, "max_depth": 3}}, {"gbdt-mo", "multi-forest"}, "rmse"),
+        ({"space": {"growth": ["depth-wise", "best-first"]}}, {"gbdt-mo"}, "loss"),
+        ({"space": {"multi-forest": {"max_depth": [3, 6]}}}, {"gbdt-mo", "multi-forest"}, "rmse"),
+    ],
+)
+def test_candidates_have_what_the_user_sets(options, methods, metric):
+    result = tune(**({"params": {"n_trees": 2}} | options), n_trials=2)
+    assert {trial["method"] for trial in result.trials} == methods
+    assert result.metric == metric
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"metric": "loss"}, "must be one of {'rmse', .* Got 'loss' instead"),
+        ({"params": {"learning_rate": 0.1}}, "MultiForestRegressor has no parameter 'learning_rate'"),
+        ({"space": {"l2": [0.0, 1.0]}}, "must have parameters of MultiForestRegressor as keys. Got 'l2'"),
+    ],
+)
+def test_a_list_of_candidates_is_kept(options, message):
+    """What one of them does not have is refused."""
+    with pytest.raises(ValueError, match=message):
+        tune(method=["gbdt-mo", "multi-forest"], **options)
 
 
 def test_label_names_weights_and_missing_values():
@@ -266,7 +329,7 @@ def test_label_names_weights_and_missing_values():
     missing = X.copy()
     missing[::5, 1] = np.nan
     result = tune(missing, (Y > 0).astype(int), n_trials=3)
-    assert {trial["method"] for trial in result.trials} == {"gbdt-mo", "gbdt-sparse"}
+    assert {trial["method"] for trial in result.trials} == {"gbdt-mo", "gbdt-sparse", "multi-forest"}
     assert all("rerank" not in trial["params"] for trial in result.trials)
 
 
@@ -338,7 +401,7 @@ def test_a_failed_trial_is_reported_and_skipped(monkeypatch):
 
     monkeypatch.setattr(trials, "fit", failing)
     with pytest.warns(UserWarning, match="A trial of gbdt-mo failed: too large"):
-        result = tune(n_trials=4)
+        result = tune(method="gbdt-mo", n_trials=4)
     assert [trial["state"] for trial in result.trials] == ["complete", "complete", "fail", "fail"]
     assert result.trials[2]["error"] == "MemoryError: too large"
 
@@ -358,10 +421,13 @@ def test_a_failed_trial_is_reported_and_skipped(monkeypatch):
     [
         (
             {"metric": "precision"},
-            "The 'metric' parameter must be one of {'loss', 'rmse'.*Got 'precision' instead",
+            "The 'metric' parameter must be one of {'rmse', 'mae', 'r2'}.*Got 'precision' instead",
         ),
         ({"method": "forst"}, "The 'method' parameter must be 'auto' or among .* did you mean 'forest'"),
-        ({"method": "rank"}, "must be among {'gbdt-mo'} for targets of this kind .regression.. Got 'rank'"),
+        (
+            {"method": "rank"},
+            "must be among {'gbdt-mo', 'multi-forest'} for targets .* .regression.. Got 'rank'",
+        ),
         ({"method": []}, "empty list"),
         ({"task": "cluster"}, "The 'task' parameter must be one of"),
         ({"task": "ranking"}, "The 'qid' parameter must be the query of each row"),
@@ -380,7 +446,7 @@ def test_a_failed_trial_is_reported_and_skipped(monkeypatch):
             {"space": {"leaves": Range(1, 5)}},
             "must have parameters of MultiGBDTRegressor as keys. Got 'leaves'",
         ),
-        ({"space": {"forest": {}}}, "must have candidates as keys: gbdt-mo. Got 'forest'"),
+        ({"space": {"forest": {}}}, "must have candidates as keys: gbdt-mo, multi-forest. Got 'forest'"),
         ({"space": {"vectorizer__min_df": [-1]}}, "The 'min_df' parameter of TextVectorizer must be"),
         ({"eval_set": (X, Y)}, "Either 'cv' or 'eval_set'"),
         ({"y": None}, "requires y to be passed"),
@@ -404,9 +470,9 @@ def test_a_study_of_another_problem_is_refused(tmp_path, monkeypatch):
         ({"X": changed}, r"expected X 120 × 4 .fingerprint \w+., got X?"),
         ({"y": Y + 1}, "expected y 120 × 2"),
         ({"seed": 5}, "expected validation"),
-        ({"metric": "mae"}, "expected metric 'mae', got 'loss'"),
+        ({"metric": "mae"}, "expected metric 'mae', got 'rmse'"),
         ({"cv": 3}, "expected validation 3 folds"),
-        ({"space": {"l2": [1.0, 2.0]}}, "expected space"),
+        ({"space": {"min_samples_leaf": [1, 2]}}, "expected space"),
         ({"params": {"n_trees": 10}}, "expected params"),
     ):
         with pytest.raises(ValueError, match=f"another problem: {what}"):
@@ -464,9 +530,9 @@ def test_plot(uninterrupted, tmp_path):
     figure = uninterrupted.plot(tmp_path / "trials.svg")
     assert (tmp_path / "trials.svg").read_text().startswith("<?xml")
     history = figure.axes[0]
-    assert history.get_ylabel() == "loss"
+    assert history.get_ylabel() == "rmse"
     labels = [text.get_text() for text in history.get_legend().get_texts()]
-    assert {"gbdt-mo", "best so far", "defaults"} <= set(labels)
+    assert {"gbdt-mo", "multi-forest", "best so far", "defaults"} <= set(labels)
     (best,) = [line for line in history.lines if line.get_label() == "best so far"]
     assert best.get_ydata()[-1] == uninterrupted.best_score
     with pytest.raises(ValueError, match="must end in"):
@@ -484,9 +550,12 @@ def test_progress(capsys, caplog):
     with caplog.at_level("INFO", "sparseleaf"):
         tune(n_trials=2, verbose=2)
     err = capsys.readouterr().err
-    assert "120 rows, 2 outputs (regression); candidates: gbdt-mo; validation by loss on 2 folds" in err
+    assert (
+        "120 rows, 2 outputs (regression); candidates: gbdt-mo, multi-forest; validation by rmse on 2 folds"
+        in err
+    )
     assert "memory at most" in err
-    assert "trial 1: gbdt-mo, loss" in err
-    assert any("trial 2: gbdt-mo" in record.message for record in caplog.records)
+    assert "trial 1: gbdt-mo, rmse" in err
+    assert any("trial 2: multi-forest" in record.message for record in caplog.records)
     tune(n_trials=1)
     assert capsys.readouterr() == ("", "")
