@@ -24,7 +24,7 @@ from sparseleaf import (
 )
 from sparseleaf.data import make_xc
 from sparseleaf.estimators import ESTIMATORS
-from sparseleaf.tuning import Choice, Range, search, trials
+from sparseleaf.tuning import Choice, Range, refit, search, trials
 from sparseleaf.tuning.halving import SuccessiveHalving
 from sparseleaf.tuning.problem import Metric, make_problem
 from sparseleaf.tuning.trials import Rung, TrialData, train_rung
@@ -416,6 +416,15 @@ def test_a_failed_trial_is_reported_and_skipped(monkeypatch):
 # --- refusals, before any work
 
 
+def forbid_training(monkeypatch):
+    """Fail if a trial or the final model is trained.
+
+    ``refit`` is imported above: ``tune`` imports it late, and it would keep the function of a patched ``trials``.
+    """
+    for module in (trials, refit):
+        monkeypatch.setattr(module, "fit", lambda *a, **b: pytest.fail("work was done"))
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -455,7 +464,7 @@ def test_a_failed_trial_is_reported_and_skipped(monkeypatch):
     ],
 )
 def test_invalid_arguments(options, message, monkeypatch):
-    monkeypatch.setattr(trials, "fit", lambda *a, **b: pytest.fail("work was done"))
+    forbid_training(monkeypatch)
     with pytest.raises(ValueError, match=message):
         tune(**options)
 
@@ -463,7 +472,7 @@ def test_invalid_arguments(options, message, monkeypatch):
 def test_a_study_of_another_problem_is_refused(tmp_path, monkeypatch):
     study = tmp_path / "study.db"
     tune(n_trials=1, study=study)
-    monkeypatch.setattr(trials, "fit", lambda *a, **b: pytest.fail("work was done"))
+    forbid_training(monkeypatch)
     changed = X.copy()
     changed[3, 2] += 1
     for options, what in (
