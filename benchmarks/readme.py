@@ -21,7 +21,7 @@ from benchmarks.tables.common import table
 TABLES = {
     "tibkat-gnd": (
         "41,218 labels (tibkat-gnd)",
-        ("sketch-forest", "sketch-forest-tuned", "bonsai", "parabel", "plt", "xgboost", "lightgbm", "catboost"),
+        ("sketch-forest", "bonsai", "parabel", "plt", "xgboost", "lightgbm", "catboost"),
     ),
     "mnist": (
         "10 classes (MNIST, 100 rounds)",

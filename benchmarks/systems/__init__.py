@@ -53,7 +53,11 @@ SYSTEMS = {
         "tuned on a validation split of the training set (`benchmarks.ldsm_paper`)",
     ),
     "sketch-forest": System(
-        "SketchForest", FOREST, LABELS, sketch_forest, 'defaults: 50 trees, `rerank="auto"`'
+        "SketchForest",
+        FOREST,
+        LABELS,
+        sketch_forest,
+        'defaults: `n_trees="auto"` (10 trees for rare labels, otherwise 50), `rerank="auto"`',
     ),
     "sketch-forest-tuned": System(
         "SketchForest (tuned)",
