@@ -549,7 +549,7 @@ def test_plot(uninterrupted, tmp_path):
 
 
 def test_importances(tmp_path):
-    result = tune(n_trials=14, metric="rmse")
+    result = tune(n_trials=24, method="gbdt-mo", metric="rmse")
     assert sum(result.importances.values()) == pytest.approx(1)
     assert list(result.importances.values()) == sorted(result.importances.values(), reverse=True)
     assert len(result.plot(tmp_path / "trials.svg").axes) == 2
