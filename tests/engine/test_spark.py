@@ -11,11 +11,12 @@ from pathlib import Path
 
 import jobs
 import numpy as np
+import pandas as pd
 import psutil
 import pytest
 
 from benchmarks._common import spark_home
-from sparseleaf import SparseGBDTClassifier
+from sparseleaf import SketchForestClassifier, SparseGBDTClassifier
 from sparseleaf.data import make_xc, save_xc
 
 pytest.importorskip("pyspark", reason="PySpark is not installed")
@@ -128,6 +129,30 @@ def test_predictions_are_those_of_one_process(spark):
             assert [row[0] for row in predicted] == estimator.fit(**rows).predict(rows["X"]).tolist()
 
 
+def test_executors_map_large_models(spark):
+    from pyspark.sql.functions import pandas_udf
+
+    from sparseleaf.model.file import MAP_FROM
+    from sparseleaf.spark.prediction import share_model, store_model
+
+    path = store_model(SketchForestClassifier().fit(*make_xc(2_000, 500, 300)))
+    assert path.stat().st_size >= MAP_FROM
+    name = share_model(spark, path)
+
+    @pandas_udf("boolean")
+    def is_mapped(numbers: pd.Series) -> pd.Series:
+        from pyspark import SparkFiles
+
+        from sparseleaf.spark.prediction import _open_model
+
+        estimator = _open_model(SparkFiles.get(name))
+        mapped = name in Path("/proc/self/maps").read_text()
+        return (numbers >= 0) & mapped & (estimator.model_.n_labels == 300)
+
+    frame = spark.range(4, numPartitions=2)
+    assert [one[0] for one in frame.select(is_mapped("id")).collect()] == [True] * 4
+
+
 TEXTS = [
     ("knead the dough and bake the bread", ["food", "baking"]),
     ("onion soup with bread", ["food"]),
@@ -229,6 +254,42 @@ def test_errors_of_executors_are_those_of_one_process(spark):
             made.fit(empty)
     with pytest.raises(ValueError, match=r"requires 3 task slots at once\. Got 2"):
         MultiGBDTClassifier(featuresCol="X", labelCol="number", numWorkers=3).fit(missing)
+
+
+LIMITED = """
+from pyspark.ml.functions import array_to_vector
+from pyspark.sql import SparkSession, functions as F
+from sparseleaf.spark import SparseGBDTClassifier
+
+spark = SparkSession.builder.master("local[2]").config("spark.executor.pyspark.memory", "2g").getOrCreate()
+spark.sparkContext.setLogLevel("OFF")
+rows = spark.range(200_000, numPartitions=2).select(
+    array_to_vector(F.array(F.rand(0), F.rand(1))).alias("features"),
+    F.array((F.col("id") % 5000).cast("int")).alias("label"),
+)
+try:
+    SparseGBDTClassifier(projection=None, sketch_dim=4096, n_trees=1, numWorkers=2).fit(rows)
+except MemoryError as error:
+    print(error)
+spark.stop()
+"""
+
+
+def test_memory_is_checked_before_the_first_tree(tmp_path):
+    """Sketched gradients of 100,000 rows take 2.3 GiB in each of two workers, which may have 2 GiB."""
+    script = tmp_path / "limited.py"
+    script.write_text(LIMITED)
+    done = subprocess.run(
+        [sys.executable, script],
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=HANG,
+        check=True,
+    )
+    assert re.search(
+        r"Training needs at least 2\.3 GiB at once .* MiB are available\. .*smaller sketch_dim", done.stdout
+    )
 
 
 def executors():

@@ -292,7 +292,7 @@ def sparse_round(
 class SparseEnsemble(BoostedEnsemble):
     """See :class:`~sparseleaf.training.trainer.Ensemble`."""
 
-    memory_advice = "Use fewer rows, a smaller projection_dim or max_bins, or a projection."
+    memory_advice = "Use fewer rows, a smaller sketch_dim, projection_dim or max_bins, or a projection."
     per_round = 1
     n_init_rounds = 0
 
