@@ -288,7 +288,8 @@ def test_memory_is_checked_before_the_first_tree(tmp_path):
         check=True,
     )
     assert re.search(
-        r"Training needs at least 2\.3 GiB at once .* [MG]iB are available\. .*smaller sketch_dim", done.stdout
+        r"Training needs at least 2\.3 GiB at once .* [MG]iB are available\. .*smaller sketch_dim",
+        done.stdout,
     )
 
 
