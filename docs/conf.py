@@ -32,6 +32,7 @@ exclude_patterns = [
     "results",
     "gallery/*.ipynb",
     "gallery/*.py",
+    "gallery/sg_execution_times.rst",
     "sg_execution_times.rst",
 ]
 suppress_warnings = ["config.cache"]  # sphinx-gallery's settings hold classes, which Sphinx cannot compare
@@ -101,6 +102,8 @@ warnings.filterwarnings("ignore", category=UserWarning, message=".*non-interacti
 # --- HTML
 html_theme = "pydata_sphinx_theme"
 html_title = f"sparseleaf {release}"
+html_favicon = "_static/favicon.svg"
+html_context = {"default_mode": "auto"}
 html_show_sourcelink = False
 TWO_COLUMNS = ["migrate/xgboost", "migrate/lightgbm", "migrate/omikuji-napkinxc"]  # of code: no sidebars
 html_theme_options = {

@@ -3,6 +3,7 @@
 - `SparseGBDTClassifier`, any name of the API reference in inline code, links to its page there.
 - A link to a script of examples/ leads to its page of the gallery.
 - In pages on migrating, the code of another library and ours stand side by side.
+- Words in a column of numbers, such as the reason why there is none, are aligned left and wrap.
 """
 
 from __future__ import annotations
@@ -76,6 +77,23 @@ class SideBySide(SphinxTransform):
         return self._is_title(run[0]) and isinstance(run[1], nodes.literal_block)
 
 
+class WrapSentences(SphinxTransform):
+    """Cells of right-aligned columns that hold words rather than numbers: numbers never wrap, sentences must."""
+
+    default_priority = 420
+    LONGEST_NUMBER = 20
+
+    def apply(self, **kwargs: Any) -> None:
+        for cell in self.document.findall(nodes.entry):
+            text = cell.astext()
+            if (
+                "text-right" in cell["classes"]
+                and len(text) > self.LONGEST_NUMBER
+                and re.search(r"[a-z]{3}", text)
+            ):
+                cell["classes"] = ["text-left", "sentence"]
+
+
 def link_gallery(app: Any, docname: str, source: list[str]) -> None:
     source[0] = re.sub(r"\]\((?:\.\./)+examples/(\w+)\.py\)", r"](/gallery/\1.rst)", source[0])
 
@@ -98,4 +116,5 @@ def setup(app: Any) -> dict[str, bool]:
     app.connect("source-read", link_gallery)
     app.add_transform(LinkPublicNames)
     app.add_transform(SideBySide)
+    app.add_transform(WrapSentences)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
