@@ -313,8 +313,8 @@ def yahoo(scale):
     rows = int(1_200_000 * scale)
     results = {}
     for name, run, layout in (
-        ("map-reduce, by rows", dask, "rows"),
-        ("map-reduce, by features", dask, "features"),
+        ("Dask, by rows", dask, "rows"),
+        ("Dask, by features", dask, "features"),
         ("MPI, by rows", mpi, "rows"),
         ("MPI, by features", mpi, "features"),
     ):

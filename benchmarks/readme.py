@@ -39,8 +39,8 @@ def readme_block(records: Records) -> str:
         alt = "P@1 against training time and against prediction time, tibkat-gnd"
         image = f"![{alt}](docs/images/{plot_file(text_set.name)})"
         caption = (
-            "*The same dataset: up and left is better. Blue: sparseleaf. Line: Pareto frontier. Systems far below are"
-            " not drawn.*"
+            "*The same dataset: up and left is better. Blue: sparseleaf; grey: other systems. Those far below are not"
+            " drawn.*"
         )
 
         parts.insert(1, f"{image}\n\n{caption}\n")

@@ -142,7 +142,7 @@ def forest_page() -> str:
         FOREST_PAGE,
         f"""{changes("first")}
 
-From here on with idf weights, one hash per node, rates, and labels weighted by frequency^−0.5:
+From here on with idf weights, one hash per node, leaf values as fractions of rows, and labels weighted by frequency^−0.5:
 
 {changes("second")}
 
@@ -150,8 +150,8 @@ Validation rows of tibkat-gnd:
 
 {trial_table(trials["tibkat-gnd"])}
 
-Nearest neighbours matter most on this dataset. Their votes were a part of the forest first and moved to the re-ranking
-stage, which also has linear models and is more accurate. Rows that share a leaf are not all of the nearest rows.
+Nearest neighbours matter most on this dataset. They were a part of the forest first and moved to the re-ranking
+stage, which also has linear models and is more accurate. Most of the nearest rows are not in the same leaf.
 
 On a synthetic dataset of `make_xc` (129,000 rows, 20,000 features, 60,000 labels), {ours["settings"]["n_trees"]} trees with naive Bayes reach
 P@1 / 3 / 5 of {precision(ours)} in {ours["train_seconds"]:.1f} s, omikuji's label trees {precision(peer)} in {peer["train_seconds"]:.1f} s. The weight of the trees, chosen on validation
