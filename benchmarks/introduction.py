@@ -25,19 +25,20 @@ def introduction(records: Records) -> str:
 
 - **Systems**: {", ".join(others)}{f"; as baselines {' and '.join(baselines)}" if baselines else ""}.
 - **Datasets**: {datasets()}; and synthetic ones of growing size.
-- **Not measured**: PECOS, since its package `libpecos` 1.2.8 requires numpy below 2 and scipy below 1.14, older than those
-  with which all systems here run; transformers and other deep networks (XR-Transformer, AttentionXML), which need a GPU.
+- **Not measured**: PECOS, since its package `libpecos` 1.2.8 requires numpy below 2 and scipy below 1.14, older than
+  those with which all systems here run; transformers and other deep networks (XR-Transformer, AttentionXML), which need
+  a GPU.
 - Every system on every dataset runs in its own process with a time limit, a memory limit and a number of threads.
 - **Training time** includes binning and projection, not reading the dataset. **Prediction time** is for all test rows
   in one call (fastest of up to five). **Model size** is that of the saved file. **Peak memory** is of the whole
   process, dataset included.
-- **Tuned**: the parameters of "SparseGBDT (tuned)", "SketchForest (tuned)" and, on multi-label datasets, LdSM were chosen
-  on rows held out of the training set: on a fifth of it, for SketchForest on tibkat-gnd on 4,000 rows. SparseGBDT: number
-  of trees and learning rate, leaf size, depth, labels per leaf, feature and row sampling, bins, sketch, loss, l2. LdSM:
-  number of nodes and trees, epochs, λ2, pruning, re-ranking. SketchForest: number of trees, sketch, arity, leaf size,
-  router size, sampling, label weights, re-ranking. The values are [below](#systems-and-settings); the
-  [results page](results.md) lists test results that had been seen before. No other system is tuned, neither a peer nor
-  another system of sparseleaf.
+- **Tuned**: the parameters of "SparseGBDT (tuned)", "SketchForest (tuned)" and, on multi-label datasets, LdSM were
+  chosen on rows held out of the training set: on a fifth of it, for SketchForest on tibkat-gnd on 4,000 rows.
+  SparseGBDT: number of trees and learning rate, leaf size, depth, labels per leaf, feature and row sampling, bins,
+  sketch, loss, l2. LdSM: number of nodes and trees, epochs, λ2, pruning, re-ranking. SketchForest: number of trees,
+  sketch, arity, leaf size, router size, sampling, label weights, re-ranking. The values are
+  [below](#systems-and-settings); the [results page](results.md) lists test results that had been seen before. No other
+  system is tuned, neither a peer nor another system of sparseleaf.
 - Systems of sparseleaf are in **bold**.
 """
 
@@ -69,7 +70,9 @@ def commit_sentence(records: Records) -> str:
     text = f"{earlier} of {len(ours)} results of sparseleaf are from earlier runs, whose commit was not recorded."
     if commits:
         names = " and ".join(f"`{commit}`" for commit in commits)
-        text = f"sparseleaf is measured at commit{'s' * (len(commits) > 1)} {names}." + f" {text}" * (earlier > 0)
+        text = f"sparseleaf is measured at commit{'s' * (len(commits) > 1)} {names}." + f" {text}" * (
+            earlier > 0
+        )
     peers = [record for name, record in records.items() if not is_ours(name)]
     measured = [record for record in peers if record["status"] == "ok"]
     earlier_peers = sum(not known_commit(record) for record in measured)

@@ -301,8 +301,9 @@ def settings(records: Records) -> str:
     return f"""## Systems and settings
 
 Nothing was tuned for this page. ["Tuned"](#benchmarks) settings of sparseleaf come from earlier searches on validation
-splits of the training sets; [the results page](results.md) lists which test results had been seen by then. Peers run with
-their defaults or with the suite's settings, which were tuned for no system: tuned for as long, a peer would do better.
+splits of the training sets; [the results page](results.md) lists which test results had been seen by then. Peers run
+with their defaults or with the suite's settings, which were tuned for no system: tuned for as long, a peer would do
+better.
 
 {systems}
 
