@@ -17,8 +17,11 @@ from sphinx.addnodes import pending_xref
 from sphinx.transforms import SphinxTransform
 
 
-def public_names(reference: str) -> dict[str, str]:
-    """Names of the API reference, bare or with their module, to full names; bare names of two modules are left out."""
+def public_names(reference: str, home: str) -> dict[str, str]:
+    """Names of the API reference, bare or with their module, to full names.
+
+    Of a bare name in two modules, that of the module ``home`` counts; without one, the name is left out.
+    """
     full: dict[str, str] = {}
     bare: dict[str, set[str]] = {}
     module = ""
@@ -29,7 +32,10 @@ def public_names(reference: str) -> dict[str, str]:
             name = f"{module}.{match[1]}"
             full[name] = name
             bare.setdefault(match[1], set()).add(name)
-    return full | {name: homes.pop() for name, homes in bare.items() if len(homes) == 1}
+    unique = {name: min(homes) for name, homes in bare.items() if len(homes) == 1}
+    return (
+        full | unique | {name: f"{home}.{name}" for name, homes in bare.items() if f"{home}.{name}" in homes}
+    )
 
 
 class LinkPublicNames(SphinxTransform):
@@ -39,7 +45,9 @@ class LinkPublicNames(SphinxTransform):
         if not str(self.env.doc2path(self.env.docname)).endswith(".md"):
             return
         pages = sorted((Path(self.app.srcdir) / "api").glob("*.rst"))
-        names = public_names("\n".join(page.read_text() for page in pages if page.stem != "index"))
+        reference = "\n".join(page.read_text() for page in pages if page.stem != "index")
+        home = "sparseleaf.spark" if self.env.docname == "spark" else "sparseleaf"
+        names = public_names(reference, home)
         for literal in list(self.document.findall(nodes.literal)):
             name = names.get(literal.astext())
             if name is None or isinstance(literal.parent, nodes.title | nodes.reference | pending_xref):
