@@ -228,13 +228,19 @@ def test_versions_and_the_commit_are_stated():
     assert "sparseleaf is measured at commits `aaaaaaa` and `bbbbbbb`." in page.page(found)
     found |= records("delicious", multi_gbdt={})
     text = page.page(found)
-    assert "sparseleaf is measured at commits `aaaaaaa` and `bbbbbbb`. 1 of 3 results of sparseleaf are from" in text
+    assert (
+        "sparseleaf is measured at commits `aaaaaaa` and `bbbbbbb`. 1 of 3 results of sparseleaf are from"
+        in text
+    )
 
 
 def test_the_introduction_lists_what_is_measured_and_what_is_not():
     text = page.page(records("delicious", sparse_gbdt={}, parabel={}, neighbours={}))
     assert "- **Systems**: Parabel (omikuji); as baselines k nearest neighbours.\n" in text
-    assert "multi-label: Delicious, Bibtex, tibkat-gnd, German titles, English titles; multi-class: MNIST" in text
+    assert (
+        "multi-label: Delicious, Bibtex, tibkat-gnd, German titles, English titles; multi-class: MNIST"
+        in text
+    )
     assert "- **Not measured**: PECOS" in text
 
 
