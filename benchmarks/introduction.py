@@ -33,7 +33,7 @@ def introduction(records: Records) -> str:
   in one call (fastest of up to five). **Model size** is that of the saved file. **Peak memory** is of the whole
   process, dataset included.
 - **Tuned**: the parameters of "SparseGBDT (tuned)", "SketchForest (tuned)" and, on multi-label datasets, LdSM were
-  chosen on rows held out of the training set: on a fifth of it, for SketchForest on tibkat-gnd on 4,000 rows.
+  chosen on rows held out of the training set.
   SparseGBDT: number of trees and learning rate, leaf size, depth, labels per leaf, feature and row sampling, bins,
   sketch, loss, l2. LdSM: number of nodes and trees, epochs, λ2, pruning, re-ranking. SketchForest: number of trees,
   sketch, arity, leaf size, router size, sampling, label weights, re-ranking. The values are
