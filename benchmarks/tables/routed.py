@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from benchmarks.tables.common import DOCS, RESULTS, about, megabytes, precision, read, table, with_tables
+from statistics import mean, stdev
+
+from benchmarks.tables.common import (
+    DOCS,
+    RESULTS,
+    about,
+    megabytes,
+    precision,
+    read,
+    spread,
+    table,
+    with_tables,
+)
 
 FOREST_PAGE, RERANKING_PAGE = DOCS / "forest.md", DOCS / "reranking.md"
 
@@ -156,8 +168,77 @@ stage, which also has linear models and is more accurate. Most of the nearest ro
 On a synthetic dataset of `make_xc` (129,000 rows, 20,000 features, 60,000 labels), {ours["settings"]["n_trees"]} trees with naive Bayes reach
 P@1 / 3 / 5 of {precision(ours)} in {ours["train_seconds"]:.1f} s, omikuji's label trees {precision(peer)} in {peer["train_seconds"]:.1f} s. The weight of the trees, chosen on validation
 rows, is {ours["rerank_weight"]:g}: naive Bayes alone determines the ranking.
-{defaults()}""",
+{number_of_trees()}{noise()}{defaults()}""",
     )
+
+
+def number_of_trees() -> str:
+    """Numbers of trees compared on validation splits, of `benchmarks.default --choice`; empty without results."""
+    if not (RESULTS / "default_choice.json").exists():
+        return ""
+    runs, rows, base = read("default_choice")["runs"], [], {}
+    for title, run in runs.items():
+        name, n_trees = title.split(" / ")
+        base.setdefault(name, run)
+        leads = [value - before for value, before in zip(run["P@1"], base[name]["P@1"], strict=True)]
+        rows.append(
+            [
+                f"{name} ({len(leads)} splits, {run['train_rows'][0]:,} training rows)",
+                n_trees,
+                " / ".join(f"{mean(run[f'P@{k}']):.2f}" for k in (1, 3, 5)),
+                "" if run is base[name] else spread(leads, 2),
+                f"{mean(run['train_cpu_seconds']):.1f}",
+                f"{mean(run['model_bytes']) / 1e6:.1f}",
+            ]
+        )
+    heads = ["dataset", "trees", "P@1 / 3 / 5", "difference in P@1", "training, s of CPU", "model, MB"]
+    return f"""
+How `n_trees="auto"` was chosen: random validation splits of the training sets, each with another seed, all other parameters at their
+defaults. Metrics are means over the splits. The difference is that to the fewest trees on the same split: its mean ± the standard
+error of the mean (`python -m benchmarks.default --choice --data DIR`).
+
+{table(heads, rows)}
+
+More trees gain something on English titles only, for twice the training time and four times the size; a standard error of two splits
+is itself uncertain. So the number of trees depends on how frequent labels are, and not on the number of rows.
+
+Rows that `rerank="auto"` is tuned on, a tenth or a fifth of the training rows, in the same way:
+
+{held_out()}
+
+With some thousand rows, the re-ranker gains from more tuning rows; with fewer, training rows are worth more. The limits, 3,750 and
+10,000 rows, were placed between these sizes afterwards and not validated on further datasets.
+"""
+
+
+def held_out() -> str:
+    """A tenth or a fifth of the training rows held out to tune the re-ranker."""
+    rows = []
+    for trial in read("trials")["forest"]["held out"]:
+        tenth, fifth = trial["tenth"], trial["fifth"]
+        leads = [after - before for before, after in zip(tenth[0], fifth[0], strict=True)]
+        name = f"{trial['dataset']} ({trial['splits']} splits, {trial['rows']:,} training rows)"
+        means = [" / ".join(f"{mean(values):.2f}" for values in side) for side in (tenth, fifth)]
+        rows.append([name, *means, spread(leads, 2)])
+    return table(["dataset", "a tenth, P@1 / 3 / 5", "a fifth, P@1 / 3 / 5", "difference in P@1"], rows)
+
+
+def noise() -> str:
+    """Standard deviations over seeds, of `benchmarks.default --noise`; empty without results."""
+    if not (RESULTS / "default_noise.json").exists():
+        return ""
+    runs = read("default_noise")["runs"]
+    metrics = ("P@1", "P@3", "P@5", "PSP@1")
+    rows = [
+        [name, *(f"{mean(run[metric]):.2f} ± {stdev(run[metric]):.2f}" for metric in metrics)]
+        for name, run in runs.items()
+    ]
+    return f"""
+Noise: `SketchForestClassifier(random_state=seed)` trained on the whole training set with {len(next(iter(runs.values()))["P@1"])} seeds, and evaluated on the test set:
+mean ± standard deviation over the seeds (`python -m benchmarks.default --noise --data DIR`).
+
+{table(["test set", *metrics], rows)}
+"""
 
 
 def defaults() -> str:

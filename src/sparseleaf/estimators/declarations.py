@@ -102,7 +102,7 @@ RERANK_WEIGHT = Parameter(
     AUTO | Float(0, 1),
     "auto",
     'Weight of the tree score in the re-ranked score. "auto" selects it on the validation set, or, without one, on a'
-    " tenth of the training rows (at most 4,000) held out for it.",
+    " tenth of the training rows (at most 4,000; SketchForest: up to a fifth of some thousand rows) held out for it.",
     symbol="β",
     advanced=True,
 )

@@ -25,8 +25,14 @@ if TYPE_CHECKING:
     from sparseleaf.rerank.side import SideEvidence
     from sparseleaf.rerank.stage import Reranker, Untuned
 
-HELD_SHARE = 0.1
+HELD_SHARE, MAX_HELD_SHARE = 0.1, 0.2
+"""Fraction of the training rows that are held out, and that for estimators with a minimum number of such rows."""
+
 MAX_HELD_OUT = 4000
+
+ENOUGH = 750
+"""Number of held-out rows that is worth a larger fraction of them: with fewer, the training rows matter more."""
+
 FEWEST_ROWS = 50
 
 N_HALVES = 2
@@ -51,21 +57,26 @@ def check_side_kind(kind: str | None) -> None:
         )
 
 
-def held_out_rows(n_rows: int, seed: int) -> Array:
-    """A validation sample of the training rows: 10 %, at most 4,000; empty for very small sets."""
+def held_out_rows(n_rows: int, seed: int, fewest: int = 0) -> Array:
+    """A validation sample of the training rows: 10 %, at most 4,000; empty for very small sets.
+
+    If 20 % are at least ``ENOUGH`` rows, so many are held out up to ``fewest`` rows.
+    """
     if n_rows < FEWEST_ROWS:
         return np.empty(0, np.int64)
-    return smallest_hashes(hash_rows(n_rows, seed, 7), min(MAX_HELD_OUT, int(HELD_SHARE * n_rows)))
+    n_held_out = min(MAX_HELD_OUT, int(HELD_SHARE * n_rows))
+    more = min(fewest, int(MAX_HELD_SHARE * n_rows))
+    return smallest_hashes(hash_rows(n_rows, seed, 7), max(n_held_out, more if more >= ENOUGH else 0))
 
 
-def rows_to_hold_out(params: Any, n_rows: int, seed: int, *, has_validation: bool) -> Array:
+def rows_to_hold_out(params: Any, n_rows: int, seed: int, *, has_validation: bool, fewest: int = 0) -> Array:
     """Rows held out from the trees to tune the re-ranker and to calibrate scores on."""
     refuse_fixed_weight(params.rerank, params.rerank_weight, "rerank_weight")
     tuned = params.rerank is not None and params.rerank_weight == AUTO
     calibrated = params.calibrate not in (None, AUTO)
     if has_validation or not (tuned or calibrated):
         return np.empty(0, np.int64)
-    return held_out_rows(n_rows, seed)
+    return held_out_rows(n_rows, seed, fewest)
 
 
 def all_but(n_rows: int, held_out: Array) -> Array:
@@ -152,9 +163,11 @@ class Reranking:
         seed: int,
         validation: tuple[Features, sp.csr_matrix] | None = None,
         side: SideEvidence | None = None,
+        fewest: int = 0,
     ) -> Reranking:
-        """From the parameters ``rerank``, ``rerank_weight`` and ``rerank_scale``."""
-        held_out = rows_to_hold_out(params, X.shape[0], seed, has_validation=validation is not None)
+        """From the parameters ``rerank``, ``rerank_weight`` and ``rerank_scale``; see :func:`held_out_rows`."""
+        validated = validation is not None
+        held_out = rows_to_hold_out(params, X.shape[0], seed, has_validation=validated, fewest=fewest)
         weight = None if params.rerank_weight == AUTO else float(params.rerank_weight)
         calibrated = params.calibrate is not None
         scale = params.rerank_scale

@@ -240,7 +240,13 @@ class RoutedEnsemble:
     def plan(self, checkpoint: Checkpoint) -> Plan:
         """See :class:`~sparseleaf.training.trainer.Ensemble`."""
         n_rows, validated = self._description.rows.n_rows, bool(self._names)
-        held_out = rows_to_hold_out(self._params, n_rows, checkpoint.seed, has_validation=validated)
+        held_out = rows_to_hold_out(
+            self._params,
+            n_rows,
+            checkpoint.seed,
+            has_validation=validated,
+            fewest=self._estimator.fewest_held_out,
+        )
         self._plan = Plan(checkpoint.seed, held_out)
         return self._plan
 
@@ -304,7 +310,8 @@ class RoutedEnsemble:
         side = None
         if self._label_info is not None:
             side = SideEvidence.fit(self._label_info, targets, text, X, self._n_jobs)
-        reranking = Reranking.plan(self._params, X, Y, weights, seed, validation, side)
+        fewest = estimator.fewest_held_out
+        reranking = Reranking.plan(self._params, X, Y, weights, seed, validation, side, fewest)
         model = final = self._model(trees)
         label_counts = np.bincount(Y.indices, minlength=Y.shape[1])
         if len(held_out):  # trees were grown without these rows; add their labels to the leaves

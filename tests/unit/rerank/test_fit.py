@@ -10,7 +10,7 @@ from sparseleaf import LdSMClassifier, SketchForestClassifier, SparseGBDTClassif
 from sparseleaf.model import Role, Rows
 from sparseleaf.rerank.centroids import WEIGHTS, CentroidReranker
 from sparseleaf.rerank.evidence import Evidence
-from sparseleaf.rerank.fit import all_but, held_out_rows
+from sparseleaf.rerank.fit import Reranking, all_but, held_out_rows
 from sparseleaf.rerank.validation import Validation
 
 
@@ -22,6 +22,27 @@ def test_held_out_rows_are_a_tenth_and_the_seeds_own():
     assert np.array_equal(
         np.sort(np.concatenate([held_out_rows(99, 3), all_but(99, held_out_rows(99, 3))])), np.arange(99)
     )
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "n_held_out"),
+    [(49, 0), (100, 10), (3_745, 374), (3_750, 750), (5_000, 1_000), (9_000, 1_000), (12_000, 1_200), (10**6, 4_000)],
+)  # fmt: skip
+def test_a_larger_part_of_some_thousand_rows_is_held_out(n_rows, n_held_out):
+    assert len(held_out_rows(n_rows, 0, fewest=1_000)) == n_held_out
+
+
+@pytest.mark.parametrize(("classifier", "n_held_out"), [(SketchForestClassifier, 800), (LdSMClassifier, 400)])
+def test_forests_tune_their_reranker_on_more_rows(classifier, n_held_out, monkeypatch):
+    X, Y = (sp.vstack([part] * 5).tocsr()[:4_000] for part in make_tail())
+    tuned = []
+
+    def choose(self, trees, final, n_jobs):
+        tuned.append(len(self.held_out))
+
+    monkeypatch.setattr(Reranking, "choose", choose)
+    classifier(n_trees=1, rerank="linear", calibrate=None).fit(X, Y)
+    assert tuned == [n_held_out]
 
 
 class Trees:
