@@ -11,7 +11,8 @@ bool centroids_read(centroids_t *centroids, const part_t *part, size_t n_feature
     const float *settings = part_array(part, "settings", F32, 3); /* mix, weight, scale */
     centroids->squared_norms = part_array(part, "squared_norms", F32, n_labels);
     const part_t vectors = part_of(part, "vectors.");
-    if (!settings || !centroids->squared_norms || !vectors_read(&centroids->vectors, &vectors, n_labels, n_features))
+    if (!settings || !centroids->squared_norms || !vectors_read(&centroids->vectors, &vectors, n_labels, n_features) ||
+        !vectors_map(&centroids->vectors, &vectors, n_features))
         return false;
     if (!are_finite(settings, 3) || !(settings[0] >= 0 && settings[0] <= 2))
         return part_fail(part, "settings", "out of range");
@@ -52,7 +53,7 @@ static float clamped(float value, float low, float high)
     return value < low ? low : high < value ? high : value;
 }
 
-float centroids_cosine(const centroids_t *centroids, size_t label, const float *spread, float squared_norm)
+float centroids_cosine(const centroids_t *centroids, size_t label, spread_t spread, float squared_norm)
 {
     const float lengths = sqrtf(squared_norm) * sqrtf(centroids->squared_norms[label]);
     if (!(lengths > 0.0f)) return 0.0f;
@@ -65,7 +66,7 @@ static float finite_or_zero(float value)
     return isfinite(value) ? value : 0.0f;
 }
 
-static float mixed(const centroids_t *centroids, float score, size_t label, const float *spread, float norm)
+static float mixed(const centroids_t *centroids, float score, size_t label, spread_t spread, float norm)
 {
     const float weight = centroids->weight, scale = centroids->scale;
     if (centroids->mix == BY_DISTANCE) {
@@ -83,9 +84,10 @@ static float mixed(const centroids_t *centroids, float score, size_t label, cons
 void centroids_rescore(const centroids_t *centroids, row_t row, float *spread, scored_t *list, size_t n)
 {
     const float norm = centroids_spread(centroids, row, spread);
+    const spread_t point = {row.features, row.n, spread};
     for (size_t i = 0; i < n; ++i) {
         if (i + 1 < n) vector_prefetch(&centroids->vectors, (size_t)list[i + 1].label);
-        list[i].score = mixed(centroids, list[i].score, (size_t)list[i].label, spread, norm);
+        list[i].score = mixed(centroids, list[i].score, (size_t)list[i].label, point, norm);
     }
     for (size_t e = 0; e < row.n; ++e) spread[row.features[e]] = 0.0f;
 }

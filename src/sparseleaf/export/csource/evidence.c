@@ -47,7 +47,8 @@ bool evidence_read(evidence_t *evidence, const part_t *part, size_t n_features, 
     evidence->bias = part_array(part, "bias", F32, n_labels);
     if (!evidence->bias || !are_finite(evidence->bias, n_labels)) return part_fail(part, "bias", "not finite");
     if (!centroids_read(&evidence->centroids, &centroids, n_features, n_labels) ||
-        !vectors_read(&evidence->models, &models, n_labels, n_features))
+        !vectors_read(&evidence->models, &models, n_labels, n_features) ||
+        !vectors_map(&evidence->models, &models, n_features))
         return false;
     evidence->has_neighbours = shape[3] != 0;
     if (evidence->has_neighbours && !read_neighbours(evidence, part, shape)) return false;
@@ -237,6 +238,7 @@ static void score_linear(const evidence_t *evidence, row_t unit, scratch_t *scra
                          float sharpest)
 {
     const float *weights = evidence->weights;
+    const spread_t spread = {unit.features, unit.n, scratch->spread};
     float norm = 0.0f;
     for (size_t e = 0; e < unit.n; ++e) {
         scratch->spread[unit.features[e]] = unit.values[e];
@@ -247,8 +249,8 @@ static void score_linear(const evidence_t *evidence, row_t unit, scratch_t *scra
         const size_t label = (size_t)c->label;
         prefetch_candidate(evidence, scratch, i + 1, n);
         const float trees = highest > 0.0f ? share(c->score / highest, 0.0f, 1.0f) : 0.0f;
-        const float cosine = share(centroids_cosine(&evidence->centroids, label, scratch->spread, norm), 0.0f, 1.0f);
-        const float margin = vector_product(&evidence->models, label, scratch->spread) + evidence->bias[label];
+        const float cosine = share(centroids_cosine(&evidence->centroids, label, spread, norm), 0.0f, 1.0f);
+        const float margin = vector_product(&evidence->models, label, spread) + evidence->bias[label];
         const float votes = sharpest > 0.0f ? c->sharp / sharpest : 0.0f;
         const float mean = weights[0] * trees + weights[1] * cosine +
                            weights[2] / (1.0f + expf(-steepness * margin)) + weights[3] * votes;
@@ -262,6 +264,7 @@ static void fill_table(const evidence_t *evidence, row_t row, row_t unit, scratc
                        float sharpest)
 {
     const size_t width = evidence->n_columns;
+    const spread_t spread = {row.features, row.n, scratch->spread};
     const float norm = centroids_spread(&evidence->centroids, row, scratch->spread);
     for (size_t i = 0; i < n; ++i) {
         const candidate_t *c = scratch->candidates + i;
@@ -276,7 +279,7 @@ static void fill_table(const evidence_t *evidence, row_t row, row_t unit, scratc
         line[RELATIVE_SHARP] = sharpest > 0.0f ? c->sharp / sharpest : 0.0f;
         line[NEAREST] = c->nearest;
         line[VOTERS] = c->voters;
-        const float cosine = centroids_cosine(&evidence->centroids, (size_t)c->label, scratch->spread, norm);
+        const float cosine = centroids_cosine(&evidence->centroids, (size_t)c->label, spread, norm);
         line[COSINE] = isfinite(cosine) ? cosine : 0.0f;
         line[LOG_ROWS] = evidence->log_rows[c->label];
     }
@@ -286,7 +289,7 @@ static void fill_table(const evidence_t *evidence, row_t row, row_t unit, scratc
         if (i + AHEAD < n) vector_prefetch_start(&evidence->models, (size_t)scratch->candidates[i + AHEAD].label);
         if (i + 1 < n) vector_prefetch(&evidence->models, (size_t)scratch->candidates[i + 1].label);
         scratch->table[i * width + MARGIN] =
-            vector_product(&evidence->models, label, scratch->spread) + evidence->bias[label];
+            vector_product(&evidence->models, label, spread) + evidence->bias[label];
     }
     for (size_t e = 0; e < unit.n; ++e) scratch->spread[unit.features[e]] = 0.0f;
 }

@@ -78,6 +78,20 @@ bool lists_read(lists_t *lists, const part_t *part, size_t n_lists, uint64_t wid
     return true;
 }
 
+bool vectors_map(lists_t *vectors, const part_t *part, size_t width)
+{
+    enum { ENTRIES_PER_WORD = 4 }; /* at least, so that maps take at most 4 bytes per entry */
+    if (!maps_new(&vectors->maps, vectors->starts, vectors->n_lists, width, ENTRIES_PER_WORD))
+        return part_fail(part, "", "out of memory");
+    for (size_t line = 0; line < vectors->n_lists; ++line) {
+        if (!map_of(&vectors->maps, line)) continue;
+        cursor_t cursor = lists_begin(vectors, line);
+        while (lists_next(vectors, &cursor)) map_add(&vectors->maps, line, (size_t)cursor.index);
+    }
+    maps_count(&vectors->maps, vectors->n_lists);
+    return true;
+}
+
 bool vectors_read(lists_t *vectors, const part_t *part, size_t n_vectors, uint64_t width)
 {
     if (!lists_read(vectors, part, n_vectors, width)) return false;
@@ -99,6 +113,7 @@ bool vectors_read(lists_t *vectors, const part_t *part, size_t n_vectors, uint64
 void lists_free(lists_t *lists)
 {
     free(lists->has_leap);
+    maps_free(&lists->maps);
 }
 
 cursor_t lists_begin(const lists_t *lists, size_t list)
@@ -120,41 +135,76 @@ cursor_t lists_begin(const lists_t *lists, size_t list)
 
 enum { LANES = 4 };
 
-/* One function per type of value. Rows have few of the features: four zeros are skipped at once. */
-#define DEFINE_PRODUCT(NAME, VALUE)                                                                               \
-    static float NAME(const uint16_t *steps, const VALUE *values, size_t n, float scale, const float *x)          \
-    {                                                                                                             \
-        float lanes[LANES] = {0};                                                                                 \
-        size_t e = 0, index = 0;                                                                                  \
-        for (; e + LANES <= n; e += LANES) {                                                                      \
-            float there[LANES];                                                                                   \
-            uint32_t bits[LANES];                                                                                 \
-            for (int j = 0; j < LANES; ++j) there[j] = x[index += steps[e + j]];                                  \
-            memcpy(bits, there, sizeof bits);                                                                     \
-            if ((bits[0] | bits[1] | bits[2] | bits[3]) == 0) continue;                                           \
-            for (int j = 0; j < LANES; ++j) lanes[j] += ((float)values[e + j] * scale) * there[j];                \
-        }                                                                                                         \
-        for (int j = 0; e < n; ++e, ++j) lanes[j] += ((float)values[e] * scale) * x[index += steps[e]];           \
-        return (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);                                                     \
+/* The lane of an entry is its position in the vector. */
+static void add_products(const lists_t *vectors, size_t line, const common_t *common, const float *x, float *lanes)
+{
+    const size_t begin = (size_t)vectors->starts[line];
+    for (size_t i = 0; i < common->n; ++i)
+        lanes[common->in_vector[i] % LANES] +=
+            vector_value(vectors, line, begin + common->in_vector[i]) * x[common->in_row[i]];
+}
+
+static void add_mapped(const lists_t *vectors, size_t line, const word_t *words, spread_t row, float *lanes)
+{
+    common_t common;
+    for (size_t first = 0; first < row.n; first += CHUNK) {
+        const int32_t *features = row.features + first;
+        map_collect(words, features, chunk_size(first, row.n), &common);
+        for (size_t i = 0; i < common.n; ++i) common.in_row[i] = (uint32_t)features[common.in_row[i]];
+        add_products(vectors, line, &common, row.x, lanes);
     }
+}
 
-DEFINE_PRODUCT(small_product, int8_t)
-DEFINE_PRODUCT(float_product, float)
-
-float vector_product(const lists_t *vectors, size_t line, const float *x)
+/* Rows have few of the features, at places that no processor could predict: groups of entries, one per lane, are looked up
+ * without branches, and those collected of which the row has any. */
+static void add_listed(const lists_t *vectors, size_t line, const float *x, float *lanes)
 {
     const size_t begin = (size_t)vectors->starts[line], n = (size_t)vectors->starts[line + 1] - begin;
-    if (!vectors->has_leap || !vectors->has_leap[line]) {
-        if (vectors->small)
-            return small_product(vectors->steps + begin, vectors->small + begin, n, vectors->scale[line], x);
-        return float_product(vectors->steps + begin, vectors->values + begin, n, 1.0f, x);
+    const uint16_t *steps = vectors->steps + begin;
+    size_t e = 0, index = 0;
+    while (e + LANES <= n) {
+        uint32_t group[CHUNK], before[CHUNK];
+        size_t kept = 0;
+        for (size_t i = 0; i < CHUNK && e + LANES <= n; ++i, e += LANES) {
+            uint32_t any = 0, bits;
+            group[kept] = (uint32_t)e;
+            before[kept] = (uint32_t)index;
+            for (size_t j = 0; j < LANES; ++j) {
+                index += steps[e + j];
+                memcpy(&bits, x + index, sizeof bits);
+                any |= bits;
+            }
+            kept += any != 0;
+        }
+        for (size_t i = 0; i < kept; ++i) {
+            size_t at = before[i];
+            for (size_t j = 0; j < LANES; ++j)
+                lanes[j] += vector_value(vectors, line, begin + group[i] + j) * x[at += steps[group[i] + j]];
+        }
     }
-    float lanes[LANES] = {0};
+    for (size_t j = 0; e < n; ++e, ++j) lanes[j] += vector_value(vectors, line, begin + e) * x[index += steps[e]];
+}
+
+static void add_leaping(const lists_t *vectors, size_t line, const float *x, float *lanes)
+{
+    const size_t begin = (size_t)vectors->starts[line];
     cursor_t cursor = lists_begin(vectors, line);
     while (lists_next(vectors, &cursor)) {
         const size_t at = cursor.at - 1;
         lanes[(at - begin) % LANES] += vector_value(vectors, line, at) * x[cursor.index];
     }
+}
+
+float vector_product(const lists_t *vectors, size_t line, spread_t row)
+{
+    const word_t *words = map_of(&vectors->maps, line);
+    float lanes[LANES] = {0};
+    if (words && (size_t)(vectors->starts[line + 1] - vectors->starts[line]) > 2 * row.n)
+        add_mapped(vectors, line, words, row, lanes);
+    else if (vectors->has_leap && vectors->has_leap[line])
+        add_leaping(vectors, line, row.x, lanes);
+    else
+        add_listed(vectors, line, row.x, lanes);
     return (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
 }
 

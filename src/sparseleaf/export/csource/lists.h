@@ -3,6 +3,7 @@
 #define SPARSELEAF_LISTS_H
 
 #include "file.h"
+#include "maps.h"
 
 #ifdef __GNUC__
 #define PREFETCH(address) __builtin_prefetch(address)
@@ -35,11 +36,15 @@ typedef struct {
     const int8_t *small;
     const float *values, *scale;
     uint8_t *has_leap; /* of a list; NULL if none has one */
+    maps_t maps;       /* of vectors, or empty */
 } lists_t;
 
 /* `width` is an upper limit of the indices, exclusive. */
 bool lists_read(lists_t *lists, const part_t *part, size_t n_lists, uint64_t width);
 bool vectors_read(lists_t *vectors, const part_t *part, size_t n_vectors, uint64_t width);
+
+/* Bitmaps, for vector_product() with rows that have fewer entries than the vectors. */
+bool vectors_map(lists_t *vectors, const part_t *part, size_t width);
 void lists_free(lists_t *lists);
 
 typedef struct {
@@ -64,8 +69,15 @@ static inline float vector_value(const lists_t *vectors, size_t line, size_t at)
     return vectors->small ? (float)vectors->small[at] * vectors->scale[line] : vectors->values[at];
 }
 
-/* Inner product with a dense vector, in four lanes. */
-float vector_product(const lists_t *vectors, size_t line, const float *x);
+/* A row whose values are scattered into a table over all features, of which the others are 0. */
+typedef struct {
+    const int32_t *features;
+    size_t n;
+    float *x;
+} spread_t;
+
+/* Inner product with a row, in four lanes. */
+float vector_product(const lists_t *vectors, size_t line, spread_t row);
 
 /* x += factor * vector */
 void vector_add(const lists_t *vectors, size_t line, float factor, float *x);

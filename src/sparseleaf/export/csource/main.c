@@ -1,10 +1,13 @@
 /* predict: labels of rows on standard input. See usage() below and README.md. */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "memory.h"
+#include "numbers.h"
 #include "predictor.h"
+
+/* Limits of a block of rows. */
+enum { MOST_ROWS = 1024, MOST_ENTRIES = 1 << 20, MOST_RESULTS = 1 << 20 };
 
 typedef struct {
     char *data;
@@ -22,10 +25,11 @@ typedef struct {
     size_t k;
     int as_text, as_outputs, raw, base; /* base: the number of the first feature */
     line_t line;
-    entry_t *entries;
+    size_t *starts; /* of the rows of a block */
     int32_t *features;
     float *values;
-    size_t capacity;
+    entry_t *entries; /* of a row, to sort them */
+    size_t n_rows, most_rows, feature_capacity, value_capacity, entry_capacity;
     int32_t *labels;
     float *scores;
     const char **texts;
@@ -67,51 +71,71 @@ static int read_line(line_t *line)
     return 1;
 }
 
-static int reserve_entries(program_t *program, size_t n)
-{
-    if (n < program->capacity) return 1;
-    const size_t capacity = 2 * n + 64;
-    entry_t *entries = realloc(program->entries, capacity * sizeof *entries);
-    if (entries) program->entries = entries;
-    int32_t *features = realloc(program->features, capacity * sizeof *features);
-    if (features) program->features = features;
-    float *values = realloc(program->values, capacity * sizeof *values);
-    if (values) program->values = values;
-    if (!entries || !features || !values) return 0;
-    program->capacity = capacity;
-    return 1;
-}
-
 static int by_feature(const void *a, const void *b)
 {
     const entry_t *x = a, *y = b;
     return (x->feature > y->feature) - (x->feature < y->feature);
 }
 
-/* Reads FEATURE:VALUE; words without a colon are skipped. Returns a message if the line is invalid. */
-static const char *parse_row(program_t *program, size_t *n)
+static int is_end(char c)
 {
+    return c == ' ' || c == '\t' || c == '\0';
+}
+
+/* Reads a number and its colon; returns where the value begins, or NULL. */
+static const char *read_feature(const char *word, long *feature)
+{
+    const char *at = word;
+    char *end;
+    for (*feature = 0; *at >= '0' && *at <= '9' && at - word < 9; ++at) *feature = 10 * *feature + (*at - '0');
+    if (*at == ':' && at > word) return at + 1;
+    errno = 0;
+    *feature = strtol(word, &end, 10);
+    return end > word && *end == ':' && !errno ? end + 1 : NULL;
+}
+
+static int sort_row(program_t *program, size_t begin, size_t n)
+{
+    if (!reserve(&program->entries, &program->entry_capacity, n, sizeof *program->entries)) return 0;
+    for (size_t i = 0; i < n; ++i)
+        program->entries[i] = (entry_t){program->features[begin + i], program->values[begin + i]};
+    qsort(program->entries, n, sizeof *program->entries, by_feature);
+    for (size_t i = 0; i < n; ++i) {
+        program->features[begin + i] = program->entries[i].feature;
+        program->values[begin + i] = program->entries[i].value;
+    }
+    return 1;
+}
+
+/* Adds a row of FEATURE:VALUE to the block; words without a colon are skipped. Returns a message if it is invalid. */
+static const char *add_row(program_t *program)
+{
+    const size_t begin = program->starts[program->n_rows];
+    size_t n = begin;
     int sorted = 1;
-    *n = 0;
-    for (char *word = strtok(program->line.data, " \t"); word; word = strtok(NULL, " \t")) {
-        char *colon = strchr(word, ':'), *end;
-        if (!colon) continue;
-        errno = 0;
-        const long feature = strtol(word, &end, 10) - program->base;
-        if (end != colon || errno || feature < 0 || feature > INT32_MAX) return "not FEATURE:VALUE";
-        const float value = strtof(colon + 1, &end);
-        if (end == colon + 1 || *end) return "not FEATURE:VALUE";
-        if (!reserve_entries(program, *n + 1)) return "out of memory";
-        program->entries[*n] = (entry_t){(int32_t)feature, value};
-        sorted = sorted && (*n == 0 || program->entries[*n - 1].feature < (int32_t)feature);
-        ++*n;
+    for (const char *at = program->line.data; *at; ++at) {
+        if (is_end(*at)) continue;
+        const char *word = at;
+        while (!is_end(*at) && *at != ':') ++at;
+        if (*at == ':') {
+            long feature;
+            const char *value = read_feature(word, &feature);
+            char *end;
+            feature -= program->base;
+            if (value != at + 1 || feature < 0 || feature > INT32_MAX || is_end(*value)) return "not FEATURE:VALUE";
+            if (!reserve(&program->features, &program->feature_capacity, n + 1, sizeof *program->features) ||
+                !reserve(&program->values, &program->value_capacity, n + 1, sizeof *program->values))
+                return "out of memory";
+            program->values[n] = read_float(value, &end);
+            if (end == value || !is_end(*end)) return "not FEATURE:VALUE";
+            sorted = sorted && (n == begin || program->features[n - 1] < (int32_t)feature);
+            program->features[n++] = (int32_t)feature;
+            at = end;
+        }
+        if (!*at) break;
     }
-    if (!reserve_entries(program, *n)) return "out of memory";
-    if (!sorted) qsort(program->entries, *n, sizeof *program->entries, by_feature);
-    for (size_t i = 0; i < *n; ++i) {
-        program->features[i] = program->entries[i].feature;
-        program->values[i] = program->entries[i].value;
-    }
+    if (!sorted && !sort_row(program, begin, n - begin)) return "out of memory";
+    program->starts[++program->n_rows] = n;
     return NULL;
 }
 
@@ -141,31 +165,48 @@ static const char *predict_text(program_t *program)
     return status == SPARSELEAF_OK ? NULL : sparseleaf_message(status);
 }
 
-static const char *predict_row(program_t *program)
+static const char *predict_outputs(program_t *program)
 {
-    size_t n;
-    const char *problem = parse_row(program, &n);
+    const char *problem = add_row(program);
     if (problem) return problem;
-    const int status = program->as_outputs
-                           ? sparseleaf_outputs(program->session, program->features, program->values, n, program->raw,
-                                                program->scores)
-                           : sparseleaf_topk(program->session, program->features, program->values, n, program->k,
-                                             program->labels, program->scores);
+    const int status = sparseleaf_outputs(program->session, program->features, program->values, program->starts[1],
+                                          program->raw, program->scores);
+    program->n_rows = 0;
     return status == SPARSELEAF_OK ? NULL : sparseleaf_message(status);
 }
 
-static void write_row(const program_t *program)
+/* Writes labels and scores, or outputs. */
+static void write_row(const program_t *program, const int32_t *labels, const float *scores)
 {
     const size_t n = program->as_outputs ? (size_t)sparseleaf_n_labels(program->model) : program->k;
-    for (size_t i = 0; i < n && (program->as_outputs || program->labels[i] >= 0); ++i) {
+    char number[NUMBER_SIZE];
+    for (size_t i = 0; i < n && (program->as_outputs || labels[i] >= 0); ++i) {
         if (i > 0) putchar('\t');
         if (!program->as_outputs) {
-            write_label(program->model, program->labels[i]);
+            write_label(program->model, labels[i]);
             putchar(':');
         }
-        printf("%.9g", (double)program->scores[i]);
+        fwrite(number, 1, (size_t)write_float(scores[i], number), stdout);
     }
     putchar('\n');
+}
+
+/* Predicts and writes the rows of the block, up to the first that is invalid; *n_valid is their number. */
+static const char *predict_block(program_t *program, size_t *n_valid)
+{
+    const int status = sparseleaf_topk_rows(program->session, program->starts, program->features, program->values,
+                                            program->n_rows, program->k, program->labels, program->scores, n_valid);
+    for (size_t i = 0; i < *n_valid; ++i)
+        write_row(program, program->labels + i * program->k, program->scores + i * program->k);
+    program->n_rows = 0;
+    return status == SPARSELEAF_OK ? NULL : sparseleaf_message(status);
+}
+
+static const char *predict_line(program_t *program)
+{
+    const char *problem = program->as_text ? predict_text(program) : predict_outputs(program);
+    if (!problem) write_row(program, program->labels, program->scores);
+    return problem;
 }
 
 /* Whether a line is the header of an XC file: numbers of rows, features and labels. */
@@ -176,20 +217,31 @@ static int is_header(const char *line)
     return sscanf(line, "%ld %ld %ld %c", &rows, &features, &labels, &rest) == 3;
 }
 
+static int fail_at(size_t line, const char *problem)
+{
+    fprintf(stderr, "predict: line %lu: %s\n", (unsigned long)line, problem);
+    return 1;
+}
+
 static int run(program_t *program)
 {
-    for (size_t number = 1;; ++number) {
-        const int more = read_line(&program->line);
-        if (more == 0) break;
+    const int in_blocks = !program->as_text && !program->as_outputs;
+    int more = 1;
+    for (size_t number = 1; more; ++number) {
+        more = read_line(&program->line);
         if (more > 0 && number == 1 && !program->as_text && is_header(program->line.data)) continue;
-        const char *problem = more < 0           ? "out of memory"
-                              : program->as_text ? predict_text(program)
-                                                 : predict_row(program);
-        if (problem) {
-            fprintf(stderr, "predict: line %lu: %s\n", (unsigned long)number, problem);
-            return 1;
+        const char *problem = more < 0    ? "out of memory"
+                              : more == 0 ? NULL
+                              : in_blocks ? add_row(program)
+                                          : predict_line(program);
+        const size_t n_rows = program->n_rows;
+        if (n_rows > 0 && (problem || !more || n_rows == program->most_rows || program->starts[n_rows] > MOST_ENTRIES)) {
+            const size_t first = number - n_rows + (!problem && more);
+            size_t n_valid;
+            const char *invalid = predict_block(program, &n_valid);
+            if (invalid) return fail_at(first + n_valid, invalid);
         }
-        write_row(program);
+        if (problem) return fail_at(number, problem);
     }
     return fflush(stdout) == 0 && !ferror(stdin) ? 0 : 1;
 }
@@ -211,11 +263,14 @@ static int open_and_run(program_t *program, const char *path)
     if (program->as_text && n_fields == 0) return fail(path, sparseleaf_message(SPARSELEAF_NO_TEXTS));
     if (program->as_outputs && !sparseleaf_has_outputs(program->model))
         return fail(path, sparseleaf_message(SPARSELEAF_NO_OUTPUTS));
-    program->labels = malloc(n * sizeof *program->labels);
-    program->scores = malloc(n * sizeof *program->scores);
+    program->most_rows = program->as_text || program->as_outputs ? 1 : n < MOST_RESULTS / MOST_ROWS ? MOST_ROWS : 1;
+    program->labels = malloc(program->most_rows * n * sizeof *program->labels);
+    program->scores = malloc(program->most_rows * n * sizeof *program->scores);
+    program->starts = calloc(program->most_rows + 1, sizeof *program->starts);
     program->texts = malloc((n_fields + 1) * sizeof *program->texts);
     program->sizes = malloc((n_fields + 1) * sizeof *program->sizes);
-    if (!program->session || !program->labels || !program->scores || !program->texts || !program->sizes)
+    if (!program->session || !program->labels || !program->scores || !program->starts || !program->texts ||
+        !program->sizes)
         return fail(path, sparseleaf_message(SPARSELEAF_NO_MEMORY));
     return run(program);
 }
@@ -223,6 +278,7 @@ static int open_and_run(program_t *program, const char *path)
 static void close_program(program_t *program)
 {
     free(program->line.data);
+    free(program->starts);
     free(program->entries);
     free(program->features);
     free(program->values);

@@ -3,16 +3,15 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "memory.h"
 #include "rerank.h"
 #include "text.h"
 
 enum scorer { BOOSTED_TREES, ROUTED_TREES, BLEND };
 enum reranker { NO_RERANKER, BY_CENTROIDS, BY_EVIDENCE, BY_BOOSTED_EVIDENCE, BY_BAYES };
 enum link { IDENTITY, LOG, LOGISTIC, SOFTMAX, ONE_VS_REST };
-enum { MAX_MEMBERS = 1000, MEMBER_PLACES = 100 };
+enum { MAX_MEMBERS = 1000, MEMBER_PLACES = 100, MOST_CELLS = 1 << 27 };
 
 /* The stages of a model, or of a member of a blend. */
 typedef struct model_stages {
@@ -56,6 +55,9 @@ struct sparseleaf_session {
     scored_t *best;         /* (members · MEMBER_PLACES) of a blend */
     float *components;      /* (candidates, members) */
     size_t row_capacity, n_training_rows;
+    const stages_t *reached; /* whose trees a block of rows has gone through, as in `walk`, or NULL */
+    size_t row_number;       /* of the present row in the block */
+    bool failed;             /* memory is exhausted */
     text_work_t text;
 };
 
@@ -284,9 +286,16 @@ const char *sparseleaf_message(int status)
 
 /* --- sessions */
 
+/* Whether blocks of rows go through the trees together. */
+static bool is_wide(const stages_t *stages)
+{
+    return stages->scorer == ROUTED_TREES && !stages->routed.small;
+}
+
 /* What scratch memory must have room for. */
 typedef struct {
-    size_t features, labels, columns, nodes, list, training_rows, candidates, cells, relations, words, names, places;
+    size_t features, labels, columns, nodes, list, training_rows, candidates, cells, relations, words, names, places,
+        router_cells;
 } sizes_t;
 
 static void raise_to(size_t *size, size_t other)
@@ -301,6 +310,8 @@ static void add_sizes(const stages_t *stages, sizes_t *sizes)
     raise_to(&sizes->labels, stages->n_labels);
     if (stages->scorer == BOOSTED_TREES) raise_to(&sizes->columns, stages->n_columns);
     raise_to(&sizes->nodes, stages->routed.most_nodes);
+    const size_t n_cells = stages->n_features * (size_t)stages->routed.arity;
+    if (is_wide(stages) && n_cells <= MOST_CELLS) raise_to(&sizes->router_cells, n_cells);
     raise_to(&sizes->list, 2 * stages->n_labels);
     raise_to(&sizes->training_rows, evidence->n_rows);
     raise_to(&sizes->candidates, evidence->most_candidates);
@@ -336,8 +347,9 @@ sparseleaf_session *sparseleaf_session_new(const sparseleaf_model *model)
         make(&session->sums.values, sizes.labels, sizeof(float)) && make(&session->sums.seen, sizes.labels, 1) &&
         make(&session->sums.labels, sizes.labels, sizeof(int32_t)) &&
         make(&session->outputs, sizes.labels, sizeof(float)) &&
-        make(&session->walk.stack, sizes.nodes, sizeof(int32_t)) &&
-        make(&session->walk.reached, sizes.nodes, sizeof(int32_t)) &&
+        make(&session->walk.stack, sizes.nodes, sizeof(visit_t)) &&
+        make(&session->walk.spread, sizes.features, sizeof(float)) &&
+        (sizes.router_cells == 0 || make(&session->walk.table, sizes.router_cells, sizeof(float))) &&
         make(&scratch->spread, sizes.features, sizeof(float)) &&
         make(&scratch->label_sums, sizes.labels, sizeof(float)) &&
         make(&scratch->place_of, sizes.labels, sizeof(int32_t)) &&
@@ -363,8 +375,7 @@ void sparseleaf_session_free(sparseleaf_session *session)
     if (!session) return;
     scratch_t *scratch = &session->scratch;
     void *all[] = {session->columns,          session->sums.values,        session->sums.seen,
-                   session->sums.labels,      session->outputs,            session->walk.stack,
-                   session->walk.reached,     session->walk.weighted,      scratch->spread,
+                   session->sums.labels,      session->outputs,            scratch->spread,
                    scratch->label_sums,       scratch->place_of,           scratch->row_sums,
                    scratch->maxima,           scratch->rows,               scratch->unit,
                    scratch->short_features,   scratch->short_values,       scratch->candidates,
@@ -373,17 +384,9 @@ void sparseleaf_session_free(sparseleaf_session *session)
                    scratch->found.words,      scratch->found.list,         scratch->found.proposed,
                    session->best,             session->components};
     for (size_t i = 0; i < sizeof all / sizeof *all; ++i) free(all[i]);
+    walk_free(&session->walk);
     text_work_free(&session->text);
     free(session);
-}
-
-static bool resize(void *pointer, size_t n, size_t item_size)
-{
-    void *data;
-    memcpy(&data, pointer, sizeof data);
-    void *again = n < SIZE_MAX / item_size ? realloc(data, n * item_size) : NULL;
-    if (again) memcpy(pointer, &again, sizeof again);
-    return again != NULL;
 }
 
 /* Room for a row of n entries. */
@@ -393,8 +396,7 @@ static bool reserve_row(sparseleaf_session *session, size_t n)
     const size_t capacity = n < 64 ? 64 : 2 * n;
     if (n < session->row_capacity) return true;
     const size_t n_rows = session->n_training_rows > capacity ? session->n_training_rows : capacity;
-    if (!resize(&session->walk.weighted, capacity, sizeof(float)) ||
-        !resize(&scratch->unit, capacity, sizeof(float)) ||
+    if (!resize(&scratch->unit, capacity, sizeof(float)) ||
         !resize(&scratch->short_features, capacity, sizeof(int32_t)) ||
         !resize(&scratch->short_values, capacity, sizeof(float)) ||
         !resize(&scratch->rows, n_rows, sizeof(scored_t)))
@@ -446,15 +448,26 @@ static float rankable(float score)
     return score == score ? score : -INFINITY;
 }
 
+/* Adds the scores of a row, which goes through the trees now if it has not yet done so in a block. */
+static bool add_routed(sparseleaf_session *session, const stages_t *stages, row_t row)
+{
+    const size_t starts[] = {0, row.n};
+    const rows_t one = {starts, row.features, row.values, 1};
+    const bool reached = session->reached == stages;
+    if (!is_wide(stages)) return routed_sum(&stages->routed, row, &session->walk, &session->sums);
+    if (!reached && !routed_reach(&stages->routed, one, &session->walk)) return false;
+    routed_add(&stages->routed, &session->walk, reached ? session->row_number : 0, &session->sums);
+    return true;
+}
+
 /* The scorer's k best labels, in scratch.list; returns their number. */
 static size_t score_row(sparseleaf_session *session, const stages_t *stages, row_t row, size_t k)
 {
     scored_t *list = session->scratch.list;
     size_t n;
     if (stages->scorer == ROUTED_TREES) {
-        session->walk.spread = session->scratch.spread;
-        routed_sum(&stages->routed, row, session->walk, &session->sums);
-        n = sums_take(&session->sums, list);
+        session->failed = session->failed || !add_routed(session, stages, row);
+        n = sums_take(&session->sums, &stages->routed.leaves, list);
     } else {
         make_columns(stages, row, session->columns);
         if (stages->trees.base) {
@@ -464,7 +477,7 @@ static size_t score_row(sparseleaf_session *session, const stages_t *stages, row
                 list[label] = (scored_t){rankable(session->outputs[label]), (int32_t)label};
         } else {
             trees_sum(&stages->trees, session->columns, &session->sums);
-            n = sums_take(&session->sums, list);
+            n = sums_take(&session->sums, &stages->trees.leaves, list);
         }
         clear_columns(stages, row, session->columns);
     }
@@ -556,19 +569,57 @@ static int check_row(const sparseleaf_model *model, row_t row)
     return SPARSELEAF_OK;
 }
 
+static void write_best(const scored_t *list, size_t n, size_t k, int32_t *labels, float *scores)
+{
+    for (size_t i = 0; i < k; ++i) {
+        labels[i] = i < n ? list[i].label : -1;
+        scores[i] = i < n ? list[i].score : -INFINITY;
+    }
+}
+
+static int rank_rows(sparseleaf_session *session, rows_t rows, size_t k, int32_t *labels, float *scores)
+{
+    const stages_t *stages = &session->model->stages;
+    session->failed = false;
+    session->reached = NULL;
+    if (is_wide(stages)) {
+        if (!routed_reach(&stages->routed, rows, &session->walk)) return SPARSELEAF_NO_MEMORY;
+        session->reached = stages;
+    }
+    for (size_t i = 0; i < rows.n; ++i) {
+        const size_t begin = rows.starts[i], n = rows.starts[i + 1] - begin;
+        const row_t row = {rows.features + begin, rows.values + begin, n};
+        if (!reserve_row(session, n)) return SPARSELEAF_NO_MEMORY;
+        session->row_number = i;
+        const size_t n_ranked = rank_row(session, stages, row, k);
+        if (session->failed) return SPARSELEAF_NO_MEMORY;
+        write_best(session->scratch.list, n_ranked, k, labels + i * k, scores + i * k);
+    }
+    return SPARSELEAF_OK;
+}
+
+int sparseleaf_topk_rows(sparseleaf_session *session, const size_t *starts, const int32_t *features,
+                         const float *values, size_t n_rows, size_t k, int32_t *labels, float *scores, size_t *n_valid)
+{
+    int status = SPARSELEAF_OK;
+    size_t n = 0;
+    for (; n < n_rows; ++n) {
+        const row_t row = {features + starts[n], values + starts[n], starts[n + 1] - starts[n]};
+        status = check_row(session->model, row);
+        if (status != SPARSELEAF_OK) break;
+    }
+    const rows_t rows = {starts, features, values, n};
+    const int ranked = n > 0 ? rank_rows(session, rows, k, labels, scores) : SPARSELEAF_OK;
+    *n_valid = ranked == SPARSELEAF_OK ? n : 0;
+    return ranked == SPARSELEAF_OK ? status : ranked;
+}
+
 int sparseleaf_topk(sparseleaf_session *session, const int32_t *features, const float *values, size_t n, size_t k,
                     int32_t *labels, float *scores)
 {
-    const row_t row = {features, values, n};
-    const int status = check_row(session->model, row);
-    if (status != SPARSELEAF_OK) return status;
-    if (!reserve_row(session, n)) return SPARSELEAF_NO_MEMORY;
-    const size_t n_ranked = rank_row(session, &session->model->stages, row, k);
-    for (size_t i = 0; i < k; ++i) {
-        labels[i] = i < n_ranked ? session->scratch.list[i].label : -1;
-        scores[i] = i < n_ranked ? session->scratch.list[i].score : -INFINITY;
-    }
-    return SPARSELEAF_OK;
+    const size_t starts[] = {0, n};
+    size_t n_valid;
+    return sparseleaf_topk_rows(session, starts, features, values, 1, k, labels, scores, &n_valid);
 }
 
 int sparseleaf_topk_text(sparseleaf_session *session, const char *const *texts, const size_t *sizes, size_t n_texts,

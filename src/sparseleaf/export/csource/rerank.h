@@ -26,7 +26,7 @@ void centroids_rescore(const centroids_t *centroids, row_t row, float *spread, s
 
 /* Writes the weighted row to `spread`; returns its squared norm. */
 float centroids_spread(const centroids_t *centroids, row_t row, float *spread);
-float centroids_cosine(const centroids_t *centroids, size_t label, const float *spread, float squared_norm);
+float centroids_cosine(const centroids_t *centroids, size_t label, spread_t spread, float squared_norm);
 
 /* --- names and hierarchy of labels */
 

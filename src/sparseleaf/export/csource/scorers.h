@@ -11,11 +11,19 @@ typedef struct {
     size_t n;
 } row_t;
 
+/* Several: those of row i are starts[i] to starts[i + 1] - 1. */
+typedef struct {
+    const size_t *starts;
+    const int32_t *features;
+    const float *values;
+    size_t n;
+} rows_t;
+
 /* Label -> sum of leaf values. Scratch memory of one thread, all 0 between rows. */
 typedef struct {
     float *values;   /* (n_labels) */
     uint8_t *seen;   /* (n_labels) */
-    int32_t *labels; /* those seen */
+    int32_t *labels; /* those seen; not recorded if leaves have many labels */
     size_t n;
 } sums_t;
 
@@ -23,15 +31,17 @@ typedef struct {
 typedef struct {
     const int64_t *starts;
     array_t labels, values; /* U16 or U32; F32, I16 or F16 */
+    size_t n_labels;
+    bool many; /* whether the leaves of a row have about as many values as there are labels */
 } leaves_t;
 
-bool leaves_read(leaves_t *leaves, const part_t *part, size_t n_leaves, size_t n_labels, type_t small);
+bool leaves_read(leaves_t *leaves, const part_t *part, size_t n_trees, size_t n_labels, type_t small);
 
 /* sums += factor * leaf */
 void leaves_add(const leaves_t *leaves, size_t leaf, float factor, sums_t *sums);
 
 /* Moves the sums other than 0 to the list and clears them; returns their number. */
-size_t sums_take(sums_t *sums, scored_t *list);
+size_t sums_take(sums_t *sums, const leaves_t *leaves, scored_t *list);
 
 /* --- boosted trees: nodes split on one column, scores are sums over the trees */
 
@@ -75,11 +85,6 @@ void projection_apply(const projection_t *projection, row_t row, float *columns)
 /* --- routed trees: nodes have linear routers on the features, leaves label frequencies */
 
 typedef struct {
-    uint64_t bits;
-    uint32_t before;
-} word_t;
-
-typedef struct {
     size_t n_trees, n_features, n_labels, n_inner;
     int arity;
     bool unit_rows;
@@ -96,22 +101,42 @@ typedef struct {
     const float *feature_weights; /* or NULL */
     leaves_t leaves;
     size_t most_nodes; /* of a tree */
-    /* bitmaps of the features of routers with many of them */
-    size_t n_words;
-    word_t *words;
-    int64_t *first_word; /* of an inner node, or -1 */
+    maps_t maps;       /* of the features of routers */
 } routed_t;
 
 bool routed_read(routed_t *routed, const part_t *part, size_t n_features, size_t n_labels);
 void routed_free(routed_t *routed);
 
-/* Scratch memory: `spread` has a 0 for each feature, `weighted` a place for each entry of the row, `stack` and
- * `reached` one for each node of a tree. */
+/* A leaf that a row reaches. */
 typedef struct {
-    float *spread, *weighted;
-    int32_t *stack, *reached;
+    int32_t row, tree, leaf;
+} hit_t;
+
+/* A node and the rows that reach it, as a range. */
+typedef struct {
+    size_t node, from, to;
+} visit_t;
+
+/* Scratch memory of one thread. */
+typedef struct {
+    float *spread; /* (n_features), 0 between rows */
+    float *weighted;
+    float *table;   /* (n_features, arity), 0 between nodes, or NULL: weights of a router */
+    visit_t *stack; /* (nodes of a tree) */
+    int32_t *some;  /* rows of the visits */
+    uint16_t *sent; /* bits of the children that rows go to */
+    hit_t *hits, *by_row;
+    size_t *row_starts; /* of the hits by row */
+    size_t weighted_capacity, some_capacity, sent_capacity, n_hits, hit_capacity, by_row_capacity, row_capacity;
 } walk_t;
 
-void routed_sum(const routed_t *routed, row_t row, walk_t walk, sums_t *sums);
+void walk_free(walk_t *walk);
+
+/* sums += scores of a row, for 8-bit routers; false if memory is exhausted. */
+bool routed_sum(const routed_t *routed, row_t row, walk_t *walk, sums_t *sums);
+
+/* For other routers: the leaves of a block of rows, and the scores of one of them. */
+bool routed_reach(const routed_t *routed, rows_t rows, walk_t *walk);
+void routed_add(const routed_t *routed, const walk_t *walk, size_t row, sums_t *sums);
 
 #endif

@@ -45,9 +45,7 @@ bool trees_read(trees_t *trees, const part_t *part)
     trees->threshold = part_array(part, "threshold", F32, n_nodes);
     trees->missing_left = part_array(part, "missing_left", U8, n_nodes);
     trees->child = part_array(part, "child", I32, n_nodes);
-    const size_t n_starts = part_length(part, "leaf_starts");
-    if (n_starts == 0) return part_fail(part, "leaf_starts", "the array is empty");
-    if (!leaves_read(&trees->leaves, part, n_starts - 1, trees->n_labels, I16) || part->file->failed) return false;
+    if (!leaves_read(&trees->leaves, part, trees->n_trees, trees->n_labels, I16) || part->file->failed) return false;
     if (!are_starts(trees->offsets, trees->n_trees, n_nodes))
         return part_fail(part, "offsets", "not increasing");
     if (trees->leaves.values.type == I16) {
@@ -69,7 +67,7 @@ bool trees_read(trees_t *trees, const part_t *part)
         if (!trees->categorical || !trees->sets) return false;
         n_sets = part_length(part, "sets") / SET_BYTES;
     }
-    return check_nodes(trees, part, n_starts - 1, n_sets);
+    return check_nodes(trees, part, part_length(part, "leaf_starts") - 1, n_sets);
 }
 
 /* The child of a node that a row goes to. Unknown categories are missing values. */
