@@ -81,7 +81,7 @@ bool evidence_read(evidence_t *evidence, const part_t *part, size_t n_features, 
     if (!trees_read(&evidence->booster, &booster)) return false;
     if (evidence->booster.n_labels != 1 || evidence->booster.n_columns != evidence->n_columns)
         return part_fail(part, "booster.shape", "not the columns of evidence");
-    return true;
+    return trees_pack(&evidence->booster) || part_fail(part, "booster.", "out of memory");
 }
 
 void evidence_free(evidence_t *evidence)
@@ -92,6 +92,7 @@ void evidence_free(evidence_t *evidence)
     lists_free(&evidence->row_labels);
     names_free(&evidence->names);
     lists_free(&evidence->broader);
+    trees_free(&evidence->booster);
 }
 
 /* Weights the row and scales it to unit length, in double precision. */

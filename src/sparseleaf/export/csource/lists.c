@@ -234,7 +234,7 @@ void vector_add(const lists_t *vectors, size_t line, float factor, float *x)
 
 void vector_prefetch(const lists_t *vectors, size_t line)
 {
-    enum { CACHE_LINE = 64, MOST = 128 };
+    enum { CACHE_LINE = 64, MOST = 512 };
     const size_t begin = (size_t)vectors->starts[line], n = (size_t)vectors->starts[line + 1] - begin;
     const size_t most = n < MOST ? n : MOST;
     const char *steps = (const char *)(vectors->steps + begin);

@@ -45,6 +45,13 @@ size_t sums_take(sums_t *sums, const leaves_t *leaves, scored_t *list);
 
 /* --- boosted trees: nodes split on one column, scores are sums over the trees */
 
+/* A node of trees with one label. A leaf is its own child, so that all walks in a tree take the same number of steps. */
+typedef struct {
+    float threshold, value;
+    int32_t child;
+    uint32_t column; /* twice the column, and 1 if NaN goes right */
+} packed_t;
+
 typedef struct {
     size_t n_trees, n_columns, n_labels;
     const int64_t *offsets;      /* first node of every tree, and the end */
@@ -57,6 +64,8 @@ typedef struct {
     const uint8_t *categorical; /* by column, or NULL; then a threshold is the number of a set */
     const uint8_t *sets;        /* categories that go left, 256 bits each */
     const float *base;          /* initial scores, or NULL if scores are sparse */
+    packed_t *packed;           /* nodes, or NULL */
+    int32_t *depths;            /* of packed trees */
 } trees_t;
 
 bool trees_read(trees_t *trees, const part_t *part);
@@ -64,6 +73,10 @@ bool trees_read(trees_t *trees, const part_t *part);
 /* Scores of a dense row as sums, or as n_labels numbers. */
 void trees_sum(const trees_t *trees, const float *x, sums_t *sums);
 void trees_dense(const trees_t *trees, const float *x, float *scores);
+
+/* Packs the nodes of trees with one label, for trees_single(); false if memory is exhausted. */
+bool trees_pack(trees_t *trees);
+void trees_free(trees_t *trees);
 
 /* Scores of n dense rows, for trees with one label. */
 void trees_single(const trees_t *trees, const float *rows, size_t n, float *scores);

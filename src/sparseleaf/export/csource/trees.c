@@ -1,10 +1,11 @@
 /* Boosted trees, and the projection before them. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "scorers.h"
 
-enum { SET_BYTES = 32, INTERLEAVED = 4 };
+enum { SET_BYTES = 32, INTERLEAVED = 4, PACKED_ROWS = 8 };
 
 static bool check_nodes(const trees_t *trees, const part_t *part, size_t n_leaves, size_t n_sets)
 {
@@ -153,29 +154,6 @@ void trees_dense(const trees_t *trees, const float *x, float *scores)
     }
 }
 
-/* The leaves of a few rows in a tree without categories. */
-static void walk_rows(const trees_t *trees, size_t tree, const float *rows, size_t n, size_t *leaves)
-{
-    const size_t root = (size_t)trees->offsets[tree], width = trees->n_columns;
-    const int32_t *feature = trees->feature + root, *child = trees->child + root;
-    const float *threshold = trees->threshold + root;
-    const uint8_t *missing_left = trees->missing_left + root;
-    int32_t node[INTERLEAVED] = {0};
-    for (bool moving = true; moving;) {
-        moving = false;
-        for (size_t j = 0; j < n; ++j) {
-            const int32_t v = node[j];
-            if (feature[v] < 0) continue;
-            const float value = rows[j * width + (size_t)feature[v]];
-            bool right = !(value <= threshold[v]);
-            if (value != value) right = !missing_left[v];
-            node[j] = child[v] + right;
-            moving = true;
-        }
-    }
-    for (size_t j = 0; j < n; ++j) leaves[j] = (size_t)child[node[j]];
-}
-
 /* Whether leaves are single floats, as those of boosters are, except in files of former versions. */
 static bool has_plain_leaves(const trees_t *trees)
 {
@@ -183,25 +161,66 @@ static bool has_plain_leaves(const trees_t *trees)
            trees->leaves.values.type == F32;
 }
 
+bool trees_pack(trees_t *trees)
+{
+    if (!has_plain_leaves(trees)) return true;
+    const size_t n_nodes = (size_t)trees->offsets[trees->n_trees];
+    const float *values = trees->leaves.values.data;
+    int32_t *levels = calloc(n_nodes + 1, sizeof *levels);
+    trees->packed = malloc((n_nodes + 1) * sizeof *trees->packed);
+    trees->depths = calloc(trees->n_trees + 1, sizeof *trees->depths);
+    for (size_t tree = 0; levels && trees->packed && trees->depths && tree < trees->n_trees; ++tree)
+        for (int64_t root = trees->offsets[tree], node = root; node < trees->offsets[tree + 1]; ++node) {
+            const int32_t feature = trees->feature[node], child = trees->child[node], level = levels[node];
+            if (level > trees->depths[tree]) trees->depths[tree] = level;
+            if (feature < 0) {
+                trees->packed[node] = (packed_t){INFINITY, values[child], (int32_t)(node - root), 0};
+            } else {
+                const uint32_t column = 2 * (uint32_t)feature + !trees->missing_left[node];
+                trees->packed[node] = (packed_t){trees->threshold[node], 0.0f, child, column};
+                levels[root + child] = levels[root + child + 1] = level + 1;
+            }
+        }
+    const bool made = levels && trees->packed && trees->depths;
+    free(levels);
+    return made;
+}
+
+void trees_free(trees_t *trees)
+{
+    free(trees->packed);
+    free(trees->depths);
+}
+
+/* A few rows at a time, without branches that no processor could predict. */
+static inline void add_packed(const packed_t *nodes, int32_t depth, const float *rows, size_t width, size_t n, float *scores)
+{
+    int32_t at[PACKED_ROWS] = {0};
+    for (int32_t level = 0; level < depth; ++level)
+        for (size_t j = 0; j < n; ++j) {
+            const packed_t node = nodes[at[j]];
+            const float value = rows[j * width + (node.column >> 1)];
+            at[j] = node.child + ((value > node.threshold) | ((value != value) & (int32_t)(node.column & 1)));
+        }
+    for (size_t j = 0; j < n; ++j) scores[j] += nodes[at[j]].value;
+}
+
 /* Tree by tree, so that its nodes stay in the cache. */
 void trees_single(const trees_t *trees, const float *rows, size_t n, float *scores)
 {
-    if (!has_plain_leaves(trees)) {
-        for (size_t i = 0; i < n; ++i) trees_dense(trees, rows + i * trees->n_columns, scores + i);
+    const size_t width = trees->n_columns;
+    if (!trees->packed) {
+        for (size_t i = 0; i < n; ++i) trees_dense(trees, rows + i * width, scores + i);
         return;
     }
-    const float *values = trees->leaves.values.data;
     for (size_t i = 0; i < n; ++i) scores[i] = trees->base[0];
-    for (size_t tree = 0; tree < trees->n_trees; ++tree)
-        for (size_t i = 0; i < n; i += INTERLEAVED) {
-            size_t leaves[INTERLEAVED];
-            const size_t some = at_most(n - i, INTERLEAVED);
-            if (some == INTERLEAVED) /* a constant, for which the loops are unrolled */
-                walk_rows(trees, tree, rows + i * trees->n_columns, INTERLEAVED, leaves);
-            else
-                walk_rows(trees, tree, rows + i * trees->n_columns, some, leaves);
-            for (size_t j = 0; j < some; ++j) scores[i + j] += values[leaves[j]];
-        }
+    for (size_t tree = 0; tree < trees->n_trees; ++tree) {
+        const packed_t *nodes = trees->packed + trees->offsets[tree];
+        size_t i = 0;
+        for (; i + PACKED_ROWS <= n; i += PACKED_ROWS) /* a constant, for which the loops are unrolled */
+            add_packed(nodes, trees->depths[tree], rows + i * width, width, PACKED_ROWS, scores + i);
+        add_packed(nodes, trees->depths[tree], rows + i * width, width, n - i, scores + i);
+    }
 }
 
 /* --- projection */
