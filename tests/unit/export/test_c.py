@@ -330,6 +330,22 @@ def test_invalid_rows_are_reported(program, line, message, tmp_path):
     assert message in done.stderr.decode()
 
 
+@pytest.mark.parametrize("bad", ["60:1", "3:x"])
+def test_blocks_of_rows(program, bad, tmp_path):
+    """Rows go through the trees in blocks; an invalid one stops the program after the rows before it."""
+    clf = LdSMClassifier(n_trees=3, rerank="log").fit(X, Y)
+    rows = sp.csr_matrix(sp.vstack([X] * 8)[:2100])
+    lines, path = row_lines(rows), write_model(clf.model_, tmp_path / "m")
+    labels, scores = clf.predict_topk(rows, 3)
+    assert_same(predictions(run(program, path, lines, "-k", "3")), labels, scores)
+    assert_same(predictions(run(program, path, lines[:10], "-k", "2000")), *clf.predict_topk(rows[:10], 25))
+    for n in (0, 1023, 1024, 1500):
+        done = run(program, path, ["2100 60 25", *lines[:n], bad, *lines[n:]], "-k", "3")
+        assert f"line {n + 2}: " in done.stderr.decode()
+        assert done.returncode == 1
+        assert len(done.stdout.splitlines()) == n
+
+
 def test_header_and_labels_of_xc_files_are_skipped(program, tmp_path):
     clf = SketchForestClassifier(n_trees=2, rerank=None).fit(X, Y)
     plain = run(program, write_model(clf.model_, tmp_path / "m"), ["3:1 7:0.5"])

@@ -155,8 +155,8 @@ static void add_mapped(const lists_t *vectors, size_t line, const word_t *words,
     }
 }
 
-/* Rows have few of the features, at places that no processor could predict: groups of entries, one per lane, are looked up
- * without branches, and those collected of which the row has any. */
+/* Rows have few of the features, at places that no processor could predict: groups of entries, one per lane, are looked
+ * up without branches, and those collected of which the row has any. */
 static void add_listed(const lists_t *vectors, size_t line, const float *x, float *lanes)
 {
     const size_t begin = (size_t)vectors->starts[line], n = (size_t)vectors->starts[line + 1] - begin;

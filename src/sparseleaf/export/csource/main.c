@@ -235,7 +235,8 @@ static int run(program_t *program)
                               : in_blocks ? add_row(program)
                                           : predict_line(program);
         const size_t n_rows = program->n_rows;
-        if (n_rows > 0 && (problem || !more || n_rows == program->most_rows || program->starts[n_rows] > MOST_ENTRIES)) {
+        const int is_full = n_rows == program->most_rows || (n_rows > 0 && program->starts[n_rows] > MOST_ENTRIES);
+        if (n_rows > 0 && (problem || !more || is_full)) {
             const size_t first = number - n_rows + (!problem && more);
             size_t n_valid;
             const char *invalid = predict_block(program, &n_valid);

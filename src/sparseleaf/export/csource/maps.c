@@ -46,7 +46,8 @@ void maps_count(maps_t *maps, size_t n_vectors)
     for (size_t i = 0; i < n_vectors; ++i) {
         if (maps->first[i] < 0) continue;
         word_t *words = maps->words + maps->first[i];
-        for (size_t w = 1; w < maps->n_words; ++w) words[w].before = words[w - 1].before + count_bits(words[w - 1].bits);
+        for (size_t w = 1; w < maps->n_words; ++w)
+            words[w].before = words[w - 1].before + count_bits(words[w - 1].bits);
     }
 }
 

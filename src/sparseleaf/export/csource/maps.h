@@ -35,7 +35,7 @@ static inline void map_add(const maps_t *maps, size_t vector, size_t index)
     maps->words[(size_t)maps->first[vector] + index / 64].bits |= (uint64_t)1 << index % 64;
 }
 
-/* Entries that a row and a vector have in common: positions in the row, or values, and in the vector. */
+/* Entries that a row and a vector have in common: positions in the row, or features, and positions in the vector. */
 typedef struct {
     size_t n;
     uint32_t in_row[CHUNK], in_vector[CHUNK];

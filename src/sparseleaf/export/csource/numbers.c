@@ -11,7 +11,7 @@ enum { MOST_POWER = 22, MOST_DIGITS = 19, DIGITS = 9 };
 static const double powers[MOST_POWER + 1] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                               1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 
-/* Digits as an integer, without a point; `power` is the number of them after the point. NULL if it is no such number. */
+/* Digits as an integer, without a point; `power` is the number of them after it. NULL if it is no such number. */
 static const char *read_digits(const char *at, uint64_t *digits, int *power)
 {
     const char *begin = at;

@@ -1,4 +1,9 @@
 /* Models, sessions, and the stages of a prediction. */
+#ifdef __linux__
+#define _DEFAULT_SOURCE /* for madvise() */
+#include <sys/mman.h>
+#endif
+
 #include "predictor.h"
 
 #include <math.h>
@@ -200,6 +205,21 @@ sparseleaf_model *sparseleaf_open_memory(const void *bytes, size_t size, char *e
     return NULL;
 }
 
+/* Memory for a model. On Linux, in huge pages if they are available: every row reads a few bytes all over the model. */
+static void *allocate_model(size_t size)
+{
+#if defined __linux__ && defined MADV_HUGEPAGE
+    const size_t page = (size_t)1 << 21;
+    void *memory = NULL;
+    if (size < page) return malloc(size);
+    if (posix_memalign(&memory, page, size) != 0) return NULL;
+    madvise(memory, size, MADV_HUGEPAGE); /* a hint, which may fail */
+    return memory;
+#else
+    return malloc(size);
+#endif
+}
+
 /* The content of a file, or NULL. */
 static void *read_file(const char *path, size_t *size)
 {
@@ -208,7 +228,7 @@ static void *read_file(const char *path, size_t *size)
     char *bytes = NULL;
     long end = -1;
     if (fseek(file, 0, SEEK_END) == 0) end = ftell(file);
-    if (end >= 0 && fseek(file, 0, SEEK_SET) == 0) bytes = malloc((size_t)end + 1);
+    if (end >= 0 && fseek(file, 0, SEEK_SET) == 0) bytes = allocate_model((size_t)end + 1);
     if (bytes && fread(bytes, 1, (size_t)end, file) != (size_t)end) {
         free(bytes);
         bytes = NULL;

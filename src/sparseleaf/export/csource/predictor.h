@@ -63,8 +63,8 @@ void sparseleaf_session_free(sparseleaf_session *session);
 int sparseleaf_topk(sparseleaf_session *session, const int32_t *features, const float *values, size_t n,
                     size_t k, int32_t *labels, float *scores);
 
-/* The same for several rows: row i has the entries starts[i] to starts[i + 1] - 1, and starts[0] is 0. The best labels of
- * row i begin at labels[i * k]. For models of LdSM and other trees with large routers, some hundred rows at once are faster.
+/* The same for several rows: row i has the entries starts[i] to starts[i + 1] - 1, and starts[0] is 0. The best labels
+ * of row i begin at labels[i * k]. Some hundred rows at once are faster for LdSM and other trees with large routers.
  * Rows are predicted up to the first that is invalid: *n_valid is the number of those with results. */
 int sparseleaf_topk_rows(sparseleaf_session *session, const size_t *starts, const int32_t *features,
                          const float *values, size_t n_rows, size_t k, int32_t *labels, float *scores,

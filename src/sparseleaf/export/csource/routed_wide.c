@@ -23,7 +23,8 @@ static inline void add_common(const routed_t *routed, size_t inner, const common
 }
 
 /* The features of the row are looked up in the sorted ones of the router. */
-static void collect_searched(const int32_t *sorted, size_t n_sorted, const int32_t *features, size_t n, common_t *common)
+static void collect_searched(const int32_t *sorted, size_t n_sorted, const int32_t *features, size_t n,
+                             common_t *common)
 {
     common->n = 0;
     for (size_t e = 0, low = 0; e < n; ++e) {

@@ -45,7 +45,7 @@ size_t sums_take(sums_t *sums, const leaves_t *leaves, scored_t *list);
 
 /* --- boosted trees: nodes split on one column, scores are sums over the trees */
 
-/* A node of trees with one label. A leaf is its own child, so that all walks in a tree take the same number of steps. */
+/* A node of trees with one label. A leaf is its own child, so that all walks through a tree have as many steps. */
 typedef struct {
     float threshold, value;
     int32_t child;

@@ -193,7 +193,8 @@ void trees_free(trees_t *trees)
 }
 
 /* A few rows at a time, without branches that no processor could predict. */
-static inline void add_packed(const packed_t *nodes, int32_t depth, const float *rows, size_t width, size_t n, float *scores)
+static inline void add_packed(const packed_t *nodes, int32_t depth, const float *rows, size_t width, size_t n,
+                              float *scores)
 {
     int32_t at[PACKED_ROWS] = {0};
     for (int32_t level = 0; level < depth; ++level)
