@@ -7,6 +7,7 @@ All numbers come from ``docs/results/``, written by the scripts of ``benchmarks/
 from __future__ import annotations
 
 from benchmarks.tables import (
+    c_export,
     calibration,
     distributed,
     explain,
@@ -59,6 +60,7 @@ PAGES = {
     report.PAGE: report.page,
     tuning.PAGE: tuning.page,
     serve.PAGE: serve.page,
+    c_export.PAGE: c_export.page,
     serve.ANNIF_PAGE: serve.annif_page,
 }
 """The generator of each page."""
