@@ -258,15 +258,42 @@ WeightView label_view(const LossWeights* given, int64_t n_labels) {
     return {nullptr, given->labels.data(), static_cast<uint32_t>(n_labels)};
 }
 
+// Sums of some leaves, as leaf_label_sums returns them.
+using LabelSums = std::tuple<In1<int64_t>, In1<uint32_t>, In1<int64_t>, In1<int64_t>>;
+
+void require_label_sums(const LabelSums& piece, size_t n_leaves, int64_t n_labels, bool label_weights) {
+    const auto& [indptr, labels, sums, positives] = piece;
+    require(positives.size() == (label_weights ? sums.size() : 0),
+            "pieces: one positive per sum, with weights of labels only");
+    require(indptr.size() == n_leaves + 1 && indptr.data()[0] == 0, "pieces: one row per leaf");
+    for (size_t leaf = 0; leaf < n_leaves; ++leaf)
+        require(indptr.data()[leaf] <= indptr.data()[leaf + 1], "pieces: indptr must not decrease");
+    require(labels.size() == sums.size() && static_cast<size_t>(indptr.data()[n_leaves]) == labels.size(),
+            "pieces: indptr must end at the number of sums");
+    for (size_t e = 0; e < labels.size(); ++e)
+        require(labels.data()[e] < n_labels, "pieces: labels must be below n_labels");
+}
+
+// Adds the sums of a leaf to `total`.
+void add_label_sums(const LabelSums& piece, int64_t leaf, LeafSums& total) {
+    const auto& [indptr, labels, sums, positives] = piece;
+    const int64_t begin = indptr.data()[leaf], end = indptr.data()[leaf + 1];
+    total.reserve(static_cast<size_t>(end - begin));
+    for (int64_t e = begin; e < end; ++e)
+        total.add(labels.data()[e], sums.data()[e], positives.size() ? positives.data()[e] : 0);
+}
+
 // Returns (indptr int64 (leaves + 1), labels uint32, values float32), labels sorted. With row weights,
-// `totals` are those of the leaves; otherwise they are the rows.
+// `totals` are those of the leaves; otherwise they are the rows. `earlier` are sums of the leaves' rows of
+// before an update, which are added; their weights are in `totals`.
 nb::tuple leaf_vectors(const std::vector<Block>& blocks, In1<int32_t> rows, In1<int64_t> starts,
                        In1<int64_t> ends, int64_t n_labels, int loss, int64_t k, double l2, double min_gain,
                        double rate, int n_threads, const LossWeights* given,
-                       std::optional<In1<double>> totals) {
+                       std::optional<In1<double>> totals, std::optional<LabelSums> earlier) {
     require_ranges(starts, ends, rows.size());
     require(!totals || totals->size() == starts.size(), "totals: must have one entry per leaf");
     const LeafRule rule{k, l2, min_gain, rate, label_view(given, n_labels)};
+    if (earlier) require_label_sums(*earlier, starts.size(), n_labels, rule.weights.labels != nullptr);
     std::vector<std::vector<Entry>> kept(starts.size());
     const auto weight = [&](auto leaf) {
         return totals ? totals->data()[leaf] : static_cast<double>(ends.data()[leaf] - starts.data()[leaf]);
@@ -274,7 +301,10 @@ nb::tuple leaf_vectors(const std::vector<Block>& blocks, In1<int32_t> rows, In1<
     {
         GilRelease release;
         sum_leaves(blocks, rows, starts, ends, n_labels, loss, given, n_threads,
-                   [&](int64_t leaf, LeafSums& sums) { kept[leaf] = rule.choose(sums, weight(leaf)); });
+                   [&](int64_t leaf, LeafSums& sums) {
+                       if (earlier) add_label_sums(*earlier, leaf, sums);
+                       kept[leaf] = rule.choose(sums, weight(leaf));
+                   });
     }
     return as_csr<float>(kept,
                          [&](size_t leaf, const Entry& entry) { return rule.value(entry, weight(leaf)); });
@@ -311,22 +341,6 @@ nb::tuple leaf_label_sums(const std::vector<Block>& blocks, In1<int32_t> rows, I
     return nb::make_tuple(sums[0], sums[1], sums[2], to_numpy(std::move(positives), size));
 }
 
-// A worker's sums of some leaves, as leaf_label_sums returns them.
-using LabelSums = std::tuple<In1<int64_t>, In1<uint32_t>, In1<int64_t>, In1<int64_t>>;
-
-void require_label_sums(const LabelSums& piece, size_t n_leaves, int64_t n_labels, bool label_weights) {
-    const auto& [indptr, labels, sums, positives] = piece;
-    require(positives.size() == (label_weights ? sums.size() : 0),
-            "pieces: one positive per sum, with weights of labels only");
-    require(indptr.size() == n_leaves + 1 && indptr.data()[0] == 0, "pieces: one row per leaf");
-    for (size_t leaf = 0; leaf < n_leaves; ++leaf)
-        require(indptr.data()[leaf] <= indptr.data()[leaf + 1], "pieces: indptr must not decrease");
-    require(labels.size() == sums.size() && static_cast<size_t>(indptr.data()[n_leaves]) == labels.size(),
-            "pieces: indptr must end at the number of sums");
-    for (size_t e = 0; e < labels.size(); ++e)
-        require(labels.data()[e] < n_labels, "pieces: labels must be below n_labels");
-}
-
 // leaf_vectors of leaves whose rows are spread over several workers: the pieces are added up first. totals:
 // the weight of the rows of every leaf over all workers.
 nb::tuple leaf_vectors_of_sums(const std::vector<LabelSums>& pieces, In1<double> totals, int64_t n_labels,
@@ -342,12 +356,7 @@ nb::tuple leaf_vectors_of_sums(const std::vector<LabelSums>& pieces, In1<double>
         parallel_tasks(static_cast<int64_t>(kept.size()), n_threads, [&](int64_t leaf, int thread) {
             LeafSums& total = sums_of_thread[thread];
             total.resize(n_labels, label_weights);
-            for (const auto& [indptr, labels, sums, positives] : pieces) {
-                const int64_t begin = indptr.data()[leaf], end = indptr.data()[leaf + 1];
-                total.reserve(static_cast<size_t>(end - begin));
-                for (int64_t e = begin; e < end; ++e)
-                    total.add(labels.data()[e], sums.data()[e], label_weights ? positives.data()[e] : 0);
-            }
+            for (const LabelSums& piece : pieces) add_label_sums(piece, leaf, total);
             kept[leaf] = rule.choose(total, totals.data()[leaf]);
         });
     }
@@ -363,7 +372,7 @@ void bind_leaves(nb::module_& m) {
     m.def("leaf_vectors", &leaf_vectors, nb::arg("blocks"), nb::arg("rows"), nb::arg("starts"),
           nb::arg("ends"), nb::arg("n_labels"), nb::arg("loss"), nb::arg("k"), nb::arg("l2"),
           nb::arg("min_gain"), nb::arg("rate"), nb::arg("n_threads"), nb::arg("weights") = nb::none(),
-          nb::arg("totals") = nb::none());
+          nb::arg("totals") = nb::none(), nb::arg("earlier") = nb::none());
     m.def("leaf_label_sums", &leaf_label_sums, nb::arg("blocks"), nb::arg("rows"), nb::arg("starts"),
           nb::arg("ends"), nb::arg("n_labels"), nb::arg("loss"), nb::arg("n_threads"),
           nb::arg("weights") = nb::none());

@@ -140,6 +140,7 @@ def leaf_vectors(
     n_threads: int,
     weights: LossWeights | None = None,
     totals: _F64 | None = None,
+    earlier: tuple[_I64, _U32, _I64, _I64] | None = None,
 ) -> _Block: ...
 def leaf_label_sums(
     blocks: list[_Block],

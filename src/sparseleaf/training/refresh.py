@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 TRUTH_BIT = np.uint32(1 << 31)
 
+LeafRanges = tuple["Array", "Array", "Array"]
+"""Rows by leaf, and where the range of every leaf begins and ends."""
+
 
 @dataclass(frozen=True)
 class LeafSettings:
@@ -108,9 +111,26 @@ class _Scores:
             np.zeros(Y.nnz, np.float32),
         )
 
-    def residual_sums(self, rows: Array, starts: Array, ends: Array, loss: int) -> LabelSums:
-        """Σ residuals of the rows of every leaf, in fixed point, as CSR arrays."""
-        return _kernels.leaf_label_sums([self._block], rows, starts, ends, self.n_labels, loss, self.n_jobs)
+    def leaf_vectors(
+        self, rows: LeafRanges, rule: LeafSettings, totals: Array, earlier: LabelSums
+    ) -> tuple[Array, Array, Array]:
+        """Leaf values from Σ residuals of the rows of every leaf and of earlier rows, as CSR arrays.
+
+        ``totals`` are the numbers of all these rows.
+        """
+        return _kernels.leaf_vectors(
+            [self._block],
+            *rows,
+            self.n_labels,
+            rule.loss,
+            -1 if rule.leaf_labels is None else rule.leaf_labels,
+            rule.l2,
+            rule.min_gain,
+            rule.rate,
+            self.n_jobs,
+            totals=totals,
+            earlier=earlier,
+        )
 
     def add(self, leaves: sp.csr_matrix, leaf_of_row: Array) -> None:
         """Add the leaf values of a tree."""
@@ -133,22 +153,14 @@ def _with_residuals(
     order = np.argsort(leaf, kind="stable").astype(np.int32)
     reached, starts = np.unique(leaf[order], return_index=True)
     ends = np.append(starts[1:], len(order)).astype(np.int64)
-    added = scores.residual_sums(order, starts.astype(np.int64), ends, rule.loss)
     before = old[reached]
     size = np.repeat(counts[reached] + rule.l2 * keep, np.diff(before.indptr))
     sums = np.rint(before.data.astype(np.float64) * size / rule.rate * _kernels.RESIDUAL_SCALE)
     none = np.empty(0, np.int64)
     kept = before.indptr.astype(np.int64), before.indices.astype(np.uint32), sums.astype(np.int64), none
-    indptr, labels, values = _kernels.leaf_vectors_of_sums(
-        [kept, added],
-        (counts[reached] + (ends - starts)).astype(np.float64),
-        scores.n_labels,
-        -1 if rule.leaf_labels is None else rule.leaf_labels,
-        rule.l2,
-        rule.min_gain,
-        rule.rate,
-        scores.n_jobs,
-    )
+    totals = (counts[reached] + (ends - starts)).astype(np.float64)
+    ranges = order, starts.astype(np.int64), ends
+    indptr, labels, values = scores.leaf_vectors(ranges, rule, totals, kept)
     changed = sp.csr_matrix((values, labels.astype(np.int32), indptr), shape=before.shape)
     changed.sort_indices()
     return replace_rows(old, reached, changed)

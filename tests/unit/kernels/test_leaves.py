@@ -11,14 +11,24 @@ N, L = 200, 30
 
 
 def vectors(
-    blocks, nodes, *, loss="squared", k=None, l2=1.0, min_gain=0.0, rate=0.1, n_labels=L, n_threads=2
+    blocks,
+    nodes,
+    *,
+    loss="squared",
+    k=None,
+    l2=1.0,
+    min_gain=0.0,
+    rate=0.1,
+    n_labels=L,
+    n_threads=2,
+    **others,
 ):
     ends = np.cumsum([len(rows) for rows in nodes])
     starts = ends - [len(rows) for rows in nodes]
     rows = np.array([row for node in nodes for row in node], np.int32)
     k = -1 if k is None else k
     indptr, labels, values = _kernels.leaf_vectors(
-        blocks, rows, starts, ends, n_labels, LOSSES[loss], k, l2, min_gain, rate, n_threads
+        blocks, rows, starts, ends, n_labels, LOSSES[loss], k, l2, min_gain, rate, n_threads, **others
     )
     assert (indptr.dtype, labels.dtype, values.dtype) == (np.int64, np.uint32, np.float32)
     return [dict(zip(labels[a:b].tolist(), values[a:b], strict=True)) for a, b in itertools.pairwise(indptr)]
@@ -45,6 +55,34 @@ def test_leaves_are_the_twins(loss, k, min_gain, n_threads):
         wanted = naive.leaf_vector(fixed, rows, k, 2.5, min_gain, 0.1)
         assert list(leaf) == list(wanted)
         np.testing.assert_allclose(list(leaf.values()), list(wanted.values()), rtol=1e-6)
+
+
+@pytest.mark.parametrize("k", [3, None])
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_sums_of_earlier_rows_count_as_these_rows(k, n_threads):
+    truth, scores, stored = make_state(N, L, seed=2)
+    fixed = naive.fixed_point(naive.residuals(truth, scores, "squared"))
+    new, old = [list(range(60)), list(range(60, 62)), [199]], [[70, 71], [], list(range(100, 190))]
+    sums = np.array([fixed[rows].sum(axis=0) for rows in old], np.int64)
+    leaf, label = sums.nonzero()
+    earlier = (
+        np.searchsorted(leaf, np.arange(4)).astype(np.int64),
+        label.astype(np.uint32),
+        sums[leaf, label],
+        np.empty(0, np.int64),
+    )
+    totals = np.array([len(a) + len(b) for a, b in zip(new, old, strict=True)], np.float64)
+    found = vectors(
+        blocks_of(truth, scores, stored, 64),
+        new,
+        k=k,
+        min_gain=0.1,
+        n_threads=n_threads,
+        totals=totals,
+        earlier=earlier,
+    )
+    for rows, before, leaf in zip(new, old, found, strict=True):
+        assert leaf == naive.leaf_vector(fixed, rows + before, k, 1.0, 0.1, 0.1)
 
 
 def test_ties_go_to_the_lower_label_whatever_the_sign():
