@@ -24,6 +24,7 @@ void bind_route(nb::module_& m);
 void bind_router(nb::module_& m);
 void bind_scores(nb::module_& m);
 void bind_shap(nb::module_& m);
+void bind_shap_pairs(nb::module_& m);
 void bind_sketch(nb::module_& m);
 void bind_softmax(nb::module_& m);
 void bind_sparse(nb::module_& m);
@@ -59,6 +60,7 @@ NB_MODULE(_kernels, m) {
     bind_router(m);
     bind_scores(m);
     bind_shap(m);
+    bind_shap_pairs(m);
     bind_sketch(m);
     bind_softmax(m);
     bind_sparse(m);

@@ -12,22 +12,20 @@
 // path: Gauss-Legendre quadrature with half as many points is exact, with positive terms only, so that deep
 // trees lose no precision. One weight per leaf and feature serves all outputs: O(leaves · depth²) per row and
 // tree, plus O(leaves · depth · entries of a leaf) for the sums.
-#include <cmath>
+#include "shap.hpp"
+
 #include <limits>
 
-#include "common.hpp"
 #include "interrupts.hpp"
 
 namespace sparseleaf {
 namespace {
 
-constexpr int64_t kSetBytes = 32;
 constexpr int64_t kBlock = 32;  // rows that share the tables of a leaf
 constexpr int64_t kRows = 8;    // rows that are weighed together, one per lane of a vector
 
-// Limits of depth and of the total number of sides, beyond which time and memory would be prohibitive.
-// Training does not produce such trees, but an untrusted file may contain them.
-constexpr int32_t kMostLevels = 1000;
+// Limit of the total number of sides of a tree, beyond which time and memory would be prohibitive. Training
+// does not produce such trees, but an untrusted file may contain them.
 constexpr size_t kMostSides = size_t{1} << 23;
 
 // The condition on one feature for a row to reach a leaf.
@@ -46,47 +44,6 @@ struct Boxes {
     std::vector<uint8_t> sets;
     std::vector<int32_t> columns;  // features of the tree, increasing
     int64_t deepest = 0;           // largest number of sides of a leaf
-};
-
-struct Trees {
-    const int64_t* tree_offsets;
-    const int32_t* feature;
-    const float* threshold;
-    const uint8_t* missing_left;
-    const int32_t* child;
-    const uint32_t* cover;
-    const uint8_t* categorical;  // null if no feature is categorical
-    const uint8_t* sets;
-    int64_t n_sets, n_features, n_leaves;
-};
-
-// Points and weights on (0, 1), by Newton's method on Legendre polynomials.
-struct Quadrature {
-    int64_t size;
-    std::vector<double> point, weight;
-
-    explicit Quadrature(int64_t n_points) : size(n_points) {
-        const double pi = std::acos(-1.0);
-        for (int64_t q = 0; q < size; ++q) {
-            double x = std::cos(pi * (static_cast<double>(q) + 0.75) / (static_cast<double>(size) + 0.5));
-            double slope = 1.0;
-            for (int step = 0; step < 100; ++step) {
-                double before = 1.0, now = x;
-                for (int64_t k = 2; k <= size; ++k) {
-                    const auto d = static_cast<double>(k);
-                    const double next = ((2.0 * d - 1.0) * x * now - (d - 1.0) * before) / d;
-                    before = now;
-                    now = next;
-                }
-                slope = static_cast<double>(size) * (x * now - before) / (x * x - 1.0);
-                const double move = now / slope;
-                x -= move;
-                if (std::abs(move) < 1e-15) break;
-            }
-            point.push_back((1.0 - x) / 2.0);
-            weight.push_back(1.0 / ((1.0 - x * x) * slope * slope));
-        }
-    }
 };
 
 // Narrows the side of a leaf by one split of its path.
@@ -123,28 +80,7 @@ void narrow(const Trees& trees, int64_t node, bool left, double share, Boxes& bo
 // The boxes of one tree; validates what it reads.
 Boxes make_boxes(const Trees& trees, int64_t tree, int64_t first_leaf) {
     const int64_t root = trees.tree_offsets[tree], size = trees.tree_offsets[tree + 1] - root;
-    require(size > 0, "tree_offsets: every tree needs a node");
-    std::vector<int32_t> parent(static_cast<size_t>(size), -1), level(static_cast<size_t>(size), 0);
-    for (int64_t v = 0; v < size; ++v) {
-        const int32_t feature = trees.feature[root + v], child = trees.child[root + v];
-        const uint32_t* cover = trees.cover + root;
-        require(cover[v] > 0, "cover: every node must have had a row");
-        require(v == 0 || parent[v] >= 0, "child: every node but the first must be a child");
-        if (feature < 0) continue;
-        require(feature < trees.n_features, "feature: a column that does not exist");
-        require(child > v && child < size - 1 && parent[child] < 0 && parent[child + 1] < 0,
-                "child: must come after its parent, of which it has one");
-        require(static_cast<uint64_t>(cover[child]) + cover[child + 1] == cover[v],
-                "cover: a node must have the rows of its children");
-        const float threshold = trees.threshold[root + v];
-        require(!std::isnan(threshold), "threshold must be a number");
-        if (trees.categorical && trees.categorical[feature])
-            require(threshold >= 0.0f && threshold < static_cast<float>(trees.n_sets),
-                    "threshold: no such set of categories");
-        parent[child] = parent[child + 1] = static_cast<int32_t>(v);
-        level[child] = level[child + 1] = level[v] + 1;
-        require(level[child] <= kMostLevels, "trees of more than 1,000 levels have no Shapley values here");
-    }
+    const std::vector<int32_t> parent = parents_of(trees, tree);
     Boxes boxes;
     boxes.offsets.push_back(0);
     for (int64_t v = 0; v < size; ++v) {
@@ -190,10 +126,6 @@ struct Scratch {
     std::vector<double> inverse;         // (sides of a leaf, points)
     std::vector<double> product;         // (points, kRows)
     std::vector<double> inside, weight;  // (sides, kRows)
-    std::vector<int32_t> place;          // of an output among those of the block; -1 for others
-    std::vector<double> values;          // of the leaf, for the outputs of the block
-    std::vector<double> pair_values;     // of the leaf, for the pairs of the block
-    std::vector<double> sums;            // of the tree: (columns, pairs of the block)
 
     void resize(int64_t deepest, const Quadrature& rule) {
         const auto n_points = static_cast<size_t>(rule.size), n_sides = static_cast<size_t>(deepest);
@@ -205,10 +137,12 @@ struct Scratch {
 
     void transpose(const float* rows, int64_t n_rows, int64_t n_features,
                    const std::vector<int32_t>& columns) {
-        x.assign(columns.size() * kBlock, 0.0f);
+        x.resize(columns.size() * kBlock);
+        const int64_t n_lanes = (n_rows + kRows - 1) / kRows * kRows;
         for (size_t c = 0; c < columns.size(); ++c)
-            for (int64_t r = 0; r < n_rows; ++r)
-                x[c * kBlock + static_cast<size_t>(r)] = rows[r * n_features + columns[c]];
+            for (int64_t r = 0; r < n_lanes; ++r)
+                x[c * kBlock + static_cast<size_t>(r)] =
+                    r < n_rows ? rows[r * n_features + columns[c]] : 0.0f;
     }
 };
 
@@ -286,83 +220,13 @@ struct Block {
     int64_t begin, end;  // rows
 };
 
-// The distinct outputs that a block of rows asks for: a leaf's vector is read once for all its rows.
-struct BlockOutputs {
-    std::vector<int32_t> outputs;  // of all blocks, increasing within one
-    std::vector<int64_t> offsets;
-    std::vector<int32_t> place;  // of every pair among the outputs of its block
-
-    BlockOutputs(const int64_t* starts, int64_t n_rows, const int32_t* labels)
-        : offsets(1, 0), place(static_cast<size_t>(starts[n_rows])) {
-        for (int64_t begin = 0; begin < n_rows; begin += kBlock) {
-            const int64_t first = starts[begin], end = starts[std::min(n_rows, begin + kBlock)];
-            std::vector<int32_t> own(labels + first, labels + end);
-            std::sort(own.begin(), own.end());
-            own.erase(std::unique(own.begin(), own.end()), own.end());
-            for (int64_t p = first; p < end; ++p)
-                place[static_cast<size_t>(p)] =
-                    static_cast<int32_t>(std::lower_bound(own.begin(), own.end(), labels[p]) - own.begin());
-            outputs.insert(outputs.end(), own.begin(), own.end());
-            offsets.push_back(static_cast<int64_t>(outputs.size()));
-        }
-    }
-
-    // Sets local.values to those of the leaf; false if all are 0.
-    bool look_up(const Block& rows, const Leaves& leaves, int64_t leaf, int64_t n_outputs,
-                 Scratch& local) const {
-        const auto block = static_cast<size_t>(rows.begin / kBlock);
-        const int32_t* block_outputs = outputs.data() + offsets[block];
-        const auto n = static_cast<size_t>(offsets[block + 1] - offsets[block]);
-        const int64_t begin = leaves.indptr[leaf], end = leaves.indptr[leaf + 1];
-        local.values.assign(n, 0.0);
-        bool any = false;
-        if (!leaves.labels) {
-            for (size_t j = 0; j < n; ++j) {
-                local.values[j] = static_cast<double>(leaves.values[begin + block_outputs[j]]);
-                any = any || local.values[j] != 0.0;
-            }
-            return any;
-        }
-        local.place.resize(static_cast<size_t>(n_outputs), -1);
-        for (size_t j = 0; j < n; ++j)
-            local.place[static_cast<size_t>(block_outputs[j])] = static_cast<int32_t>(j);
-        for (int64_t e = begin; e < end; ++e) {
-            const int32_t at = local.place[static_cast<size_t>(leaves.labels[e])];
-            if (at < 0) continue;
-            local.values[static_cast<size_t>(at)] = static_cast<double>(leaves.values[e]);
-            any = any || leaves.values[e] != 0.0f;
-        }
-        for (size_t j = 0; j < n; ++j) local.place[static_cast<size_t>(block_outputs[j])] = -1;
-        return any;
-    }
-};
-
-struct Model {
-    Trees trees;
-    Leaves leaves;
-};
-
-// Validates what does not depend on single nodes; n_outputs is the number of values in a leaf without labels.
-Model checked_model(const In1<int64_t>& tree_offsets, const In1<int32_t>& feature,
-                    const In1<float>& threshold, const In1<uint8_t>& missing_left, const In1<int32_t>& child,
-                    const In1<uint32_t>& cover, const In1<uint8_t>& categorical, const In2<uint8_t>& sets,
-                    const In1<int64_t>& leaf_indptr, const In1<int32_t>& leaf_labels,
-                    const In1<float>& leaf_values, int64_t n_features, int64_t n_outputs) {
-    const int64_t n_trees = static_cast<int64_t>(tree_offsets.size()) - 1;
-    const auto n_nodes = static_cast<int64_t>(feature.size());
-    require(n_trees >= 0 && tree_offsets.data()[0] == 0 && tree_offsets.data()[n_trees] == n_nodes &&
-                std::is_sorted(tree_offsets.data(), tree_offsets.data() + n_trees + 1),
-            "tree_offsets must rise from 0 to the number of nodes");
-    require(threshold.size() == feature.size() && missing_left.size() == feature.size() &&
-                child.size() == feature.size() && cover.size() == feature.size(),
-            "feature, threshold, missing_left, child and cover must have one entry per node");
-    require(categorical.size() == 0 || static_cast<int64_t>(categorical.size()) == n_features,
-            "categorical must be empty or have one entry per feature");
-    require(static_cast<int64_t>(sets.shape(1)) == kSetBytes, "sets must have 32 bytes each");
+// n_outputs is the number of values in a leaf without labels.
+Leaves checked_leaves(const In1<int64_t>& leaf_indptr, const In1<int32_t>& leaf_labels,
+                      const In1<float>& leaf_values, int64_t n_leaves, int64_t n_outputs) {
     require_indptr(leaf_indptr, leaf_values.size());
     const bool all_outputs = leaf_labels.size() == 0 && leaf_values.size() > 0;
     require(all_outputs || leaf_labels.size() == leaf_values.size(), "leaf_labels: one for every value");
-    const int64_t n_leaves = static_cast<int64_t>(leaf_indptr.size()) - 1;
+    require(static_cast<int64_t>(leaf_indptr.size()) - 1 == n_leaves, "leaf_indptr: a leaf that no node has");
     const int64_t* indptr = leaf_indptr.data();
     if (all_outputs)
         for (int64_t leaf = 0; leaf < n_leaves; ++leaf)
@@ -371,25 +235,21 @@ Model checked_model(const In1<int64_t>& tree_offsets, const In1<int32_t>& featur
     for (size_t e = 0; e < leaf_labels.size(); ++e)
         require(leaf_labels.data()[e] >= 0 && leaf_labels.data()[e] < n_outputs,
                 "leaf_labels: no such output");
-    return {{tree_offsets.data(), feature.data(), threshold.data(), missing_left.data(), child.data(),
-             cover.data(), categorical.size() ? categorical.data() : nullptr, sets.data(),
-             static_cast<int64_t>(sets.shape(0)), n_features, n_leaves},
-            {indptr, all_outputs ? nullptr : leaf_labels.data(), leaf_values.data(), n_leaves}};
+    return {indptr, all_outputs ? nullptr : leaf_labels.data(), leaf_values.data(), n_leaves};
 }
 
-// For every tree and block of rows, by one thread each: sums.begin(block, boxes, buffers), then
-// sums.add(block, leaf, sides, n, weights, buffers) for every leaf with a path, then
-// sums.end(block, boxes, buffers). weights(row)[i * kRows] is the weight of the leaf in the value of the i-th
-// of the n features of its path.
+// For every tree and block of rows, by one thread each: sums.add(block, leaf, sides, n, weights) for every
+// leaf with a path. weights(row)[i * kRows] is the weight of the leaf in the value of the i-th of the n
+// features of its path.
 template <typename Sums>
-void each_leaf(const Model& model, int64_t n_trees, const In2<float>& X, int n_threads, const Sums& sums) {
+void each_leaf(const Trees& trees, const In2<float>& X, int n_threads, const Sums& sums) {
     const auto n_rows = static_cast<int64_t>(X.shape(0)), n_features = static_cast<int64_t>(X.shape(1));
     std::vector<Scratch> scratch(static_cast<size_t>(std::max(n_threads, 1)));
     int64_t first_leaf = 0;
     Interrupts interrupts;
-    for (int64_t t = 0; t < n_trees; ++t) {
+    for (int64_t t = 0; t < trees.n_trees; ++t) {
         interrupts.look();
-        const Boxes boxes = make_boxes(model.trees, t, first_leaf);
+        const Boxes boxes = make_boxes(trees, t, first_leaf);
         const auto n_tree_leaves = static_cast<int64_t>(boxes.offsets.size()) - 1;
         const Quadrature rule(std::max<int64_t>(1, (boxes.deepest + 1) / 2));
         for (Scratch& local : scratch) local.resize(boxes.deepest, rule);
@@ -398,7 +258,6 @@ void each_leaf(const Model& model, int64_t n_trees, const In2<float>& X, int n_t
             const Block rows{block * kBlock, std::min(n_rows, (block + 1) * kBlock)};
             local.transpose(X.data() + rows.begin * n_features, rows.end - rows.begin, n_features,
                             boxes.columns);
-            sums.begin(rows, boxes, local);
             for (int64_t leaf = 0; leaf < n_tree_leaves; ++leaf) {
                 const Side* sides = boxes.sides.data() + boxes.offsets[leaf];
                 const int64_t n = boxes.offsets[leaf + 1] - boxes.offsets[leaf];
@@ -412,13 +271,11 @@ void each_leaf(const Model& model, int64_t n_trees, const In2<float>& X, int n_t
                     weighed = row - lane;
                     return local.weight.data() + lane;
                 };
-                sums.add(rows, first_leaf + leaf, sides, n, weights, local);
+                sums.add(rows, first_leaf + leaf, sides, n, weights);
             }
-            sums.end(rows, boxes, local);
         });
         first_leaf += n_tree_leaves;
     }
-    require(first_leaf == model.leaves.n_leaves, "leaf_indptr: a leaf that no node has");
 }
 
 // Shapley values of all outputs: out (rows, features, outputs).
@@ -427,61 +284,13 @@ struct AllSums {
     double* out;
     int64_t n_features, n_outputs;
 
-    void begin(const Block&, const Boxes&, Scratch&) const {}
-
     template <typename W>
-    void add(const Block& rows, int64_t leaf, const Side* sides, int64_t n, W&& weights, Scratch&) const {
+    void add(const Block& rows, int64_t leaf, const Side* sides, int64_t n, W&& weights) const {
         const int64_t first = leaves.indptr[leaf], size = leaves.indptr[leaf + 1] - first;
         if (size == 0) return;
         for (int64_t row = rows.begin; row < rows.end; ++row)
             add_leaf(sides, weights(row), n, leaves.labels ? leaves.labels + first : nullptr,
                      leaves.values + first, size, out + row * n_features * n_outputs, n_outputs);
-    }
-
-    void end(const Block&, const Boxes&, Scratch&) const {}
-};
-
-// Shapley values of pairs: out (pairs, features). They are first summed over a tree, pairs of a row side by
-// side.
-struct PairSums {
-    const Leaves& leaves;
-    const BlockOutputs& outputs;
-    const int64_t* starts;
-    double* out;
-    int64_t n_features, n_outputs;
-
-    int64_t n_pairs(const Block& rows) const { return starts[rows.end] - starts[rows.begin]; }
-
-    void begin(const Block& rows, const Boxes& boxes, Scratch& local) const {
-        local.sums.assign(boxes.columns.size() * static_cast<size_t>(n_pairs(rows)), 0.0);
-        local.pair_values.resize(static_cast<size_t>(n_pairs(rows)));
-    }
-
-    template <typename W>
-    void add(const Block& rows, int64_t leaf, const Side* sides, int64_t n, W&& weights,
-             Scratch& local) const {
-        if (!outputs.look_up(rows, leaves, leaf, n_outputs, local)) return;
-        const int64_t first = starts[rows.begin], size = n_pairs(rows);
-        for (int64_t p = 0; p < size; ++p)
-            local.pair_values[p] = local.values[static_cast<size_t>(outputs.place[first + p])];
-        const double* values = local.pair_values.data();
-        for (int64_t row = rows.begin; row < rows.end; ++row) {
-            const int64_t from = starts[row] - first, to = starts[row + 1] - first;
-            if (std::all_of(values + from, values + to, [](double value) { return value == 0.0; })) continue;
-            const double* weight = weights(row);
-            for (int64_t i = 0; i < n; ++i) {
-                double* sums = local.sums.data() + sides[i].column * size;
-                for (int64_t p = from; p < to; ++p) sums[p] += weight[i * kRows] * values[p];
-            }
-        }
-    }
-
-    void end(const Block& rows, const Boxes& boxes, Scratch& local) const {
-        const int64_t first = starts[rows.begin], size = n_pairs(rows);
-        for (size_t c = 0; c < boxes.columns.size(); ++c)
-            for (int64_t p = 0; p < size; ++p)
-                out[(first + p) * n_features + boxes.columns[c]] +=
-                    local.sums[c * static_cast<size_t>(size) + static_cast<size_t>(p)];
     }
 };
 
@@ -496,37 +305,11 @@ void shap_values(In1<int64_t> tree_offsets, In1<int32_t> feature, In1<float> thr
     const auto n_features = static_cast<int64_t>(X.shape(1)), n_outputs = static_cast<int64_t>(out.shape(2));
     require(out.shape(0) == X.shape(0) && out.shape(1) == X.shape(1),
             "out: must have the rows and features of X");
-    const Model model =
-        checked_model(tree_offsets, feature, threshold, missing_left, child, cover, categorical, sets,
-                      leaf_indptr, leaf_labels, leaf_values, n_features, n_outputs);
-    const Leaves& leaves = model.leaves;
+    const Trees trees = checked_trees(tree_offsets, feature, threshold, missing_left, child, cover,
+                                      categorical, sets, n_features);
+    const Leaves leaves = checked_leaves(leaf_indptr, leaf_labels, leaf_values, trees.n_leaves, n_outputs);
     GilRelease release;
-    each_leaf(model, static_cast<int64_t>(tree_offsets.size()) - 1, X, n_threads,
-              AllSums{leaves, out.data(), n_features, n_outputs});
-}
-
-// The same for some outputs of every row: out (pairs, features) += the Shapley values of outputs
-// labels[starts[i]:starts[i + 1]] of row i.
-void shap_pairs(In1<int64_t> tree_offsets, In1<int32_t> feature, In1<float> threshold,
-                In1<uint8_t> missing_left, In1<int32_t> child, In1<uint32_t> cover, In1<uint8_t> categorical,
-                In2<uint8_t> sets, In1<int64_t> leaf_indptr, In1<int32_t> leaf_labels, In1<float> leaf_values,
-                int64_t n_outputs, In2<float> X, In1<int64_t> starts, In1<int32_t> labels, Out2<double> out,
-                int n_threads) {
-    const auto n_features = static_cast<int64_t>(X.shape(1));
-    const Model model =
-        checked_model(tree_offsets, feature, threshold, missing_left, child, cover, categorical, sets,
-                      leaf_indptr, leaf_labels, leaf_values, n_features, n_outputs);
-    require_indptr(starts, labels.size());
-    require(starts.size() == X.shape(0) + 1, "starts: one more than rows");
-    require(out.shape(0) == labels.size() && out.shape(1) == X.shape(1),
-            "out: must have the pairs and the features of X");
-    for (size_t p = 0; p < labels.size(); ++p)
-        require(labels.data()[p] >= 0 && labels.data()[p] < n_outputs, "labels: no such output");
-    const Leaves& leaves = model.leaves;
-    GilRelease release;
-    const BlockOutputs outputs(starts.data(), static_cast<int64_t>(X.shape(0)), labels.data());
-    each_leaf(model, static_cast<int64_t>(tree_offsets.size()) - 1, X, n_threads,
-              PairSums{leaves, outputs, starts.data(), out.data(), n_features, n_outputs});
+    each_leaf(trees, X, n_threads, AllSums{leaves, out.data(), n_features, n_outputs});
 }
 
 }  // namespace sparseleaf
@@ -537,9 +320,4 @@ void bind_shap(nb::module_& m) {
           nb::arg("missing_left"), nb::arg("child"), nb::arg("cover"), nb::arg("categorical"),
           nb::arg("sets"), nb::arg("leaf_indptr"), nb::arg("leaf_labels"), nb::arg("leaf_values"),
           nb::arg("X"), nb::arg("out").noconvert(), nb::arg("n_threads"));
-    m.def("shap_pairs", &shap_pairs, nb::arg("tree_offsets"), nb::arg("feature"), nb::arg("threshold"),
-          nb::arg("missing_left"), nb::arg("child"), nb::arg("cover"), nb::arg("categorical"),
-          nb::arg("sets"), nb::arg("leaf_indptr"), nb::arg("leaf_labels"), nb::arg("leaf_values"),
-          nb::arg("n_outputs"), nb::arg("X"), nb::arg("starts"), nb::arg("labels"),
-          nb::arg("out").noconvert(), nb::arg("n_threads"));
 }

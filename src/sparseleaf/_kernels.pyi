@@ -592,25 +592,26 @@ def shap_values(
     out: _F64,
     n_threads: int,
 ) -> None: ...
-def shap_pairs(
-    tree_offsets: _I64,
-    feature: _I32,
-    threshold: _F32,
-    missing_left: _U8,
-    child: _I32,
-    cover: _U32,
-    categorical: _U8,
-    sets: _U8,
-    leaf_indptr: _I64,
-    leaf_labels: _I32,
-    leaf_values: _F32,
-    n_outputs: int,
-    X: _F32,
-    starts: _I64,
-    labels: _I32,
-    out: _F64,
-    n_threads: int,
-) -> None: ...
+
+# shap_pairs.cpp
+class ShapTrees:
+    def __init__(
+        self,
+        tree_offsets: _I64,
+        feature: _I32,
+        threshold: _F32,
+        missing_left: _U8,
+        child: _I32,
+        cover: _U32,
+        categorical: _U8,
+        sets: _U8,
+        n_features: int,
+        starts: _I64,
+        leaf: _I32,
+        values: _F32,
+        n_labels: int,
+    ) -> None: ...
+    def pairs(self, X: _F32, starts: _I64, labels: _I32, out: _F64, n_threads: int) -> None: ...
 
 # sketch.cpp
 class LossWeights:

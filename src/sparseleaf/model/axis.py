@@ -20,6 +20,7 @@ from sparseleaf._steps import UNSIGNED, narrow
 from sparseleaf.model.explain import attribute_trees
 from sparseleaf.model.importance import tree_importances
 from sparseleaf.model.registry import register
+from sparseleaf.model.shap_tables import ShapTables
 from sparseleaf.model.stage import Scorer, Scores
 from sparseleaf.model.trees import SET_BYTES, Trees, with_float_values
 
@@ -56,8 +57,8 @@ class AxisScorer(Scorer):
     takes_nan: ClassVar[bool] = True
 
     def __getstate__(self) -> dict[str, Any]:
-        # without the compiled predictor, which is rebuilt on demand
-        return {name: value for name, value in vars(self).items() if name != "predictor"}
+        # without what is rebuilt on demand
+        return {name: value for name, value in vars(self).items() if name not in ("predictor", "shap_tables")}
 
     @property
     def n_trees(self) -> int:
@@ -98,6 +99,11 @@ class AxisScorer(Scorer):
             len(trees.feature_gain),
             self.n_labels,
         )
+
+    @cached_property
+    def shap_tables(self) -> ShapTables:
+        """Tables for Shapley values."""
+        return ShapTables.of(self.trees, self.n_labels)
 
     def apply(self, before: Rows) -> TreeScores:
         """Scores of rows."""

@@ -14,7 +14,8 @@ import scipy.sparse as sp
 from sparseleaf import _kernels
 from sparseleaf._arrays import row_blocks
 from sparseleaf.model.attribution import Attribution, Pairs, stacked
-from sparseleaf.model.leaves import leaf_vectors, vectors_of_leaves
+from sparseleaf.model.leaves import leaf_vectors
+from sparseleaf.model.shap_tables import mean_leaf
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
@@ -110,7 +111,7 @@ def shap_values(
             contributions[begin : begin + BLOCK_ROWS],
             n_jobs,
         )
-    expected = _mean_leaf(trees, indptr, labels, values, n_outputs)
+    expected = mean_leaf(trees, indptr, labels, values, n_outputs)
     if model.base_score is not None:
         expected += model.base_score if outputs is None else model.base_score[outputs]
     return contributions, expected
@@ -118,47 +119,24 @@ def shap_values(
 
 def attribute_trees(scorer: AxisScorer, rows: Rows, pairs: Pairs) -> Attribution:
     """Exact Shapley values of pairs, for the columns that the trees split on."""
-    trees = scorer.trees
-    require_cover(trees)
+    require_cover(scorer.trees)
     _ = scorer.predictor  # checks the trees
-    inner = trees.feature >= 0
-    columns = np.unique(trees.feature[inner])
-    feature = np.full(len(trees.feature), -1, np.int32)
-    feature[inner] = np.searchsorted(columns, trees.feature[inner])
-    outputs = np.unique(pairs.labels)
-    place = np.searchsorted(outputs, pairs.labels).astype(np.int32)
-    indptr, labels, values = vectors_of_leaves(trees, scorer.n_labels, outputs)
-    categorical = trees.categorical[columns] if len(trees.categorical) else trees.categorical
-    expected = _mean_leaf(trees, indptr, labels, values, len(outputs))
+    tables = scorer.shap_tables
+    columns = tables.columns
+    expected = tables.expected[pairs.labels]
     if scorer.base_score is not None:
-        expected += scorer.base_score[outputs]
+        expected += scorer.base_score[pairs.labels]
+    labels = np.ascontiguousarray(pairs.labels, np.int32)
     starts = pairs.starts(rows.n_rows)
     parts = []
     for begin, used in _blocks(rows, columns, int(np.diff(starts).max(initial=0))):
         end = begin + used.shape[0]
         block = slice(starts[begin], starts[end])
         contributions = np.zeros((block.stop - block.start, len(columns)))
-        _kernels.shap_pairs(
-            trees.tree_offsets,
-            feature,
-            trees.threshold,
-            trees.missing_left,
-            trees.child,
-            trees.cover,
-            categorical,
-            trees.sets,
-            indptr,
-            labels,
-            values,
-            len(outputs),
-            used,
-            starts[begin : end + 1] - starts[begin],
-            place[block],
-            contributions,
-            rows.threads,
-        )
+        of_block = starts[begin : end + 1] - starts[begin]
+        tables.trees.pairs(used, of_block, labels[block], contributions, rows.threads)
         terms, rest = rows.to_features(Pairs(pairs.rows[block], pairs.labels[block]), columns, contributions)
-        parts.append(Attribution(expected[place[block]] + rest, terms, {}).named("trees"))
+        parts.append(Attribution(expected[block] + rest, terms, {}).named("trees"))
     return stacked(parts)
 
 
@@ -200,15 +178,3 @@ def output_numbers(model: Model, chosen: Sequence[Any] | Array, argument: str) -
             )
             raise ValueError(f"The {argument!r} parameter must have {known}. Got {value!r} instead.")
     return np.array([position[value] for value in outputs], np.int64)
-
-
-def _mean_leaf(trees: Trees, indptr: Array, labels: Array, values: Array, n_outputs: int) -> Array:
-    """Σ over trees of the mean leaf values weighted by cover, float64 (n_outputs,)."""
-    leaf = trees.feature < 0
-    roots = np.repeat(trees.cover[trees.tree_offsets[:-1]], np.diff(trees.tree_offsets))
-    share = trees.cover[leaf] / roots[leaf].astype(np.float64)  # leaves are numbered in order of node
-    terms = values * np.repeat(share, np.diff(indptr))
-    if len(labels) or not len(values):
-        return np.bincount(labels, terms, n_outputs).astype(np.float64)
-    mean: Array = terms.reshape(-1, n_outputs).sum(axis=0)
-    return mean
