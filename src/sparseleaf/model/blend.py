@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from sparseleaf.model.source import StageSource
     from sparseleaf.model.stage import Rows
     from sparseleaf.model.update import NewRows
+
+    _Relative = tuple[Scores, Array, Array, Array]
 
 
 @register("blend")
@@ -103,19 +106,23 @@ class BlendScorer(Scorer):
         before.used(self.n_trees)
         return BlendScores(before, self)
 
-    def components(self, rows: Rows) -> Iterator[tuple[slice, Array, Array, Array]]:
+    def components(
+        self, rows: Rows, scored: Sequence[_Relative] | None = None
+    ) -> Iterator[tuple[slice, Array, Array, Array]]:
         """For each block of rows: (rows, starts, labels, score components of each candidate, one per member).
 
         Candidates are the ``PLACES`` best labels of every member. A component is the member's score relative to its
         highest score for the row, so that members with different scales can be mixed; 0 for labels not among its best.
+        ``scored`` are those of every member, if rows are a single block.
         """
         X = rows.X
         for begin in range(0, X.shape[0], BLOCK_ROWS):
             block = slice(begin, begin + BLOCK_ROWS)
             part = X if X.shape[0] <= BLOCK_ROWS else X[block]
             keys, values = [], []
-            for member in self.members:
-                _, labels, relative, _ = _relative(member, part, rows.n_jobs)
+            for number, member in enumerate(self.members):
+                known = _relative(member, part, rows.n_jobs) if scored is None else scored[number]
+                _, labels, relative, _ = known
                 listed = labels >= 0
                 row = np.nonzero(listed)[0].astype(np.int64)
                 keys.append(row * self.n_labels + labels[listed])
@@ -206,18 +213,26 @@ class BlendScores(Scores):
     def __init__(self, rows: Rows, scorer: BlendScorer) -> None:
         self.rows, self._scorer = rows, scorer
 
+    @cached_property
+    def _members(self) -> list[_Relative]:
+        """Scores of every member, which the ranking and its explanation share."""
+        return [_relative(member, self.rows.X, self.rows.n_jobs) for member in self._scorer.members]
+
+    def _components(self) -> Iterator[tuple[slice, Array, Array, Array]]:
+        return self._scorer.components(self.rows, self._members if self.rows.n_rows <= BLOCK_ROWS else None)
+
     def topk(self, k: int) -> tuple[Array, Array]:
         """See :class:`~sparseleaf.model.stage.Scores`."""
         n_rows = self.rows.n_rows
         labels, scores = np.empty((n_rows, k), np.int32), np.empty((n_rows, k), np.float32)
-        for block, starts, joined, components in self._scorer.components(self.rows):
+        for block, starts, joined, components in self._components():
             labels[block], scores[block] = topk_of(starts, joined, mixed(components, self._scorer.weights), k)
         return labels, scores
 
     def sparse(self) -> sp.csr_matrix:
         """See :class:`~sparseleaf.model.stage.Scores`; candidates only."""
         parts = [sp.csr_matrix((0, self._scorer.n_labels), dtype=np.float32)]
-        for _, starts, joined, components in self._scorer.components(self.rows):
+        for _, starts, joined, components in self._components():
             shape = (len(starts) - 1, self._scorer.n_labels)
             mean = mixed(components, self._scorer.weights)
             parts.append(sp.csr_matrix((mean, joined, starts), shape=shape))
@@ -225,12 +240,10 @@ class BlendScores(Scores):
 
     def explain(self, pairs: Pairs) -> Attribution:
         """See :class:`~sparseleaf.model.stage.Scores`; the row's highest scores are constants."""
-        rows, parts = self.rows, []
+        parts = []
         weights = self._scorer.weights.astype(np.float64)
-        for name, member, weight in zip(
-            self._scorer.member_names(), self._scorer.members, weights, strict=True
-        ):
-            scored, labels, relative, top = _relative(member, rows.X, rows.n_jobs)
+        for name, known, weight in zip(self._scorer.member_names(), self._members, weights, strict=True):
+            scored, labels, relative, top = known
             listed, place = look_up(labels, pairs)
             some = pairs.some(listed)
             raw, highest = scored.explain_candidates(some), top[some.rows]
@@ -247,7 +260,7 @@ class BlendScores(Scores):
         return added(parts)
 
 
-def _relative(member: Model, X: Features, n_jobs: int) -> tuple[Scores, Array, Array, Array]:
+def _relative(member: Model, X: Features, n_jobs: int) -> _Relative:
     """Scores of a member, its best labels, -1 for none, their scores relative to the row's highest, and the latter."""
     scored = member.apply(X, None, n_jobs)
     labels, scores = scored.topk(PLACES)
