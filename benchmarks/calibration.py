@@ -98,6 +98,8 @@ def measure(name: str, model: str, data: str) -> dict[str, Any]:
         decoded[decode] = clf.predict(X_test, decode=decode)
     for target, per_label in (
         ("f1", False),
+        ("balanced-f1", False),
+        ("balanced-f1", True),
         ("macro-f1", False),
         ("macro-f1", True),
         ("precision:0.8", False),

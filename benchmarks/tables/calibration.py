@@ -9,10 +9,12 @@ SETS = {
     "score >= 0.5": "score ≥ 0.5",
     "threshold:0.5": "probability ≥ 0.5",
     "top:5": "five best labels",
-    "threshold": "default threshold",
+    "threshold": "default thresholds",
+    "set_threshold f1": '`target="f1"`',
+    "set_threshold balanced-f1, per label": '`"balanced-f1"`, per label',
     "expected_f1": '`decode="expected_f1"`',
     "set_threshold macro-f1": '`target="macro-f1"`',
-    "set_threshold macro-f1, per label": "the same, per label",
+    "set_threshold macro-f1, per label": '`"macro-f1"`, per label',
 }
 """Label sets in the table, and their headings."""
 

@@ -1,7 +1,7 @@
 """Choosing decision thresholds on validation rows.
 
-A target is what a threshold is chosen for: ``"f1"``, ``"macro-f1"`` or ``"precision:0.8"``. A threshold is one of the
-scores, so that the labels it selects are those of a prefix of the scores, best first.
+A target is what a threshold is chosen for: ``"f1"``, ``"macro-f1"``, ``"balanced-f1"`` or ``"precision:0.8"``. A
+threshold is one of the scores, so that the labels it selects are those of a prefix of the scores, best first.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sparseleaf.calibration.balanced import PRIOR_STRENGTH, Outcomes, balanced_thresholds
 from sparseleaf.model.candidates import true_candidates
 from sparseleaf.model.decision import Thresholds
 
@@ -18,23 +19,22 @@ if TYPE_CHECKING:
 
     from sparseleaf._arrays import Array
 
-TARGETS = '"f1", "macro-f1" or "precision:x" with 0 < x < 1'
+TARGETS = '"f1", "macro-f1", "balanced-f1" or "precision:x" with 0 < x < 1'
 
 NEVER = np.finfo(np.float32).max
 """Threshold of a label that is never predicted."""
 
 DEFAULT_PRECISION = 0.8
 
+BALANCED = "balanced-f1"
+
 STEPS = 200
 """Number of global thresholds that are compared for macro-F1."""
-
-PRIOR_STRENGTH = 10.0
-"""True labels at which the labels of validation rows count as much as the probabilities, for a threshold per label."""
 
 
 def parse_target(target: object) -> tuple[str, float]:
     """Name and number of a target; ValueError if it is not valid."""
-    if target in ("f1", "macro-f1"):
+    if target in ("f1", "macro-f1", BALANCED):
         return str(target), 0.0
     if target == "precision":
         return target, DEFAULT_PRECISION
@@ -49,7 +49,13 @@ def parse_target(target: object) -> tuple[str, float]:
 
 
 def choose_thresholds(
-    scores: sp.csr_matrix, Y: sp.csr_matrix, target: str, *, per_label: bool, on_probabilities: bool
+    scores: sp.csr_matrix,
+    Y: sp.csr_matrix,
+    target: str,
+    *,
+    per_label: bool,
+    on_probabilities: bool,
+    group: Array | None = None,
 ) -> Thresholds:
     """The thresholds that are best for the target.
 
@@ -64,9 +70,19 @@ def choose_thresholds(
         Whether each label has a threshold. Labels with few true rows rely on the probabilities, if these are given, or
         use the threshold of all labels.
     on_probabilities : bool
+    group : int array, shape (n_labels,), optional
+        Frequency group of every label; for "balanced-f1", every group has a threshold.
     """
     name, number = parse_target(target)
     truth = true_candidates(scores.indptr, scores.indices, Y)
+    if name == BALANCED:
+        group = np.zeros(scores.shape[1], np.int64) if group is None else group.astype(np.int64)
+        balanced = np.full(len(group), NEVER, np.float32)
+        if truth.any():
+            expected = Outcomes.of(scores, truth, Y, on_probabilities)
+            balanced = balanced_thresholds(expected, group, per_label=per_label)
+        common_to_all = group.max(initial=0) == 0 and not per_label
+        return Thresholds(balanced[:1].copy() if common_to_all else balanced, on_probabilities)
     order = np.argsort(-scores.data, kind="stable")
     if name == "precision":
         common = _for_precision(scores.data[order], truth[order].astype(np.float64), number)

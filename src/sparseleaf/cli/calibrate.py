@@ -47,7 +47,7 @@ def calibrate(
         str | None,
         typer.Option(
             metavar="TARGET",
-            help="Also choose the thresholds of predict, for f1, macro-f1 or precision:x.",
+            help="Also choose the thresholds of predict, for f1, macro-f1, balanced-f1 or precision:x.",
         ),
     ] = None,
     per_label: Annotated[bool, typer.Option("--per-label", help="One threshold per label.")] = False,

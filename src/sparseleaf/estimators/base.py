@@ -382,13 +382,13 @@ class ModelClassifier(ClassifierMixin, ModelEstimator):  # type: ignore[misc]
     """Base of the classifiers with sparse scores."""
 
     @property
-    def score_threshold(self) -> float:
+    def score_threshold(self) -> Any:
         """Deprecated: former name of ``threshold_``."""
         warn(
             "'score_threshold' was renamed to 'threshold_' and will be removed in the release after next.",
             FutureWarning,
         )
-        return float(self.threshold_)
+        return self.threshold_
 
     def _adopt_threshold(self, default: float) -> None:
         raise NotImplementedError

@@ -131,10 +131,12 @@ CALIBRATE = Parameter(
 
 THRESHOLD = Parameter(
     "threshold",
-    Names(("f1", "macro-f1", "precision"), {"precision": Number(0.8, 0, 1)}),
-    "f1",
-    "Target of the thresholds that fit chooses on its validation rows: highest micro- or macro-averaged F1, or a"
-    " precision of at least x (0.8 without a number). See set_threshold. Multi-label targets only.",
+    Names(("balanced-f1", "f1", "macro-f1", "precision"), {"precision": Number(0.8, 0, 1)}),
+    "balanced-f1",
+    "Target of the thresholds that fit chooses on its validation rows, if scores are calibrated: highest geometric mean"
+    " of micro- and macro-averaged F1, highest micro- or macro-averaged F1, or a precision of at least x (0.8 without a"
+    ' number). If there are too few validation rows for frequency groups, "balanced-f1" is "f1". See set_threshold.'
+    " Multi-label targets only.",
     advanced=True,
 )
 THRESHOLD_PER_LABEL = Parameter(

@@ -82,8 +82,8 @@ class SketchForestClassifier(RoutedClassifier):
         Out-of-bag precision@1, @3 and @5.
     rerank_weight_ : float or None
         Weight of the tree score in the re-ranked score.
-    threshold_ : float
-        Minimum score of the labels that :meth:`predict` returns.
+    threshold_ : float or ndarray of shape (n_labels,)
+        Minimum score of the labels that :meth:`predict` returns, or minimum probability of each.
     interrupted_ : bool
         Whether ``fit`` was stopped early by Ctrl-C; the model has the trees grown until then.
     vectorizer_ : TextVectorizer or None

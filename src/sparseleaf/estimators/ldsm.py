@@ -53,8 +53,8 @@ class LdSMClassifier(RoutedClassifier):
         Split quality of each node, per tree; see :mod:`sparseleaf.routed.diagnostics`. Not stored in the model file.
     rerank_weight_ : float or None
         Weight of the tree score in the re-ranked score.
-    threshold_ : float
-        Minimum score of the labels that :meth:`predict` returns.
+    threshold_ : float or ndarray of shape (n_labels,)
+        Minimum score of the labels that :meth:`predict` returns, or minimum probability of each.
     interrupted_ : bool
         Whether ``fit`` was stopped early by Ctrl-C; the model has the trees grown until then.
     vectorizer_ : TextVectorizer or None

@@ -80,9 +80,10 @@ class CalibrationMixin(LabelURIsMixin):
             Features of validation rows, not used in training.
         y : sparse or dense 0/1 matrix, or lists of label names
             Targets of these rows.
-        target : {"f1", "macro-f1", "precision:x"}, default="f1"
-            What is maximised: micro-averaged F1, macro-averaged F1, or the number of labels predicted with a precision
-            of at least x. With ``per_label``: F1 or precision of every label.
+        target : {"f1", "macro-f1", "balanced-f1", "precision:x"}, default="f1"
+            What is maximised: micro-averaged F1, macro-averaged F1, the geometric mean of both, or the number of labels
+            predicted with a precision of at least x. For "balanced-f1", every frequency group of labels has a
+            threshold, if the model has a calibrator. With ``per_label``: F1 or precision of every label.
         per_label : bool, default=False
             Whether every label has a threshold. With a calibrator, labels with few true rows rely more on their
             probabilities; without one, labels with fewer than 10 true rows have the threshold of all labels.
@@ -99,7 +100,12 @@ class CalibrationMixin(LabelURIsMixin):
         with reporting(getattr(self, "verbose", 0)), phase("choosing thresholds"):
             scores = self._scored(features, on_probabilities)
             chosen = choose_thresholds(
-                scores, truth, target, per_label=bool(per_label), on_probabilities=on_probabilities
+                scores,
+                truth,
+                target,
+                per_label=bool(per_label),
+                on_probabilities=on_probabilities,
+                group=None if model.calibrator is None else model.calibrator.group,
             )
         self._adopt(model.with_stage(Role.DECISION, chosen))
         return self

@@ -62,8 +62,8 @@ class SparseGBDTClassifier(UpdateMixin, RerankMixin, SparseProbabilitiesMixin, M
         Number of trees in the model.
     projection_kind_ : str or None
         The projection in use.
-    threshold_ : float
-        Minimum score of the labels that :meth:`predict` returns.
+    threshold_ : float or ndarray of shape (n_labels,)
+        Minimum score of the labels that :meth:`predict` returns, or minimum probability of each.
     interrupted_ : bool
         Whether ``fit`` was stopped early by Ctrl-C; the model has the trees grown until then.
     vectorizer_ : TextVectorizer or None

@@ -8,7 +8,7 @@ import numpy as np
 
 from sparseleaf._warnings import warn
 from sparseleaf.calibration.fit import AUTO, RankedLabels, fit_calibrator
-from sparseleaf.calibration.thresholds import choose_thresholds
+from sparseleaf.calibration.thresholds import BALANCED, choose_thresholds
 from sparseleaf.data.targets import ONE_CLASS_PER_ROW
 from sparseleaf.model.candidates import PLACES
 from sparseleaf.progress import phase
@@ -89,15 +89,18 @@ def calibrate(
             calibrator = fit_calibrator(method, ranked, seen, label_counts, prior_scale=prior_scale)
             if calibrator is None:
                 return []
-            if params.threshold == "f1" and not params.threshold_per_label:
+            target, per_label = params.threshold, params.threshold_per_label
+            too_few = target == BALANCED and calibrator.n_groups == 1  # to tell rare from frequent labels
+            if (target == "f1" or too_few) and not per_label:
                 return [calibrator]
             probabilities = ranked.probabilities(calibrator, n_jobs)
             thresholds = choose_thresholds(
                 probabilities,
                 Y,
-                params.threshold,
-                per_label=params.threshold_per_label,
+                target,
+                per_label=per_label,
                 on_probabilities=True,
+                group=calibrator.group,
             )
             return [calibrator, thresholds]
     except KeyboardInterrupt:

@@ -323,12 +323,28 @@ def test_fit_chooses_thresholds_for_a_target(cls, rows):
     per_label = {"threshold": "macro-f1", "threshold_per_label": True}
     clf = make(cls, advanced=per_label).fit(*rows[0], eval_set=rows[1])
     assert clf.threshold_.shape == (25,)
-    plain = make(cls).fit(*rows[0], eval_set=rows[1])
+    plain = make(cls, advanced={"threshold": "f1"}).fit(*rows[0], eval_set=rows[1])
     assert isinstance(plain.threshold_, float)
     X, Y = rows[1]
     assert f1_score(Y, clf.predict(X), "macro") > f1_score(Y, plain.predict(X), "macro")
     precise = make(cls, advanced={"threshold": "precision:0.9"}).fit(*rows[0], eval_set=rows[1])
     assert precise.predict(X).nnz < plain.predict(X).nnz
+
+
+def test_fit_balances_frequency_groups_if_it_can_tell_them_apart(rows, tmp_path):
+    clf = make(SparseGBDTClassifier).fit(*rows[0], eval_set=rows[1])
+    group = clf.model_.calibrator.group
+    assert set(group) == {0, 1}
+    assert [len(set(clf.threshold_[group == number])) for number in (0, 1)] == [1, 1]
+    p = clf.predict_proba(rows[2][0])
+    wanted = p.toarray() >= clf.threshold_  # float32
+    np.testing.assert_array_equal(clf.predict(rows[2][0]).toarray() > 0, wanted & (p.toarray() > 0))
+    clf.save(tmp_path / "m.safetensors")
+    np.testing.assert_array_equal(sparseleaf.load(tmp_path / "m.safetensors").threshold_, clf.threshold_)
+    X, Y = rows[1]
+    few = make(SparseGBDTClassifier).fit(*rows[0], eval_set=(X[:40], Y[:40]))  # a single group
+    plain = make(SparseGBDTClassifier, advanced={"threshold": "f1"}).fit(*rows[0], eval_set=(X[:40], Y[:40]))
+    assert few.threshold_ == plain.threshold_
 
 
 def test_thresholds_without_a_calibrator_are_scores(rows):
