@@ -346,6 +346,17 @@ def test_blocks_of_rows(program, bad, tmp_path):
         assert len(done.stdout.splitlines()) == n
 
 
+def test_a_conversation_through_pipes(program, tmp_path):
+    clf = LdSMClassifier(n_trees=2).fit(X, Y)
+    lines, path = row_lines(X[:4]), write_model(clf.model_, tmp_path / "m")
+    whole = run(program, path, lines).stdout.splitlines(keepends=True)
+    with subprocess.Popen([program, "-u", path], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        for line, answer in zip(lines, whole, strict=True):
+            process.stdin.write(line.encode() + b"\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == answer
+
+
 def test_header_and_labels_of_xc_files_are_skipped(program, tmp_path):
     clf = SketchForestClassifier(n_trees=2, rerank=None).fit(X, Y)
     plain = run(program, write_model(clf.model_, tmp_path / "m"), ["3:1 7:0.5"])

@@ -23,7 +23,7 @@ typedef struct {
     sparseleaf_model *model;
     sparseleaf_session *session;
     size_t k;
-    int as_text, as_outputs, raw, base; /* base: the number of the first feature */
+    int as_text, as_outputs, raw, at_once, base; /* base: the number of the first feature */
     line_t line;
     size_t *starts; /* of the rows of a block */
     int32_t *features;
@@ -37,7 +37,7 @@ typedef struct {
 } program_t;
 
 static const char usage[] =
-    "usage: predict [-k N] [-t] [-o] [-r] [-1] MODEL < ROWS\n"
+    "usage: predict [-k N] [-t] [-o] [-r] [-u] [-1] MODEL < ROWS\n"
     "\n"
     "Writes the best labels of every row, as LABEL:SCORE separated by tabs.\n"
     "A row is a line of FEATURE:VALUE, separated by blanks. What comes before them, such as labels, is ignored, and\n"
@@ -47,6 +47,7 @@ static const char usage[] =
     "  -t    rows are texts; several fields are separated by tabs\n"
     "  -o    write all outputs of a regressor, a ranker or a classifier with dense scores, separated by tabs\n"
     "  -r    with -o: raw scores instead of predictions\n"
+    "  -u    answer every row at once, for a conversation through pipes; rows are otherwise predicted in blocks\n"
     "  -1    features are numbered from 1, as in svmlight files\n";
 
 /* Reads a line without its end; 0 at the end of the input, -1 if memory is exhausted. */
@@ -243,6 +244,7 @@ static int run(program_t *program)
             if (invalid) return fail_at(first + n_valid, invalid);
         }
         if (problem) return fail_at(number, problem);
+        if (program->at_once) fflush(stdout);
     }
     return fflush(stdout) == 0 && !ferror(stdin) ? 0 : 1;
 }
@@ -264,7 +266,8 @@ static int open_and_run(program_t *program, const char *path)
     if (program->as_text && n_fields == 0) return fail(path, sparseleaf_message(SPARSELEAF_NO_TEXTS));
     if (program->as_outputs && !sparseleaf_has_outputs(program->model))
         return fail(path, sparseleaf_message(SPARSELEAF_NO_OUTPUTS));
-    program->most_rows = program->as_text || program->as_outputs ? 1 : n < MOST_RESULTS / MOST_ROWS ? MOST_ROWS : 1;
+    const int by_row = program->as_text || program->as_outputs || program->at_once;
+    program->most_rows = !by_row && n < MOST_RESULTS / MOST_ROWS ? MOST_ROWS : 1;
     program->labels = malloc(program->most_rows * n * sizeof *program->labels);
     program->scores = malloc(program->most_rows * n * sizeof *program->scores);
     program->starts = calloc(program->most_rows + 1, sizeof *program->starts);
@@ -308,6 +311,8 @@ int main(int argc, char **argv)
             program.as_outputs = 1;
         } else if (strcmp(argv[i], "-r") == 0) {
             program.raw = 1;
+        } else if (strcmp(argv[i], "-u") == 0) {
+            program.at_once = 1;
         } else if (strcmp(argv[i], "-1") == 0) {
             program.base = 1;
         } else if (argv[i][0] != '-' && !path) {
