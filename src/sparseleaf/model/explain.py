@@ -67,7 +67,8 @@ def shap_values(
     trees: Trees | None = model.scorer.axis_trees
     if trees is None:
         raise ValueError(
-            "Shapley values are only available for boosted trees. Got trees with linear routers instead."
+            "Shapley values are only available for trees that split on one feature. Got trees with linear routers"
+            " instead."
         )
     if model.rescored:
         raise ValueError(
