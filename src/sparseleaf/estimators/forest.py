@@ -106,7 +106,9 @@ class SketchForestClassifier(RoutedClassifier):
     parameter_table: ClassVar[Table] = FOREST
     send_above: ClassVar[float] = BEST_ONLY
     small_routers: ClassVar[bool] = True
-    fewest_held_out: ClassVar[int] = 1_000  # a re-ranker loses more by fewer rows than the routers by these
+    preferred_held_out: ClassVar[int] = (
+        1_000  # a re-ranker loses more by fewer rows than the routers by these
+    )
 
     def __init__(
         self,

@@ -51,8 +51,8 @@ class RoutedClassifier(UpdateMixin, RerankMixin, SparseProbabilitiesMixin, Model
     small_routers: ClassVar[bool] = False
     """Whether router weights are stored in 8 bits."""
 
-    fewest_held_out: ClassVar[int] = 0
-    """Minimum number of rows held out to tune the re-ranker: see :func:`~sparseleaf.rerank.fit.held_out_rows`."""
+    preferred_held_out: ClassVar[int] = 0
+    """Rows to tune the re-ranker on, if there are enough: see :func:`~sparseleaf.rerank.fit.held_out_rows`."""
 
     arity: int
     leaf_labels: int | None

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sparseleaf.rerank.stage import Reranker, Untuned
 
 HELD_SHARE, MAX_HELD_SHARE = 0.1, 0.2
-"""Fraction of the training rows that are held out, and that for estimators with a minimum number of such rows."""
+"""Fraction of the training rows that are held out, and the largest one, for estimators that prefer a number of rows."""
 
 MAX_HELD_OUT = 4000
 
@@ -57,26 +57,28 @@ def check_side_kind(kind: str | None) -> None:
         )
 
 
-def held_out_rows(n_rows: int, seed: int, fewest: int = 0) -> Array:
+def held_out_rows(n_rows: int, seed: int, preferred: int = 0) -> Array:
     """A validation sample of the training rows: 10 %, at most 4,000; empty for very small sets.
 
-    If 20 % are at least ``ENOUGH`` rows, so many are held out up to ``fewest`` rows.
+    If 20 % are at least ``ENOUGH`` rows, so many are held out up to ``preferred`` rows.
     """
     if n_rows < FEWEST_ROWS:
         return np.empty(0, np.int64)
     n_held_out = min(MAX_HELD_OUT, int(HELD_SHARE * n_rows))
-    more = min(fewest, int(MAX_HELD_SHARE * n_rows))
+    more = min(preferred, int(MAX_HELD_SHARE * n_rows))
     return smallest_hashes(hash_rows(n_rows, seed, 7), max(n_held_out, more if more >= ENOUGH else 0))
 
 
-def rows_to_hold_out(params: Any, n_rows: int, seed: int, *, has_validation: bool, fewest: int = 0) -> Array:
+def rows_to_hold_out(
+    params: Any, n_rows: int, seed: int, *, has_validation: bool, preferred: int = 0
+) -> Array:
     """Rows held out from the trees to tune the re-ranker and to calibrate scores on."""
     refuse_fixed_weight(params.rerank, params.rerank_weight, "rerank_weight")
     tuned = params.rerank is not None and params.rerank_weight == AUTO
     calibrated = params.calibrate not in (None, AUTO)
     if has_validation or not (tuned or calibrated):
         return np.empty(0, np.int64)
-    return held_out_rows(n_rows, seed, fewest)
+    return held_out_rows(n_rows, seed, preferred)
 
 
 def all_but(n_rows: int, held_out: Array) -> Array:
@@ -163,11 +165,11 @@ class Reranking:
         seed: int,
         validation: tuple[Features, sp.csr_matrix] | None = None,
         side: SideEvidence | None = None,
-        fewest: int = 0,
+        preferred: int = 0,
     ) -> Reranking:
         """From the parameters ``rerank``, ``rerank_weight`` and ``rerank_scale``; see :func:`held_out_rows`."""
         validated = validation is not None
-        held_out = rows_to_hold_out(params, X.shape[0], seed, has_validation=validated, fewest=fewest)
+        held_out = rows_to_hold_out(params, X.shape[0], seed, has_validation=validated, preferred=preferred)
         weight = None if params.rerank_weight == AUTO else float(params.rerank_weight)
         calibrated = params.calibrate is not None
         scale = params.rerank_scale

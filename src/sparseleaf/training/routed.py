@@ -245,7 +245,7 @@ class RoutedEnsemble:
             n_rows,
             checkpoint.seed,
             has_validation=validated,
-            fewest=self._estimator.fewest_held_out,
+            preferred=self._estimator.preferred_held_out,
         )
         self._plan = Plan(checkpoint.seed, held_out)
         return self._plan
@@ -310,8 +310,8 @@ class RoutedEnsemble:
         side = None
         if self._label_info is not None:
             side = SideEvidence.fit(self._label_info, targets, text, X, self._n_jobs)
-        fewest = estimator.fewest_held_out
-        reranking = Reranking.plan(self._params, X, Y, weights, seed, validation, side, fewest)
+        preferred = estimator.preferred_held_out
+        reranking = Reranking.plan(self._params, X, Y, weights, seed, validation, side, preferred)
         model = final = self._model(trees)
         label_counts = np.bincount(Y.indices, minlength=Y.shape[1])
         if len(held_out):  # trees were grown without these rows; add their labels to the leaves

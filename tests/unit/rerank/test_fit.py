@@ -29,7 +29,7 @@ def test_held_out_rows_are_a_tenth_and_the_seeds_own():
     [(49, 0), (100, 10), (3_745, 374), (3_750, 750), (5_000, 1_000), (9_000, 1_000), (12_000, 1_200), (10**6, 4_000)],
 )  # fmt: skip
 def test_a_larger_part_of_some_thousand_rows_is_held_out(n_rows, n_held_out):
-    assert len(held_out_rows(n_rows, 0, fewest=1_000)) == n_held_out
+    assert len(held_out_rows(n_rows, 0, preferred=1_000)) == n_held_out
 
 
 @pytest.mark.parametrize(("classifier", "n_held_out"), [(SketchForestClassifier, 800), (LdSMClassifier, 400)])
