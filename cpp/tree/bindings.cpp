@@ -49,7 +49,14 @@ void bind_structs(nb::module_& m) {
     nb::class_<GradientColumns>(m, "GradientColumns")
         .def(nb::init<In2<int16_t>, int64_t, int, In1<double>, In1<double>, In1<double>, int64_t>(),
              nb::arg("values").noconvert(), nb::arg("count_column"), nb::arg("hessian"), nb::arg("weight"),
-             nb::arg("lambda_"), nb::arg("step"), nb::arg("first_output"));
+             nb::arg("lambda_"), nb::arg("step"), nb::arg("first_output"))
+        .def_ro("values", &GradientColumns::values)
+        .def_ro("count_column", &GradientColumns::count_column)
+        .def_ro("hessian", &GradientColumns::hessian)
+        .def_ro("weight", &GradientColumns::weight)
+        .def_ro("lambda_", &GradientColumns::lambda)
+        .def_ro("step", &GradientColumns::step)
+        .def_ro("first_output", &GradientColumns::first_output);
     nb::class_<ResidualBlocks>(m, "ResidualBlocks")
         .def(nb::init<std::vector<Block>, int64_t, int, std::optional<LossWeights>>(), nb::arg("blocks"),
              nb::arg("n_labels"), nb::arg("loss"), nb::arg("weights") = nb::none());
@@ -92,6 +99,10 @@ void bind_tree(nb::module_& m) {
              nb::arg("rules"), nb::arg("first_feature"), nb::arg("feature_stride"), nb::arg("n_threads"))
         .def("build", &HistogramTreeBuilder::build, nb::arg("gradients"), nb::arg("sample"),
              nb::arg("communicator"), nb::arg("by_rows"));
+    nb::class_<DeviceTreeBuilder>(m, "DeviceTreeBuilder")
+        .def(nb::init<std::shared_ptr<const FeatureTable>, GrowthRules, HistogramRules, int>(),
+             nb::arg("table"), nb::arg("growth"), nb::arg("rules"), nb::arg("n_threads"))
+        .def("build", &DeviceTreeBuilder::build, nb::arg("gradients"), nb::arg("sample"), nb::arg("search"));
     nb::class_<ExactTreeBuilder>(m, "ExactTreeBuilder")
         .def(nb::init<In2<uint32_t>, std::shared_ptr<const FeatureTable>, GrowthRules, ExactRules, int64_t,
                       int64_t, int>(),

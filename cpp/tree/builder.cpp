@@ -116,6 +116,12 @@ void require_layout(const Workers& workers, int64_t first_feature, int64_t featu
             "communicator: rank and size must match the distribution of the features");
 }
 
+// Rows that are partitioned along with the search.
+class NoPartition final : public Partition {
+  public:
+    void split(const std::vector<Family*>&) override {}
+};
+
 // Rows to columns, in blocks that stay in cache.
 std::vector<uint8_t> transposed(const uint8_t* bins, int64_t n_rows, int64_t n_columns) {
     constexpr int64_t kBlock = 64;
@@ -126,6 +132,38 @@ std::vector<uint8_t> transposed(const uint8_t* bins, int64_t n_rows, int64_t n_c
                 for (int64_t r = row; r < std::min(n_rows, row + kBlock); ++r)
                     columns[c * n_rows + r] = bins[r * n_columns + c];
     return columns;
+}
+
+int64_t slot_bytes_of(const FeatureTable& table, const std::vector<int32_t>& features, int64_t n_columns) {
+    int64_t n_bins = 0;
+    for (const int32_t f : features) n_bins += table.n_bins.data()[f];
+    return std::max<int64_t>(n_bins, 1) * (n_columns + 1) * 4;
+}
+
+int64_t n_slots_of(const HistogramRules& rules, int64_t slot_bytes) {
+    return std::max(kMinSlots, std::min(rules.budget / slot_bytes, rules.max_nodes + kExtraSlots));
+}
+
+// The root, with the sums of all workers' rows.
+Node make_root(const GradientColumns& gradients, const TreeSample& sample, const Workers* workers,
+               int n_threads) {
+    constexpr int64_t kChunk = 512;  // a row was last written by another core, as a rule
+    const auto n_rows = static_cast<int64_t>(sample.rows.size());
+    const auto m = static_cast<int64_t>(gradients.values.shape(1)), room = m + 2 * kWide;
+    const int64_t n_chunks = (n_rows + kChunk - 1) / kChunk;
+    std::vector<int32_t> sums(static_cast<size_t>(n_chunks * room), 0);
+    parallel_tasks(n_chunks, n_threads, [&](int64_t chunk, int) {
+        add_up(gradients.values.data(), m, sample.rows.data() + chunk * kChunk,
+               std::min(kChunk, n_rows - chunk * kChunk), sums.data() + chunk * room);
+    });
+    std::vector<int64_t> total(static_cast<size_t>(room) + 1, 0);
+    for (size_t i = 0; i < sums.size(); ++i) total[i % room] += sums[i];
+    total[room] = n_rows;
+    if (workers != nullptr && workers->share_rows()) workers->allreduce(total);
+    require(total[room] <= INT32_MAX, "rows: must be fewer than 2^31 over all workers");
+    Node root(0, 0, total[room], sample.key);
+    root.total.assign(total.begin(), total.end() - 1);
+    return root;
 }
 
 }  // namespace
@@ -151,28 +189,6 @@ HistogramTreeBuilder::HistogramTreeBuilder(In2<uint8_t> bins, In1<int32_t> commo
     sparse_ = std::make_unique<SparseColumns>(
         bins_.data(), static_cast<int64_t>(bins_.shape(0)), std::move(n_bins),
         std::vector<int32_t>(common.data(), common.data() + common.size()), n_threads);
-}
-
-// The root, with the sums of all workers' rows.
-Node HistogramTreeBuilder::make_root(const GradientColumns& gradients, const TreeSample& sample,
-                                     const Workers& workers) const {
-    constexpr int64_t kChunk = 512;  // a row was last written by another core, as a rule
-    const auto n_rows = static_cast<int64_t>(sample.rows.size());
-    const auto m = static_cast<int64_t>(gradients.values.shape(1)), room = m + 2 * kWide;
-    const int64_t n_chunks = (n_rows + kChunk - 1) / kChunk;
-    std::vector<int32_t> sums(static_cast<size_t>(n_chunks * room), 0);
-    parallel_tasks(n_chunks, n_threads_, [&](int64_t chunk, int) {
-        add_up(gradients.values.data(), m, sample.rows.data() + chunk * kChunk,
-               std::min(kChunk, n_rows - chunk * kChunk), sums.data() + chunk * room);
-    });
-    std::vector<int64_t> total(static_cast<size_t>(room) + 1, 0);
-    for (size_t i = 0; i < sums.size(); ++i) total[i % room] += sums[i];
-    total[room] = n_rows;
-    if (workers.share_rows()) workers.allreduce(total);
-    require(total[room] <= INT32_MAX, "rows: must be fewer than 2^31 over all workers");
-    Node root(0, 0, total[room], sample.key);
-    root.total.assign(total.begin(), total.end() - 1);
-    return root;
 }
 
 GrownTree HistogramTreeBuilder::build(const GradientColumns& gradients, const TreeSample& sample,
@@ -201,18 +217,16 @@ GrownTree HistogramTreeBuilder::build(const GradientColumns& gradients, const Tr
     std::optional<Accumulator> everything;
     if (workers.share_rows()) everything.emplace(features.everything, bins_.data(), n, *sparse_, columns);
     const FeatureSampler sampler(features.numbers, sample.n_node_features);
-    Node root = make_root(gradients, sample, workers);
+    Node root = make_root(gradients, sample, &workers, n_threads_);
+    root.live = searched.all();
 
     // agreed by all workers: they must search the same nodes together
     std::vector<int64_t> has_sparse{searched.has_sparse()};
     if (workers.share_features()) workers.allreduce(has_sparse);
     const bool direct = !workers.share_rows() && !sampler.all() && has_sparse[0] == 0 &&
                         kFewDrawn * sampler.count() <= kOfFeatures * sampler.n();
-    int64_t n_bins = 0;
-    for (const int32_t f : features.numbers) n_bins += table_->n_bins.data()[f];
-    const int64_t slot_bytes = std::max<int64_t>(n_bins, 1) * (m + 1) * 4;
-    const int64_t n_slots =
-        std::max(kMinSlots, std::min(rules_.budget / slot_bytes, rules_.max_nodes + kExtraSlots));
+    const int64_t slot_bytes = slot_bytes_of(*table_, features.numbers, m),
+                  n_slots = n_slots_of(rules_, slot_bytes);
     const int64_t n_scratch =
         n_threads_ > 1 ? std::min<int64_t>(2 * n_threads_, kScratchBytes / slot_bytes) : 0;
     HistogramFinder finder({*table_, searched, everything ? &*everything : nullptr, features.bin_borders,
@@ -220,6 +234,41 @@ GrownTree HistogramTreeBuilder::build(const GradientColumns& gradients, const Tr
                            scoring, limits, direct, n_slots, n_scratch, memory_, workers, n_threads_);
     return grow_tree<uint8_t>(std::move(root), *table_, {bins_.data(), static_cast<int64_t>(bins_.shape(1))},
                               sample, growth_, finder, workers, scoring.outputs, n_threads_);
+}
+
+DeviceTreeBuilder::DeviceTreeBuilder(std::shared_ptr<const FeatureTable> table, GrowthRules growth,
+                                     HistogramRules rules, int n_threads)
+    : table_(std::move(table)), growth_(growth), rules_(rules), n_threads_(n_threads) {
+    const uint8_t* categorical = table_->categorical.data();
+    require(std::none_of(categorical, categorical + table_->n(), [](uint8_t c) { return c != 0; }),
+            "categorical: not supported on a device");
+    require(rules.top == 0, "top: not supported on a device");
+}
+
+GrownTree DeviceTreeBuilder::build(const GradientColumns& gradients, const TreeSample& sample,
+                                   const nb::object& search) {
+    const auto m = static_cast<int64_t>(gradients.values.shape(1));
+    require(m % kLanes == 0 && gradients.count_column < m, "gradients: must have a multiple of 4 columns");
+    require(gradients.hessian != kMatrix, "gradients: a matrix of hessians is not supported on a device");
+    require_sample(sample, *table_, static_cast<int64_t>(gradients.values.shape(0)));
+    const Limits limits = limits_of(growth_);
+    const Scoring scoring(m, gradients.hessian, gradients.weight, gradients.lambda, gradients.step, rules_.l2,
+                          0, false, limits.min_samples, rules_.min_hessian);
+    GilRelease release;
+    const std::vector<int32_t> numbers(sample.features.data(),
+                                       sample.features.data() + sample.features.size());
+    const FeatureSet features(*table_, numbers, 0, 1);
+    const FeatureSampler sampler(numbers, sample.n_node_features);
+    Node root = make_root(gradients, sample, nullptr, n_threads_);
+    root.end = root.count;
+    const int64_t most = growth_.max_leaves < 0 ? root.count : std::min(growth_.max_leaves - 1, root.count);
+    DeviceFinder finder(*table_, scoring, limits, features, sampler, gradients.count_column,
+                        gradients.first_output, n_slots_of(rules_, slot_bytes_of(*table_, numbers, m)),
+                        search);
+    NoPartition none;
+    Grower grower(limits, finder, none);
+    grower.grow(std::move(root), Frontier(most, growth_.best_first, kMostAtOnce, kRowsAtOnce * kMostAtOnce));
+    return GrownTree(grower.nodes, *table_, scoring.outputs);
 }
 
 ExactTreeBuilder::ExactTreeBuilder(In2<uint32_t> bins, std::shared_ptr<const FeatureTable> table,

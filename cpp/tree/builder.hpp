@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "device_finder.hpp"
 #include "exact_finder.hpp"
 #include "grown_tree.hpp"
 #include "histogram_finder.hpp"
@@ -69,8 +70,6 @@ class HistogramTreeBuilder {
                     const nb::object& communicator, bool by_rows);
 
   private:
-    Node make_root(const GradientColumns& gradients, const TreeSample& sample, const Workers& workers) const;
-
     In2<uint8_t> bins_;
     std::shared_ptr<const FeatureTable> table_;
     GrowthRules growth_;
@@ -79,6 +78,22 @@ class HistogramTreeBuilder {
     int n_threads_;
     std::unique_ptr<SparseColumns> sparse_;
     HistogramMemory memory_;
+};
+
+// Trees of one worker whose rows and histograms are on a GPU.
+class DeviceTreeBuilder {
+  public:
+    DeviceTreeBuilder(std::shared_ptr<const FeatureTable> table, GrowthRules growth, HistogramRules rules,
+                      int n_threads);
+
+    // search: see DeviceFinder. The sample's rows are not changed.
+    GrownTree build(const GradientColumns& gradients, const TreeSample& sample, const nb::object& search);
+
+  private:
+    std::shared_ptr<const FeatureTable> table_;
+    GrowthRules growth_;
+    HistogramRules rules_;
+    int n_threads_;
 };
 
 class ExactTreeBuilder {

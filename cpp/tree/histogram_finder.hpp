@@ -1,24 +1,17 @@
-// Split finding on histograms.
-//
-// Of two siblings only the smaller is built from its rows; the larger is the parent minus the smaller:
-//     parent's slot   [ ........ ]  becomes the larger child's
-//     another slot    [ ........ ]  the smaller child's, from its rows
-// Histograms of nodes that wait to be split are kept for this, within a memory budget: beyond it the smallest
-// waiting node releases its slot, and both its children are built from their rows. With a small feature
-// sample per node (`direct`), every histogram is built from rows, for the sampled features only.
+// Split finding on histograms, with threads and workers. With a small feature sample per node (`direct`),
+// every histogram is built from rows, for the sampled features only.
 #pragma once
 
 #include <atomic>
 #include <functional>
-#include <limits>
-#include <set>
 
+#include "slot_finder.hpp"
 #include "slots.hpp"
 #include "workers.hpp"
 
 namespace sparseleaf {
 
-class HistogramFinder final : public SplitFinder {
+class HistogramFinder final : public SlotFinder {
   public:
     struct Data {
         const FeatureTable& table;
@@ -33,9 +26,6 @@ class HistogramFinder final : public SplitFinder {
     HistogramFinder(const Data& data, const Scoring& scoring, const Limits& limits, bool direct,
                     int64_t n_slots, int64_t n_scratch, HistogramMemory& memory, const Workers& workers,
                     int n_threads);
-
-    void find_root(Node& root) override;
-    void expand(std::vector<Family>& families, Partition& partition) override;
 
   private:
     // Result of searching the features of one part.
@@ -57,15 +47,10 @@ class HistogramFinder final : public SplitFinder {
         void start_search(size_t n_parts);
     };
 
-    // The search of a node whose histogram is built from its rows, and of its sibling (or null), whose slot
-    // holds the parent's histogram.
-    struct Search {
-        Search(Node* built, Node* sibling, Family* family) : built(built), sibling(sibling), family(family) {}
+    struct Search : Siblings {
+        Search(const Siblings& siblings, int64_t effort) : Siblings(siblings), effort(effort) {}
 
-        Node *built, *sibling;
-        Family* family;          // its rows are partitioned first; null for the root
-        Node* searched[2] = {};  // the two, null where no split is searched
-        int64_t effort = 0;
+        int64_t effort;
         bool whole = true;       // one task; otherwise several
         Search* twin = nullptr;  // the other child, searched by the same task
         bool first = true;       // of the two twins
@@ -88,19 +73,13 @@ class HistogramFinder final : public SplitFinder {
         std::unique_ptr<Workspace> space;
     };
 
-    int64_t slots_needed(const Family& family) const;
-    bool is_searched(const Family& family) const;
-    void run_batch(std::vector<Family*>& batch, Partition& partition);
-    void add_searches(Family& family, std::vector<Search>& searches);
-    Search search_of(Node& built, Node* sibling, Family* family) const;
-    void set_bounds(const Family& family) const;
-    Constraint constraint(const Node& node, int32_t f) const;
-
+    void run(const std::vector<Siblings>& siblings, Partition* partition,
+             std::vector<Family*>& others) override;
+    int64_t effort_of(const Node& built) const;
     void plan(std::vector<Search>& searches);
     void divide(const std::vector<Search*>& searches, int64_t enough);
     void add_tasks(Search& search, std::vector<Task>& tasks, std::vector<Task>& later);
     void prepare(const Search& search, Workspace& space, Work& work) const;
-    void run(std::vector<Search>& searches, Partition* partition, std::vector<Family*>& others);
     void build_block(const Search& search, int64_t part, int64_t block) const;
     void find_whole(Search& search, Partition* partition, ThreadState& thread_state);
     void find_at_once(const Search& search, ThreadState& thread_state);
@@ -118,29 +97,15 @@ class HistogramFinder final : public SplitFinder {
     void exchange(const std::vector<Search>& searches) const;
     void build_here(const std::vector<Node*>& nodes, std::vector<Histogram>& histograms) const;
 
-    bool keeps(const Node& node) const {
-        return !direct_ && limits_.has_split(node) && limits_.may_split_children(node);
-    }
-    void release(Node& node);
-    void settle(Node* node);
-    void evict();
     Histogram hist_of(const Node& node) const { return memory_.slot(node.slot); }
 
     Data data_;
-    const Scoring& scoring_;
-    Limits limits_;
     bool direct_;  // build sampled features only and keep no histogram
     int64_t n_scratch_;
     HistogramMemory& memory_;
     const Workers& workers_;
     int n_threads_;
     std::vector<ThreadState> thread_states_;
-    struct Smaller {
-        bool operator()(const Node* a, const Node* b) const {
-            return a->count != b->count ? a->count < b->count : a->id < b->id;
-        }
-    };
-    std::set<Node*, Smaller> waiting_;  // nodes that keep a histogram
 };
 
 }  // namespace sparseleaf

@@ -17,8 +17,11 @@ void HistogramFinder::run_tasks(std::vector<Task>& tasks,
                    [&](int64_t t, int thread) { work(tasks[t], thread_states_[thread]); });
 }
 
-// others: families that are only partitioned, not searched.
-void HistogramFinder::run(std::vector<Search>& searches, Partition* partition, std::vector<Family*>& others) {
+void HistogramFinder::run(const std::vector<Siblings>& siblings, Partition* partition,
+                          std::vector<Family*>& others) {
+    std::vector<Search> searches;
+    searches.reserve(siblings.size());
+    for (const Siblings& search : siblings) searches.emplace_back(search, effort_of(*search.built));
     plan(searches);
     const bool one_by_one = partition != nullptr && partition->one_by_one();
     std::vector<Family*> first = std::move(others);
@@ -43,10 +46,6 @@ void HistogramFinder::run(std::vector<Search>& searches, Partition* partition, s
         find_part(*task.search, *task.search->space, static_cast<size_t>(task.part), thread_state);
     });
     exchange(searches);
-    for (Search& search : searches) {
-        settle(search.built);
-        settle(search.sibling);
-    }
 }
 
 // Aims at several tasks per thread, unless these would be too small to wake a thread for. Few threads need
@@ -85,7 +84,7 @@ void HistogramFinder::divide(const std::vector<Search*>& searches, int64_t enoug
     int64_t n_scratch = n_scratch_;
     for (Search* search : searches) {
         search->space = std::make_unique<Workspace>();
-        search->built->slot = memory_.take();
+        search->built->slot = slots_.take();
         search->n_parts = (search->effort + enough - 1) / enough;
         search->first_scratch = n_scratch_ - n_scratch;
         if (workers_.share_rows()) continue;
@@ -198,7 +197,7 @@ void HistogramFinder::find_whole(Search& search, Partition* partition, ThreadSta
 
 void HistogramFinder::find_at_once(const Search& search, ThreadState& thread_state) {
     Workspace& space = *thread_state.space;
-    search.built->slot = memory_.take();
+    search.built->slot = slots_.take();
     prepare(search, space, thread_state.work);
     space.parts = data_.searched.parts(*space.features, search.built->count, 1);
     space.start_search(space.parts.size());

@@ -9,43 +9,31 @@
 #include <cmath>
 #include <functional>
 
+#include "platform.h"
+//
+#include "gain.h"
+
 namespace sparseleaf {
 namespace {
 
 constexpr double kSwamp = 1e100;  // lambda of padding outputs
 
-double sum_lanes(const double* l) {
-    return ((l[0] + l[1]) + (l[2] + l[3])) + ((l[4] + l[5]) + (l[6] + l[7]));
-}
+struct Sums {
+    const int32_t* sums;
 
-// Gain with one H for all outputs of a side: Σ w·left²/below_left + Σ w·right²/below_right.
+    __attribute__((always_inline)) int32_t operator()(int64_t c) const { return sums[c]; }
+};
+
 SPARSELEAF_WIDE
 double gain_common(const int32_t* left, const int32_t* total, int64_t padded, const double* weight,
                    double below_left, double below_right) {
-    double l[kWide] = {}, r[kWide] = {};
-    for (int64_t c = 0; c < padded; c += kWide)
-        for (int j = 0; j < kWide; ++j) {
-            const double a = left[c + j], b = static_cast<double>(total[c + j]) - a;
-            l[j] += weight[c + j] * (a * a);
-            r[j] += weight[c + j] * (b * b);
-        }
-    return sum_lanes(l) / below_left + sum_lanes(r) / below_right;
+    return gain::common(Sums{left}, Sums{total}, padded, weight, below_left, below_right);
 }
 
-// Gain with one H per output. Both quotients share one division, the bottleneck of the loop.
 SPARSELEAF_WIDE
 double gain_diagonal(const int32_t* left, const int32_t* total, int64_t outputs, int64_t padded,
                      const double* weight, const double* lambda) {
-    double sums[kWide] = {};
-    const int32_t *left_h = left + outputs, *total_h = total + outputs;
-    for (int64_t c = 0; c < padded; c += kWide)
-        for (int j = 0; j < kWide; ++j) {
-            const double gl = left[c + j], gr = static_cast<double>(total[c + j]) - gl;
-            const double h = left_h[c + j], hl = h + lambda[c + j],
-                         hr = (static_cast<double>(total_h[c + j]) - h) + lambda[c + j];
-            sums[j] += weight[c + j] * (((gl * gl) * hr + (gr * gr) * hl) / (hl * hr));
-        }
-    return sum_lanes(sums);
+    return gain::diagonal(Sums{left}, Sums{total}, outputs, padded, weight, lambda);
 }
 
 SPARSELEAF_WIDE
@@ -122,17 +110,14 @@ double bounded_value(const Scoring& scoring, const int32_t* sums, int64_t n, int
     below = scoring.hessian == kDiagonal ? sums[scoring.outputs + j] + scoring.lambda[j]
             : scoring.hessian == kShared ? sums[scoring.outputs] + scoring.lambda[0]
                                          : static_cast<double>(n) + scoring.l2;
-    return std::clamp(-scoring.step[j] * sums[j] / below, limits.low[j], limits.high[j]);
+    return gain::bounded_value(sums[j], below, scoring.step[j], limits.low[j], limits.high[j]);
 }
 
-// −(2Gv + (H + λ)v²) = weight · ((H + λ)(2uv − v²)) with u the unconstrained optimum, in units where step
-// is 1.
 double bounded_score(const Scoring& scoring, const int32_t* sums, int64_t n, int64_t j,
                      const Constraint& limits, double* value) {
     double below;
     *value = bounded_value(scoring, sums, n, j, limits, below);
-    const double v = *value / scoring.step[j];
-    return scoring.weight[j] * (-2.0 * sums[j] * v - below * v * v);
+    return gain::bounded_score(sums[j], below, scoring.weight[j], scoring.step[j], *value);
 }
 
 }  // namespace

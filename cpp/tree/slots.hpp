@@ -1,8 +1,6 @@
 // Histogram memory, reused from tree to tree.
 #pragma once
 
-#include <mutex>
-
 #include "accumulator.hpp"
 
 namespace sparseleaf {
@@ -40,8 +38,6 @@ class HistogramMemory {
         n_slots_ = n_slots;
         sums_.reserve((n_slots + n_scratch) * n_bins_ * columns_);
         if (counted_apart) counts_.reserve((n_slots + n_scratch) * n_bins_);
-        free_.clear();
-        for (auto slot = static_cast<int32_t>(n_slots); slot-- > 0;) free_.push_back(slot);
     }
 
     Histogram slot(int64_t number) const {
@@ -50,27 +46,10 @@ class HistogramMemory {
     }
     Histogram scratch(int64_t number) const { return slot(n_slots_ + number); }
 
-    int64_t n_free() const { return static_cast<int64_t>(free_.size()); }
-
-    // Thread-safe. Last released, first taken: it is likely still in cache.
-    int32_t take() {
-        const std::lock_guard lock(mutex_);
-        require(!free_.empty(), "histograms: not enough slots");
-        const int32_t slot = free_.back();
-        free_.pop_back();
-        return slot;
-    }
-    void give_back(int32_t slot) {
-        const std::lock_guard lock(mutex_);
-        free_.push_back(slot);
-    }
-
   private:
     AlignedInts sums_, counts_;
     int64_t n_bins_ = 1, columns_ = 0, n_slots_ = 0;
     bool counted_apart_ = false;
-    std::mutex mutex_;
-    std::vector<int32_t> free_;
 };
 
 }  // namespace sparseleaf

@@ -715,6 +715,13 @@ class GradientColumns:
         step: _F64,
         first_output: int,
     ) -> None: ...
+    values: _I16
+    count_column: int
+    hessian: int
+    weight: _F64
+    lambda_: _F64
+    step: _F64
+    first_output: int
 
 class ResidualBlocks:
     def __init__(
@@ -756,6 +763,17 @@ class HistogramTreeBuilder:
     ) -> None: ...
     def build(
         self, gradients: GradientColumns, sample: TreeSample, communicator: Any, by_rows: bool
+    ) -> GrownTree: ...
+
+class DeviceTreeBuilder:
+    def __init__(
+        self, table: FeatureTable, growth: GrowthRules, rules: HistogramRules, n_threads: int
+    ) -> None: ...
+    def build(
+        self,
+        gradients: GradientColumns,
+        sample: TreeSample,
+        search: Callable[[_I64, _I64, _I64, _F64, _I32, _U8, _F64, _F64], tuple[_F64, _I32, _I32]],
     ) -> GrownTree: ...
 
 class ExactTreeBuilder:

@@ -36,7 +36,7 @@ EMPTY = "empty"
 EVERY = 10
 """Default number of rounds between two checkpoints."""
 
-MAY_CHANGE = ("n_trees", "early_stopping_rounds", "histogram_mb", "warm_start", "n_jobs", "verbose")
+MAY_CHANGE = ("n_trees", "early_stopping_rounds", "histogram_mb", "device", "warm_start", "n_jobs", "verbose")
 """Parameters that may differ when training is resumed."""
 
 

@@ -211,6 +211,13 @@ def train(
             help="Log parameters, metrics and the model to this MLflow experiment, on the server MLFLOW_TRACKING_URI.",
         ),
     ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            metavar="cpu|cuda",
+            help="Where boosted trees are grown; cuda: an NVIDIA GPU (experimental).",
+        ),
+    ] = None,
     jobs: Jobs = None,
     seed: Seed = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print one line per tree.")] = False,
@@ -225,7 +232,12 @@ def train(
         raise ValueError("--checkpoint-every requires --checkpoint FILE.")
     if verbose and quiet:
         raise ValueError("--verbose and --quiet cannot be combined.")
-    options = {"n_jobs": jobs, "random_state": seed, "verbose": 2 if verbose else 0 if quiet else None}
+    options = {
+        "device": device,
+        "n_jobs": jobs,
+        "random_state": seed,
+        "verbose": 2 if verbose else 0 if quiet else None,
+    }
     method = method or (TEXT_METHOD if text else METHOD)
     candidates = make_estimators(method, task, settings or [], options, text_weights(text))
     any_estimator: Any = next(iter(candidates.values()))

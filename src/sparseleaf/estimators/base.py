@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from sparseleaf.data.targets import Targets
     from sparseleaf.model.explanation import Explanation
 
-NOT_IN_MODEL = ("n_jobs", "verbose", "vectorizer")
+NOT_IN_MODEL = ("n_jobs", "device", "verbose", "vectorizer")
 """Parameters that do not affect the model, or are a stage of it; they are not stored with the others."""
 
 CUSTOM = "custom"

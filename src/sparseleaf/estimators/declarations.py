@@ -239,6 +239,14 @@ EARLY_STOPPING = Parameter(
     "Stop training when eval_metric on the last eval_set has not improved for this number of trees; the model keeps the"
     " trees up to the best score.",
 )
+DEVICE = Parameter(
+    "device",
+    Names(("cpu", "cuda")),
+    "cpu",
+    'Where trees are grown: "cpu" or "cuda", an NVIDIA GPU (experimental, requires the extra cuda). Does not affect the'
+    " model.",
+    advanced=True,
+)
 HISTOGRAM_MB = Parameter(
     "histogram_mb",
     Int(1),
@@ -325,6 +333,7 @@ SPARSE = declare(
         advanced=True,
     ),
     HISTOGRAM_MB,
+    DEVICE,
     RERANK_WEIGHT,
     RERANK_SCALE,
     THRESHOLD,
@@ -485,6 +494,7 @@ def _multi(
             advanced=True,
         ),
         HISTOGRAM_MB,
+        DEVICE,
     )
 
 
@@ -681,6 +691,7 @@ RANKER = declare(
     MIN_GAIN,
     _automatic(COLSAMPLE_BYNODE),
     HISTOGRAM_MB,
+    DEVICE,
 )
 
 # --- routed trees

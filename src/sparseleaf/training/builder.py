@@ -49,6 +49,10 @@ class TreeSample:
     n_node_features: int
     key: int
 
+    def for_kernels(self) -> _kernels.TreeSample:
+        """The same for compiled builders."""
+        return _kernels.TreeSample(self.rows, self.oob_rows, self.features, self.n_node_features, self.key)
+
 
 @dataclass(frozen=True)
 class GrownTree:
@@ -59,6 +63,23 @@ class GrownTree:
     ends: Array
     oob_starts: Array
     oob_ends: Array
+
+    @classmethod
+    def of(cls, tree: _kernels.GrownTree) -> GrownTree:
+        """The tree that a compiled builder returns."""
+        low, high = tree.low, tree.high
+        nodes = GrownNodes(
+            tree.feature,
+            tree.bin,
+            tree.missing_left,
+            tree.gain,
+            tree.child,
+            tree.count,
+            tree.categorical,
+            tree.sets,
+            Bounds(low, high) if low.size else None,
+        )
+        return cls(nodes, tree.starts, tree.ends, tree.oob_starts, tree.oob_ends)
 
 
 @dataclass(frozen=True)
@@ -157,6 +178,8 @@ class HistogramTrees:
         Monotone constraints: the sign of the difference right − left that a split must not oppose; 0 for any.
     top : int
         Score only the best ``top`` outputs of each side, 0 for all; ``shared``: the same outputs on both sides.
+    device : {"cpu", "cuda"}
+        Where rows and histograms are. The trees are the same.
     """
 
     growth: Growth
@@ -171,9 +194,18 @@ class HistogramTrees:
     directions: Array | None = None
     top: int = 0
     shared: bool = False
+    device: str = "cpu"
 
     def __post_init__(self) -> None:
         require_countable("X, max_bins", int(np.sum(self.n_bins, dtype=np.int64)), "bins of all features")
+        if self.device == "cpu":
+            return
+        for used, what in (
+            (self.categorical.any(), "A categorical feature"),
+            (self.top, "A top-k split search"),
+        ):
+            if used:
+                raise ValueError(f"{what} requires device='cpu'. Got {self.device!r} instead.")
 
     def make_builder(self, binned: BinnedColumns, n_jobs: int) -> TreeBuilder:
         """See :class:`Trees`."""
@@ -184,6 +216,11 @@ class HistogramTrees:
         rules = _kernels.HistogramRules(
             self.l2, self.top, self.shared, self.min_hessian, self.budget, self.max_nodes
         )
+        if self.device == "cuda":
+            from sparseleaf.cuda.builder import DeviceTreeBuilder
+
+            growth = self.growth.rules(self.n_rows)
+            return DeviceTreeBuilder(self, binned, _kernels.DeviceTreeBuilder(table, growth, rules, n_jobs))
         return _CompiledBuilder(
             _kernels.HistogramTreeBuilder(
                 binned.bins,
@@ -291,24 +328,5 @@ class _CompiledBuilder:
         self, fitted: Any, sample: TreeSample, communicator: Communicator, *, by_rows: bool
     ) -> GrownTree:
         """See :class:`TreeBuilder`."""
-        tree = self._builder.build(
-            fitted,
-            _kernels.TreeSample(
-                sample.rows, sample.oob_rows, sample.features, sample.n_node_features, sample.key
-            ),
-            communicator,
-            by_rows,
-        )
-        low, high = tree.low, tree.high
-        nodes = GrownNodes(
-            tree.feature,
-            tree.bin,
-            tree.missing_left,
-            tree.gain,
-            tree.child,
-            tree.count,
-            tree.categorical,
-            tree.sets,
-            Bounds(low, high) if low.size else None,
-        )
-        return GrownTree(nodes, tree.starts, tree.ends, tree.oob_starts, tree.oob_ends)
+        tree = self._builder.build(fitted, sample.for_kernels(), communicator, by_rows)
+        return GrownTree.of(tree)

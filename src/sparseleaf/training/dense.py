@@ -323,6 +323,8 @@ def dense_round(
 ) -> BoostingRound:
     """The boosting round for dense gradients; ``output_weights`` are those of the outputs in the gain of a split."""
     params, search, problem = plan.params, plan.search, plan.problem
+    if search.matrix and params.device != "cpu":
+        raise ValueError(f"A matrix of hessians requires device='cpu'. Got {params.device!r} instead.")
     growth = Growth(
         params.growth, params.max_leaves, params.max_depth, params.min_samples_leaf, params.min_gain
     )
@@ -359,6 +361,7 @@ def dense_round(
         search.directions,
         search.top,
         search.shared,
+        params.device,
     )
     return BoostingRound(
         trees=trees,

@@ -256,6 +256,8 @@ def sparse_round(
     l2 = weight_scale * params.l2
     trees: Trees
     if params.split == "exact":
+        if params.device != "cpu":
+            raise ValueError(f"split='exact' requires device='cpu'. Got {params.device!r} instead.")
         sketch = None
         trees = ExactTrees(growth, params.leaf_labels, params.exact_step, l2, n_rows)
     else:
@@ -270,6 +272,7 @@ def sparse_round(
             l2,
             params.histogram_mb << 20,
             most_leaves(params, n_rows),
+            device=params.device,
         )
     return BoostingRound(
         trees=trees,

@@ -38,6 +38,7 @@ WRONG = {
     "eval_metric": ["auc", None, 1],
     "warm_start": ["no", 0],
     "histogram_mb": [0],
+    "device": ["gpu", None],
     "n_jobs": [1.5],
     "random_state": ["seed"],
     "verbose": [-1],

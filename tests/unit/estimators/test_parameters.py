@@ -77,6 +77,7 @@ WRONG = {
     "early_stopping_rounds": [0, 1.5],
     "eval_metric": ["precision@2", "accuracy", None],
     "histogram_mb": [0, None, 0.5],
+    "device": ["gpu", None, 0],
     "rerank": ["nearest", True, 1],
     "calibrate": ["beta", True, 1],
     "threshold": ["f2", "precision:2", None, 0.5],

@@ -1,0 +1,426 @@
+// Kernels of the tree builder: partitions of rows, histograms and the search for splits of a batch of nodes.
+//
+// A histogram is slots[slot][bin][column]: the bins of the tree's features in order, and `width` columns, of which
+// `counted` has the number of rows.
+#include "platform.h"
+//
+#include "gain.h"
+
+namespace {
+
+constexpr int kPartition = 7, kBuild = 4, kChunk = 3;  // numbers per partition, build and chunk
+enum Hessian { kCount = 0, kShared, kDiagonal };
+constexpr i32 kNever = 0x7fffffff;
+
+struct Split {
+    const i64* p;  // start, end, start of the right rows, column, bin, missing bin, whether missing rows go left
+
+    SL_INLINE bool left(const u8* bins, i64 n_columns, i64 row) const {
+        const i64 bin = bins[row * n_columns + p[3]];
+        return bin == p[5] ? p[6] != 0 : bin <= p[4];
+    }
+};
+
+}  // namespace
+
+// --- partitions: [left rows in old order | right rows in old order]. chunks: index of the partition, begin, end.
+
+struct PartitionArgs {
+    const u8* bins;
+    i64 n_columns;
+    const i64* partitions;
+    const i64* chunks;
+    const i64* first_chunks;
+    i32* lefts;
+    i32* rows;
+    i32* old_rows;
+};
+
+// Rows on the left in every chunk; keeps a copy of the rows.
+SL_KERNEL(count_left, PartitionArgs) {
+    SL_SHARED(i32, count);
+    const i64* chunk = args.chunks + kChunk * SL_BLOCK;
+    const Split split{args.partitions + kPartition * chunk[0]};
+    SL_EACH_THREAD(t) {
+        if (t == 0) count[0] = 0;
+    }
+    SL_EACH_THREAD(t) {
+        i32 n = 0;
+        for (i64 i = chunk[1] + t; i < chunk[2]; i += SL_THREADS) {
+            const i32 row = args.rows[i];
+            args.old_rows[i] = row;
+            n += split.left(args.bins, args.n_columns, row);
+        }
+        atomic_add(count, n);
+    }
+    SL_EACH_THREAD(t) {
+        if (t == 0) args.lefts[SL_BLOCK] = count[0];
+    }
+}
+
+// Rows on the left before every chunk of a partition, in place. A thread has consecutive chunks.
+SL_KERNEL(sum_left, PartitionArgs) {
+    SL_SHARED(i32, before);
+    const i64 first = args.first_chunks[SL_BLOCK], n = args.first_chunks[SL_BLOCK + 1] - first;
+    const i64 share = (n + SL_THREADS - 1) / SL_THREADS;
+    SL_EACH_THREAD(t) {
+        i32 sum = 0;
+        for (i64 i = t * share; i < n && i < (t + 1) * share; ++i) sum += args.lefts[first + i];
+        before[t] = sum;
+    }
+    SL_EACH_THREAD(t) {
+        if (t != 0) continue;
+        i32 sum = 0;
+        for (int other = 0; other < SL_THREADS; ++other) {
+            const i32 own = before[other];
+            before[other] = sum;
+            sum += own;
+        }
+    }
+    SL_EACH_THREAD(t) {
+        i32 sum = before[t];
+        for (i64 i = t * share; i < n && i < (t + 1) * share; ++i) {
+            const i32 own = args.lefts[first + i];
+            args.lefts[first + i] = sum;
+            sum += own;
+        }
+    }
+}
+
+// Writes the rows of a chunk to their places.
+SL_KERNEL(scatter_rows, PartitionArgs) {
+    SL_SHARED(i32, before);
+    const i64* chunk = args.chunks + kChunk * SL_BLOCK;
+    const i64* partition = args.partitions + kPartition * chunk[0];
+    const Split split{partition};
+    const i64 n = chunk[2] - chunk[1], share = (n + SL_THREADS - 1) / SL_THREADS;
+    SL_EACH_THREAD(t) {
+        i32 sum = 0;
+        for (i64 i = t * share; i < n && i < (t + 1) * share; ++i)
+            sum += split.left(args.bins, args.n_columns, args.old_rows[chunk[1] + i]);
+        before[t] = sum;
+    }
+    SL_EACH_THREAD(t) {
+        if (t != 0) continue;
+        i32 sum = args.lefts[SL_BLOCK];
+        for (int other = 0; other < SL_THREADS; ++other) {
+            const i32 own = before[other];
+            before[other] = sum;
+            sum += own;
+        }
+    }
+    SL_EACH_THREAD(t) {
+        i64 left = before[t];
+        for (i64 i = t * share; i < n && i < (t + 1) * share; ++i) {
+            const i64 place = chunk[1] + i - partition[0];
+            const i32 row = args.old_rows[chunk[1] + i];
+            if (split.left(args.bins, args.n_columns, row))
+                args.rows[partition[0] + left++] = row;
+            else
+                args.rows[partition[2] + place - left] = row;
+        }
+    }
+}
+
+// --- histograms. builds: slot, start, end, the sibling's slot or -1.
+
+struct SlotArgs {
+    const i64* builds;
+    i32* slots;
+    i64 slot_size;
+    i64 blocks_per_slot;
+};
+
+SL_KERNEL(clear_slots, SlotArgs) {
+    i32* slot = args.slots + args.builds[kBuild * (SL_BLOCK / args.blocks_per_slot)] * args.slot_size;
+    SL_EACH_THREAD(t) {
+        const i64 i = SL_BLOCK % args.blocks_per_slot * SL_THREADS + t;
+        if (i < args.slot_size) slot[i] = 0;
+    }
+}
+
+struct BuildArgs {
+    const u8* bins;
+    i64 n_columns;
+    const i16* gradients;
+    i64 n_gradients;
+    const i32* rows;
+    const i64* builds;
+    const i64* chunks;
+    const i32* columns;
+    const i32* offsets;
+    const i32* groups;
+    i64 width;
+    i64 lanes;
+    i64 n_tiles;
+    i64 n_groups;
+    i32* slots;
+    i64 slot_size;
+};
+
+// Adds a chunk of rows to the bins of a group of features, for `lanes` columns: in shared memory, then in the slot.
+// Consecutive threads have consecutive columns of a row. A column beyond the gradients counts the rows.
+SL_KERNEL(build_histograms, BuildArgs) {
+    SL_SHARED(i32, local);
+    const i64* chunk = args.chunks + kChunk * (SL_BLOCK / (args.n_groups * args.n_tiles));
+    const i64 group = SL_BLOCK / args.n_tiles % args.n_groups, lanes = args.lanes;
+    const i64 first_column = SL_BLOCK % args.n_tiles * lanes;
+    const i32 begin = args.groups[group], end = args.groups[group + 1], first_bin = args.offsets[begin];
+    const i64 size = (args.offsets[end] - first_bin) * lanes;
+    i32* slot = args.slots + args.builds[kBuild * chunk[0]] * args.slot_size;
+    SL_EACH_THREAD(t) {
+        for (i64 i = t; i < size; i += SL_THREADS) local[i] = 0;
+    }
+    SL_EACH_THREAD(t) {
+        const i64 lane = t % lanes, column = first_column + lane;
+        if (column >= args.width) continue;
+        for (i64 i = chunk[1] + t / lanes; i < chunk[2]; i += SL_THREADS / lanes) {
+            const i64 row = args.rows[i];
+            const i32 value = column < args.n_gradients ? args.gradients[row * args.n_gradients + column] : 1;
+            if (value == 0) continue;
+            const u8* bins = args.bins + row * args.n_columns;
+            for (i32 f = begin; f < end; ++f)
+                atomic_add(local + (args.offsets[f] - first_bin + bins[args.columns[f]]) * lanes + lane, value);
+        }
+    }
+    SL_EACH_THREAD(t) {
+        for (i64 i = t; i < size; i += SL_THREADS)
+            if (local[i] != 0)
+                atomic_add(slot + (first_bin + i / lanes) * args.width + first_column + i % lanes, local[i]);
+    }
+}
+
+SL_KERNEL(subtract_histograms, SlotArgs) {
+    const i64* build = args.builds + kBuild * (SL_BLOCK / args.blocks_per_slot);
+    if (build[3] < 0) return;
+    const i32* less = args.slots + build[0] * args.slot_size;
+    i32* from = args.slots + build[3] * args.slot_size;
+    SL_EACH_THREAD(t) {
+        const i64 i = SL_BLOCK % args.blocks_per_slot * SL_THREADS + t;
+        if (i < args.slot_size) from[i] -= less[i];
+    }
+}
+
+// --- the search for splits: a block finds the best split of a feature, then one that of the node.
+
+struct SearchArgs {
+    const i32* slots;
+    i64 slot_size;
+    const i64* searches;  // slot and number of rows
+    const double* node_scores;
+    const i32* totals;
+    const u8* chosen;  // null for all features
+    const i32* offsets;
+    const u8* has_missing;
+    i64 n_features;
+    i64 width;
+    i64 counted;
+    i64 hessian;
+    i64 outputs;
+    i64 padded;
+    const double* weight;
+    const double* lambda;
+    const double* step;
+    double l2;
+    double min_hessian;
+    i64 min_samples;
+    const i8* directions;  // null without constraints
+    const double* low;
+    const double* high;
+    i32* prefix;
+    i64 prefix_size;
+    double* gains;
+    i32* splits;  // feature, bin, rows on the left, whether missing rows go left
+    i32* left;
+};
+
+namespace {
+
+// The bins of a feature in a node.
+struct Bins {
+    const i32* hist;
+    i64 n;  // without the bin of missing values
+    i64 n_missing;
+};
+
+SL_INLINE Bins bins_of(const SearchArgs& args, i64 search, i64 f) {
+    const i32* hist = args.slots + args.searches[2 * search] * args.slot_size + args.offsets[f] * args.width;
+    const i64 n = args.offsets[f + 1] - args.offsets[f] - args.has_missing[f];
+    return {hist, n, args.has_missing[f] ? hist[n * args.width + args.counted] : 0};
+}
+
+// Sums of the left side of a split: a row of prefix sums and, where missing rows go left, theirs.
+struct LeftSums {
+    const i32 *sums, *missing;
+
+    SL_INLINE i32 operator()(i64 c) const { return sums[c] + (missing ? missing[c] : 0); }
+};
+
+struct TotalSums {
+    const i32* sums;
+
+    SL_INLINE i32 operator()(i64 c) const { return sums[c]; }
+};
+
+template <typename Sums>
+SL_INLINE double hessian_of(const SearchArgs& args, Sums sums) {
+    double sum = 0.0;
+    const i64 n = args.hessian == kShared ? 1 : args.outputs;
+    for (i64 j = 0; j < n; ++j)
+        sum += sums(args.outputs + j) * (args.weight[j] / (args.step[j] * args.step[j]));
+    return sum;
+}
+
+// H + λ of output j; total: null, or the sums from which `sums` are subtracted.
+SL_INLINE double below_of(const SearchArgs& args, LeftSums left, const i32* total, i64 n, i64 j) {
+    if (args.hessian == kCount) return static_cast<double>(n) + args.l2;
+    const i64 c = args.outputs + (args.hessian == kDiagonal ? j : 0);
+    const i32 h = total ? total[c] - left(c) : left(c);
+    return h + args.lambda[args.hessian == kDiagonal ? j : 0];
+}
+
+SL_INLINE double constrained_score(const SearchArgs& args, i64 search, i64 f, LeftSums left, const i32* total,
+                                   i64 n_left, i64 n) {
+    const double *low = args.low + search * args.outputs, *high = args.high + search * args.outputs;
+    const i8* direction = args.directions + f * args.outputs;
+    double sum = 0.0;
+    for (i64 j = 0; j < args.outputs; ++j) {
+        const double gl = left(j), gr = total[j] - left(j);
+        const double hl = below_of(args, left, nullptr, n_left, j), hr = below_of(args, left, total, n - n_left, j);
+        const double vl = gain::bounded_value(gl, hl, args.step[j], low[j], high[j]);
+        const double vr = gain::bounded_value(gr, hr, args.step[j], low[j], high[j]);
+        sum += gain::bounded_score(gl, hl, args.weight[j], args.step[j], vl);
+        sum += gain::bounded_score(gr, hr, args.weight[j], args.step[j], vr);
+        if (direction[j] * (vr - vl) < 0.0) return 0.0 / 0.0 * sum;
+    }
+    return sum;
+}
+
+SL_INLINE double split_score(const SearchArgs& args, i64 search, i64 f, LeftSums left, const i32* total, i64 n_left,
+                             i64 n) {
+    if (args.directions) return constrained_score(args, search, f, left, total, n_left, n);
+    const TotalSums totals{total};
+    const i64 d = args.outputs;
+    if (args.hessian == kDiagonal)
+        return gain::diagonal(left, totals, d, args.padded, args.weight, args.lambda);
+    const bool count = args.hessian == kCount;
+    const double below_left = count ? static_cast<double>(n_left) + args.l2 : left(d) + args.lambda[0];
+    const double below_right = count ? static_cast<double>(n - n_left) + args.l2
+                                     : (static_cast<double>(total[d]) - left(d)) + args.lambda[0];
+    return gain::common(left, totals, args.padded, args.weight, below_left, below_right);
+}
+
+// Higher gain, then lower feature, then lower bin, then missing rows to the right. split: see SearchArgs.
+SL_INLINE bool better(double gain, const i32* split, double other_gain, const i32* other) {
+    if (split[0] < 0 || other[0] < 0) return other[0] < 0 && split[0] >= 0;
+    if (gain != other_gain) return gain > other_gain;
+    if (split[0] != other[0]) return split[0] < other[0];
+    if (split[1] != other[1]) return split[1] < other[1];
+    return split[3] < other[3];
+}
+
+// Whether a split has enough rows and hessian on both sides; `over`: on the right, and so for all further bins.
+SL_INLINE bool allowed(const SearchArgs& args, LeftSums left, const i32* total, i64 n_left, i64 n, bool& over) {
+    over = false;
+    if (n_left < args.min_samples) return false;
+    over = n - n_left < args.min_samples;
+    if (over) return false;
+    if (!(args.min_hessian > 0.0) || args.hessian == kCount) return true;
+    const double left_h = hessian_of(args, left);
+    if (left_h < args.min_hessian) return false;
+    over = hessian_of(args, TotalSums{total}) - left_h < args.min_hessian;
+    return !over;
+}
+
+SL_INLINE void copy_split(const i32* from, i32* to) {
+    for (int i = 0; i < 4; ++i) to[i] = from[i];
+}
+
+}  // namespace
+
+SL_KERNEL(search_features, SearchArgs) {
+    SL_SHARED(double, gains);
+    i32* splits = reinterpret_cast<i32*>(gains + SL_THREADS);
+    i32* last = splits + 4 * SL_THREADS;  // first bin of no further split, by side of the missing rows
+    const i64 out = SL_BLOCK, search = out / args.n_features, f = out % args.n_features, width = args.width;
+    const i64 n = args.searches[2 * search + 1];
+    const i32* total = args.totals + search * width;
+    const Bins bins = bins_of(args, search, f);
+    const i32* missing = bins.hist + bins.n * width;
+    i32* prefix = args.prefix + out * args.prefix_size;
+    const bool searched = !args.chosen || args.chosen[out];
+    SL_EACH_THREAD(t) {
+        if (t < 2) last[t] = kNever;
+        splits[4 * t] = -1;
+        for (i64 c = t; searched && c < width; c += SL_THREADS) {
+            i32 sum = 0;
+            for (i64 b = 0; b < bins.n; ++b) prefix[b * width + c] = sum += bins.hist[b * width + c];
+        }
+    }
+    const i64 n_candidates = searched ? 2 * bins.n : 0;
+    for (int pass = 0; pass < 2; ++pass) SL_EACH_THREAD(t) {
+            for (i64 i = t; i < n_candidates; i += SL_THREADS) {
+                const i64 b = i / 2;
+                const bool missing_left = i % 2;
+                if (missing_left && bins.n_missing == 0) continue;
+                if (b == bins.n - 1 && (missing_left || bins.n_missing == 0)) continue;
+                if (bins.hist[b * width + args.counted] == 0) continue;  // same partition as at the previous bin
+                const LeftSums left{prefix + b * width, missing_left ? missing : nullptr};
+                const i64 n_left = left(args.counted);
+                bool over;
+                const bool possible = allowed(args, left, total, n_left, n, over);
+                if (pass == 0 && over) atomic_min(last + missing_left, static_cast<i32>(b));
+                if (pass == 0 || !possible || b >= last[missing_left]) continue;
+                const double gain =
+                    split_score(args, search, f, left, total, n_left, n) - args.node_scores[search];
+                const i32 split[4] = {static_cast<i32>(f), static_cast<i32>(b), static_cast<i32>(n_left),
+                                      missing_left};
+                if (gain != gain || !better(gain, split, gains[t], splits + 4 * t)) continue;
+                gains[t] = gain;
+                copy_split(split, splits + 4 * t);
+            }
+        }
+    SL_EACH_THREAD(t) {
+        if (t != 0) continue;
+        int best = 0;
+        for (int other = 1; other < SL_THREADS; ++other)
+            if (better(gains[other], splits + 4 * other, gains[best], splits + 4 * best)) best = other;
+        args.gains[out] = gains[best];
+        copy_split(splits + 4 * best, args.splits + 4 * out);
+    }
+}
+
+// The best split over all features goes to that of feature 0, and the sums of its left side to `left`.
+SL_KERNEL(best_splits, SearchArgs) {
+    SL_SHARED(i32, best);
+    const i64 search = SL_BLOCK, first = search * args.n_features, width = args.width;
+    SL_EACH_THREAD(t) {
+        best[t] = t;
+        for (i64 f = t; f < args.n_features; f += SL_THREADS)
+            if (better(args.gains[first + f], args.splits + 4 * (first + f), args.gains[first + best[t]],
+                       args.splits + 4 * (first + best[t])))
+                best[t] = static_cast<i32>(f);
+    }
+    SL_EACH_THREAD(t) {
+        if (t != 0) continue;
+        for (int other = 1; other < SL_THREADS && other < args.n_features; ++other)
+            if (better(args.gains[first + best[other]], args.splits + 4 * (first + best[other]),
+                       args.gains[first + best[0]], args.splits + 4 * (first + best[0])))
+                best[0] = best[other];
+    }
+    const i32* split = args.splits + 4 * (first + best[0]);
+    SL_EACH_THREAD(t) {
+        const i32 f = split[0];
+        for (i64 c = t; f >= 0 && c < width; c += SL_THREADS) {
+            const Bins bins = bins_of(args, search, f);
+            i32 sum = split[3] ? bins.hist[bins.n * width + c] : 0;
+            for (i64 b = 0; b <= split[1]; ++b) sum += bins.hist[b * width + c];
+            args.left[search * width + c] = sum;
+        }
+    }
+    SL_EACH_THREAD(t) {
+        if (t != 0 || best[0] == 0) continue;
+        args.gains[first] = args.gains[first + best[0]];
+        copy_split(split, args.splits + 4 * first);
+    }
+}

@@ -1,0 +1,194 @@
+"""The GPU's tree builder, its kernels emulated, against the readable loop: node by node and to the bit."""
+
+import dataclasses
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import naive_growing
+from emulated_cuda import EmulatedDevice
+from sparseleaf import GBDTRanker, MultiGBDTClassifier, MultiGBDTRegressor, SparseGBDTClassifier
+from sparseleaf.cli import run
+from sparseleaf.cuda import builder as cuda_builder
+from sparseleaf.cuda.device import Arguments, CudaDevice
+from sparseleaf.data import save_xc
+from sparseleaf.distributed.communicator import LocalCommunicator
+from unit.training.test_builder import ENOUGH, OPTIONS, PLAIN, SIZES, Case, assert_same
+
+
+class DeviceCase(Case):
+    """What the GPU supports."""
+
+    def trees(self, budget):
+        return dataclasses.replace(super().trees(budget), device="cuda")
+
+
+SUPPORTED = OPTIONS.map(
+    lambda options: {
+        **options,
+        "kind": "diagonal" if options["kind"] == "matrix" else options["kind"],
+        "top": 0,
+        "categories": False,
+    }
+)
+
+
+@pytest.fixture(autouse=True)
+def _emulated(monkeypatch):
+    monkeypatch.setattr(cuda_builder, "open_device", EmulatedDevice)
+    monkeypatch.setattr(cuda_builder, "CHUNK_ROWS", 32)
+
+
+def check(case, budget):
+    root = case.wanted()
+    assert_same(case, case.build(LocalCommunicator(), True, 2, budget), root)
+    return root
+
+
+@settings(max_examples=60, deadline=None)
+@given(SUPPORTED, SIZES, st.integers(1, 7), st.integers(1, 10), st.integers(0, 2**32))
+def test_trees_are_those_of_the_oracle(options, n, n_features, d, seed):
+    check(DeviceCase(seed, n, n_features, d, options), ENOUGH)
+
+
+@settings(max_examples=20, deadline=None)
+@given(SUPPORTED, SIZES, st.integers(1, 7), st.integers(1, 3), st.integers(0, 2**32))
+def test_histograms_that_have_no_room_are_built_again(options, n, n_features, d, seed):
+    check(DeviceCase(seed, n, n_features, d, {**options, "max_depth": None}), 0)
+
+
+@pytest.mark.parametrize("kind", ["count", "shared", "diagonal"])
+@pytest.mark.parametrize("growth", ["depth-wise", "best-first"])
+def test_columns_and_features_that_need_several_blocks(kind, growth, monkeypatch):
+    """45 outputs take two or three blocks of columns, and 8 KB hold the bins of few features."""
+    monkeypatch.setattr(EmulatedDevice, "shared_bytes", 8 << 10)
+    monkeypatch.setattr(cuda_builder, "PREFIX_BYTES", 1 << 18)
+    options = {**PLAIN, "kind": kind, "growth": growth, "min_samples": 5, "bynode": 0.5}
+    assert len(naive_growing.level_order(check(DeviceCase(3, 250, 9, 45, options), ENOUGH))) > 9
+
+
+class NeverCalled:
+    """A communicator of two workers."""
+
+    rank, size = 0, 2
+
+
+def test_several_workers_are_refused():
+    case = DeviceCase(0, 50, 3, 2, PLAIN)
+    with pytest.raises(ValueError, match="Several workers require device='cpu'"):
+        case.build(NeverCalled(), True, 1, ENOUGH)
+
+
+def test_without_cupy_the_error_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    with pytest.raises(ImportError, match=r"sparseleaf\[cuda\]"):
+        CudaDevice()
+
+
+def test_arguments_are_packed_by_the_fields_of_the_source():
+    fields = "    i32* to;  // where; to\n    i64 n;\n    double by;\n"
+    source = f"struct FillArgs {{\n{fields}}};\nSL_KERNEL(fill, FillArgs) {{}}"
+    to = np.zeros(3, np.int32)
+    values = {"to": to, "n": 3, "by": 0.5, "more": None}
+    packed = Arguments(source).pack(EmulatedDevice(), "fill", values)
+    assert packed.item() == (to.ctypes.data, 3, 0.5)
+    assert packed.dtype.itemsize == 24
+
+
+def data(kind):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 8)).astype(np.float32)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    signal = np.nan_to_num(X[:, :4])
+    if kind == "labels":
+        return X, sp.csr_matrix(signal + 0.3 * rng.normal(size=(300, 4)) > 0.5)
+    return X, {"numbers": signal @ rng.normal(size=(4, 6)), "classes": signal.argmax(axis=1)}[kind]
+
+
+SETTINGS = {"n_trees": 4, "min_samples_leaf": 5}
+ESTIMATORS = [
+    (SparseGBDTClassifier, "labels", {}),
+    (SparseGBDTClassifier, "labels", {"subsample": 0.7, "advanced": {"colsample_bynode": 1.0}}),
+    *(
+        (MultiGBDTRegressor, "numbers", {"loss": loss})
+        for loss in ("mse", "huber", "quantile:0.7", "log-cosh")
+    ),
+    (MultiGBDTRegressor, "numbers", {"monotone_constraints": [1, 0, -1, 0, 0, 0, 0, 0]}),
+    (MultiGBDTRegressor, "numbers", {"advanced": {"growth": "depth-wise", "tree_per_output": True}}),
+    (MultiGBDTRegressor, "numbers", {"n_trees": "auto"}),
+    (MultiGBDTClassifier, "classes", {}),
+    (MultiGBDTClassifier, "labels", {"colsample_bytree": 0.6, "subsample": 0.8}),
+]
+
+
+@pytest.mark.parametrize(("estimator", "kind", "settings"), ESTIMATORS)
+def test_model_files_are_those_of_the_cpu(estimator, kind, settings, tmp_path):
+    X, y = data(kind)
+    files = []
+    for device in ("cpu", "cuda"):
+        values = {**SETTINGS, **settings, "advanced": {**settings.get("advanced", {}), "device": device}}
+        launched = EmulatedDevice.n_launches
+        fitted = estimator(**values).fit(X, y)
+        assert (EmulatedDevice.n_launches > launched) == (device == "cuda")
+        fitted.save(tmp_path / device)
+        files.append((tmp_path / device).read_bytes())
+    assert fitted.model_.n_trees > 1
+    assert files[0] == files[1]
+
+
+def test_rankers_are_those_of_the_cpu():
+    X, grades = data("classes")
+    scores = [
+        GBDTRanker(n_trees=4, advanced={"device": device}).fit(X, grades, group=[50] * 6).predict(X)
+        for device in ("cpu", "cuda")
+    ]
+    assert scores[0].tobytes() == scores[1].tobytes()
+    assert len(np.unique(scores[0])) > 5
+
+
+@pytest.mark.parametrize(
+    ("settings", "what"),
+    [
+        ({"categorical_features": [0]}, "A categorical feature"),
+        ({"advanced": {"hessian": "exact"}}, "A matrix of hessians"),
+        ({"advanced": {"split": "topk"}, "leaf_labels": 2}, "A top-k split search"),
+    ],
+)
+def test_what_the_gpu_does_not_support_is_refused_before_training(settings, what):
+    X, y = data("classes")
+    X = np.where(np.arange(8) == 0, np.rint(np.nan_to_num(X)), X)
+    settings = {**settings, "advanced": {**settings.get("advanced", {}), "device": "cuda"}}
+    with pytest.raises(ValueError, match=f"{what} requires device='cpu'"):
+        MultiGBDTClassifier(n_trees=2, **settings).fit(X, y)
+
+
+def test_the_exact_search_is_refused_before_training():
+    X, y = data("labels")
+    clf = SparseGBDTClassifier(n_trees=2, advanced={"split": "exact", "device": "cuda"})
+    with pytest.raises(ValueError, match="split='exact' requires device='cpu'"):
+        clf.fit(np.nan_to_num(X), y)
+
+
+def test_the_command_line_trains_on_the_device(tmp_path):
+    X, y = data("labels")
+    save_xc(tmp_path / "train.txt", sp.csr_matrix(np.nan_to_num(X)), y)
+    files = []
+    for device in ("cpu", "cuda"):
+        model = tmp_path / f"{device}.safetensors"
+        arguments = [
+            "train",
+            tmp_path / "train.txt",
+            "-m",
+            model,
+            "--method",
+            "gbdt-sparse",
+            "-s",
+            "n_trees=3",
+        ]
+        assert run([*map(str, arguments), "--device", device, "--quiet"]) == 0
+        files.append(model.read_bytes())
+    assert files[0] == files[1]
