@@ -13,8 +13,10 @@ ROOT = Path(__file__).parents[2]
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT = SETTINGS["project"]
 REQUIRED = PROJECT["dependencies"]
-INTEGRATIONS = {"annif", "mlflow"}
-"""Extras with many requirements of their own, which are not part of the test environments."""
+INTEGRATIONS = {"annif", "cuda", "mlflow"}
+"""Extras with many requirements of their own, or a GPU, which are not part of the test environments."""
+DISTRIBUTIONS = {"cupy": "cupy-cuda12x"}
+"""Names of distributions that are not installed."""
 EXTRAS = {
     name: needs
     for name, needs in PROJECT["optional-dependencies"].items()
@@ -64,7 +66,10 @@ def test_everything_imported_is_declared():
     declared = set(parsed([*REQUIRED, *needed]))
     distributions = packages_distributions()
     for name in set(imported()) - set(sys.stdlib_module_names) - {"sparseleaf"}:
-        assert declared & {found.lower().replace("_", "-") for found in distributions.get(name, [name])}, name
+        assert declared & {
+            found.lower().replace("_", "-")
+            for found in distributions.get(name, [DISTRIBUTIONS.get(name, name)])
+        }, name
 
 
 def test_what_is_imported_without_asking_is_required():

@@ -164,15 +164,15 @@ class _DeviceTree:
             self._partition(partitions)
         if len(builds):
             self._build(builds)
-        found = [
+        parts = [
             self._find(
                 *(each[some] if len(each) else each for each in (searches, scores, totals, chosen, low, high))
             )
             for some in self._blocks(len(searches))
         ]
-        if not found:
+        if not parts:
             return np.empty(0), np.empty((0, 4), np.int32), np.empty((0, self._width), np.int32)
-        gains, splits, left = (np.concatenate(each) for each in zip(*found, strict=True))
+        gains, splits, left = (np.concatenate(each) for each in zip(*parts, strict=True))
         return gains, splits, left
 
     def _launch(self, kernel: str, n_blocks: int, shared: int, **values: Any) -> None:
