@@ -72,8 +72,9 @@ class DeviceTreeBuilder:
 
     def slots(self, n: int, size: int) -> Any:
         """Memory of at least ``n`` histograms of ``size`` numbers, with the contents of those that there are."""
-        if len(self._slots) < n * size:
-            slots = self.device.empty(max(n * size, 2 * len(self._slots)), np.int32)
+        needed = n * size + PADDING
+        if len(self._slots) < needed:
+            slots = self.device.empty(max(needed, 2 * len(self._slots)), np.int32)
             slots[: len(self._slots)] = self._slots
             self._slots = slots
         return self._slots
@@ -224,7 +225,7 @@ class _DeviceTree:
     ) -> tuple[Array, Array, Array]:
         device, n, n_features = self._of.device, len(searches), self._fixed["n_features"]
         prefix_size = self._most_bins * self._width
-        padding = np.zeros(PADDING + self._width, np.int32)
+        padding = np.zeros(PADDING, np.int32)
         gains = device.empty(n * n_features, np.float64)
         splits, left = device.empty((n * n_features, 4), np.int32), device.empty((n, self._width), np.int32)
         values = {

@@ -253,7 +253,10 @@ SL_INLINE Bins bins_of(const SearchArgs& args, i64 search, i64 f) {
 struct LeftSums {
     const i32 *sums, *missing;
 
-    SL_INLINE i32 operator()(i64 c) const { return sums[c] + (missing ? missing[c] : 0); }
+    // unsigned: what lies beyond the last column, with weight 0, may overflow
+    SL_INLINE i32 operator()(i64 c) const {
+        return static_cast<i32>(static_cast<unsigned>(sums[c]) + (missing ? static_cast<unsigned>(missing[c]) : 0u));
+    }
 };
 
 struct TotalSums {
