@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparseleaf import _kernels
-from sparseleaf.cuda.device import Arguments, kernel_source, open_device
+from sparseleaf.cuda import device as gpu
 from sparseleaf.training.builder import GrownTree
 
 if TYPE_CHECKING:
@@ -51,8 +51,8 @@ class DeviceTreeBuilder:
     def __init__(
         self, trees: HistogramTrees, binned: BinnedColumns, builder: _kernels.DeviceTreeBuilder
     ) -> None:
-        self.device = open_device()
-        self.arguments = Arguments(kernel_source())
+        self.device = gpu.open_device()
+        self.arguments = gpu.Arguments(gpu.kernel_source())
         self.trees = trees
         self.bins = self.device.upload(binned.bins)
         self.n_columns = binned.bins.shape[1]

@@ -43,6 +43,12 @@ def open_device() -> Device:
     return CudaDevice()
 
 
+def require_device(name: str) -> None:
+    """Raise an error unless trees can be grown on this device."""
+    if name == "cuda":
+        open_device()
+
+
 def kernel_source() -> str:
     """The kernels as one source text."""
     folder = resources.files("sparseleaf.cuda")
@@ -68,7 +74,7 @@ class Arguments:
         """The struct of a kernel's arguments; arrays are passed by address, None as a null pointer."""
         dtype = self._of_kernel[kernel]
         assert dtype.names is not None
-        packed = np.zeros((), dtype)
+        packed = np.zeros(1, dtype)
         for name in dtype.names:
             value = values[name]
             if dtype[name] == np.uint64:

@@ -13,6 +13,7 @@ from sparseleaf._arrays import effective_n_jobs
 from sparseleaf._settings import Settings, most_leaves
 from sparseleaf.binning import BinThresholds, bin_features
 from sparseleaf.callbacks import EarlyStopping
+from sparseleaf.cuda.device import require_device
 from sparseleaf.data.categories import join_categories
 from sparseleaf.distributed.failures import run_together
 from sparseleaf.model import AxisScorer, Model, Role, in_order, join_trees
@@ -401,6 +402,7 @@ class DenseEnsemble(BoostedEnsemble):
         counts_init_trees: bool,
     ) -> None:
         params = estimator._settings()
+        require_device(params.device)
         super().__init__(params, eval_set, estimator.eval_set_form)
         self._estimator = estimator
         self._init_model = init_model

@@ -13,6 +13,7 @@ from sparseleaf._arrays import effective_n_jobs
 from sparseleaf._settings import most_leaves
 from sparseleaf.binning import EXACT_BINS, BinThresholds, bin_features
 from sparseleaf.callbacks import EarlyStopping
+from sparseleaf.cuda.device import require_device
 from sparseleaf.data.rows import RowsInfo, refuse_nan
 from sparseleaf.data.targets import Targets, join_forms
 from sparseleaf.data.weights import NO_WEIGHTS
@@ -308,6 +309,7 @@ class SparseEnsemble(BoostedEnsemble):
         label_info: LabelInfo | None = None,
     ) -> None:
         params = estimator._settings()
+        require_device(params.device)
         super().__init__(params, eval_set)
         self._label_info = label_info
         self._init_model = init_model

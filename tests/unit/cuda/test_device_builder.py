@@ -14,6 +14,7 @@ from emulated_cuda import EmulatedDevice
 from sparseleaf import GBDTRanker, MultiGBDTClassifier, MultiGBDTRegressor, SparseGBDTClassifier
 from sparseleaf.cli import run
 from sparseleaf.cuda import builder as cuda_builder
+from sparseleaf.cuda import device as cuda_device
 from sparseleaf.cuda.device import Arguments, CudaDevice
 from sparseleaf.data import save_xc
 from sparseleaf.distributed.communicator import LocalCommunicator
@@ -39,7 +40,7 @@ SUPPORTED = OPTIONS.map(
 
 @pytest.fixture(autouse=True)
 def _emulated(monkeypatch):
-    monkeypatch.setattr(cuda_builder, "open_device", EmulatedDevice)
+    monkeypatch.setattr(cuda_device, "open_device", EmulatedDevice)
     monkeypatch.setattr(cuda_builder, "CHUNK_ROWS", 32)
 
 
@@ -87,6 +88,21 @@ def test_without_cupy_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
     with pytest.raises(ImportError, match=r"sparseleaf\[cuda\]"):
         CudaDevice()
+
+
+def test_without_a_gpu_no_row_is_read(monkeypatch):
+    monkeypatch.setattr(cuda_device, "open_device", CudaDevice)
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    read = []
+
+    def loss(targets, scores):
+        read.append(len(scores))
+        return scores - targets, np.ones_like(scores)
+
+    reg = MultiGBDTRegressor(n_trees=2, loss=loss, advanced={"device": "cuda"})
+    with pytest.raises(ImportError, match="CuPy"):
+        reg.fit(*data("numbers"))
+    assert not read
 
 
 def test_arguments_are_packed_by_the_fields_of_the_source():
