@@ -21,6 +21,15 @@ struct Split {
     }
 };
 
+// Replaces values by `sum` plus the values before them.
+SL_INLINE void exclusive_sums(i32* values, int n, i32 sum) {
+    for (int i = 0; i < n; ++i) {
+        const i32 value = values[i];
+        values[i] = sum;
+        sum += value;
+    }
+}
+
 }  // namespace
 
 // --- partitions: [left rows in old order | right rows in old order]. chunks: index of the partition, begin, end.
@@ -69,13 +78,7 @@ SL_KERNEL(sum_left, PartitionArgs) {
         before[t] = sum;
     }
     SL_EACH_THREAD(t) {
-        if (t != 0) continue;
-        i32 sum = 0;
-        for (int other = 0; other < SL_THREADS; ++other) {
-            const i32 own = before[other];
-            before[other] = sum;
-            sum += own;
-        }
+        if (t == 0) exclusive_sums(before, SL_THREADS, 0);
     }
     SL_EACH_THREAD(t) {
         i32 sum = before[t];
@@ -101,13 +104,7 @@ SL_KERNEL(scatter_rows, PartitionArgs) {
         before[t] = sum;
     }
     SL_EACH_THREAD(t) {
-        if (t != 0) continue;
-        i32 sum = args.lefts[SL_BLOCK];
-        for (int other = 0; other < SL_THREADS; ++other) {
-            const i32 own = before[other];
-            before[other] = sum;
-            sum += own;
-        }
+        if (t == 0) exclusive_sums(before, SL_THREADS, args.lefts[SL_BLOCK]);
     }
     SL_EACH_THREAD(t) {
         i64 left = before[t];
