@@ -9,7 +9,6 @@
 #pragma once
 
 using i64 = long long;
-using u64 = unsigned long long;
 using i32 = int;
 using i16 = short;
 using u8 = unsigned char;
