@@ -21,6 +21,7 @@
 
 #include "gil.hpp"
 #include "parallel.hpp"
+#include "platform.h"
 
 namespace nb = nanobind;
 
@@ -124,12 +125,6 @@ Numpy1<T> to_numpy(std::unique_ptr<T[]> data, size_t size) {
     return Numpy1<T>(raw, {size}, owner);
 }
 
-// The finaliser of splitmix64: a 64-bit hash of a 64-bit key.
-inline uint64_t mix64(uint64_t key) {
-    key += 0x9e3779b97f4a7c15ULL;
-    key = (key ^ (key >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    key = (key ^ (key >> 27)) * 0x94d049bb133111ebULL;
-    return key ^ (key >> 31);
-}
+using sl::mix64;
 
 }  // namespace sparseleaf

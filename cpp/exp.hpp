@@ -1,5 +1,4 @@
-// e^x in basic vector operations, so that loops are vectorised and all machines get the same bits:
-// x = n·ln 2 + r with |r| <= ln 2 / 2, a polynomial for e^r, and n added to the exponent.
+// e^x in double precision, as exp.h has it in single precision.
 #pragma once
 
 #include <algorithm>
@@ -7,19 +6,13 @@
 #include <cmath>
 #include <cstdint>
 
+#include "platform.h"
+//
+#include "exp.h"
+
 namespace sparseleaf {
 
-// Relative error below 2e-7. Inputs are clamped to the range of normal float32 results.
-[[gnu::always_inline]] inline float exp_of(float x) {
-    x = std::min(std::max(x, -87.0f), 88.0f);
-    const float n = std::nearbyint(x * 1.44269504f);
-    const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
-    const float p =
-        1.0f + r * (1.0f + r * (0.5f + r * (0.166666667f + r * (0.0416666667f +
-                                                                r * (0.00833333333f + r * 0.00138888889f)))));
-    const auto bits = static_cast<uint32_t>((static_cast<int32_t>(n) + 127) << 23);
-    return p * std::bit_cast<float>(bits);
-}
+using sl::exp_of;
 
 // Relative error below 1e-13. Adding 1.5 · 2^52 rounds to an integer in the low bits.
 [[gnu::always_inline]] inline double exp_of(double x) {

@@ -24,7 +24,7 @@ def compiled_kernels():
     with tempfile.TemporaryDirectory() as folder:
         source, library = Path(folder, "tree.cpp"), Path(folder, "tree.so")
         source.write_text(kernel_source(), "utf-8")
-        options = ["-std=c++20", "-O1", "-ffp-contract=off", "-shared", "-fPIC"]
+        options = ["-std=c++20", "-O1", "-ffp-contract=off", "-DSL_EMULATION", "-shared", "-fPIC"]
         subprocess.run([compiler, *options, "-o", library, source], check=True)
         return ctypes.CDLL(str(library))
 
@@ -42,6 +42,9 @@ class EmulatedDevice:
 
     def upload(self, array):
         return array.copy()
+
+    def upload_together(self, arrays):
+        return [array.ravel().copy() for array in arrays]
 
     def download(self, array):
         return np.ascontiguousarray(array)

@@ -1,8 +1,8 @@
-// Dense losses: every loss is one file with one function, registered by name, that fills gradients and
-// hessians of outputs. The common part is in dense.cpp: loops, threads, weights, unknown targets, maxima.
+// Dense losses: every loss is one function, registered by name, that fills gradients and hessians of outputs.
+// The arithmetic of most is in losses.h, which the GPU shares; a loss whose outputs are independent is one
+// function there. The common part is in dense.cpp: loops, threads, weights, unknown targets, maxima.
 //
-// g is the derivative of the loss with respect to the score z, h the second derivative or a documented
-// substitute. All arithmetic is within one row, so results do not depend on threads.
+// All arithmetic is within one row, so results do not depend on threads.
 #pragma once
 
 #include <cmath>
@@ -10,6 +10,7 @@
 
 #include "../common.hpp"
 #include "../exp.hpp"
+#include "losses.h"
 
 namespace sparseleaf {
 
@@ -35,13 +36,5 @@ struct DenseLoss {
 struct RegisterDenseLoss {
     RegisterDenseLoss(const char* name, DenseLoss loss);
 };
-
-// Bound of exponentials: large enough for any rate, small enough that sums and products with weights are
-// finite in float32.
-constexpr float kLargestTerm = 1e30f;
-
-[[gnu::always_inline]] inline float sigmoid(float z) {
-    return 1.0f / (1.0f + exp_of(-z));
-}
 
 }  // namespace sparseleaf

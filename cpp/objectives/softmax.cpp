@@ -1,5 +1,4 @@
-// Cross-entropy of one class per row: log Σ e^z − z_class. Its hessian is a matrix, of which training takes
-// the diagonal or (hessian="exact") all.
+// Cross-entropy of one class per row: see losses.h; and the full matrix of its hessian.
 #include "dense.hpp"
 
 namespace sparseleaf {
@@ -7,33 +6,9 @@ namespace {
 
 constexpr int64_t kRowChunk = 256;
 
-// Σ in eight fixed lanes, so that every clone adds in the same order.
 SPARSELEAF_WIDE
 void softmax(const OutputRow& row) {
-    const auto [z, y, label, n, parameter, g, h] = row;
-    constexpr int kWide = 8;
-    float top = z[0];
-    for (int64_t j = 1; j < n; ++j) top = std::max(top, z[j]);
-    float lanes[kWide] = {};
-    int64_t j = 0;
-    for (; j + kWide <= n; j += kWide)
-        for (int l = 0; l < kWide; ++l) {
-            g[j + l] = exp_of(z[j + l] - top);
-            lanes[l] += g[j + l];
-        }
-    for (int l = 0; j < n; ++j, ++l) {
-        g[j] = exp_of(z[j] - top);
-        lanes[l] += g[j];
-    }
-    const float sum =
-        ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) + ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
-    const float scale = 1.0f / sum;
-    for (j = 0; j < n; ++j) {
-        const float p = g[j] * scale;
-        g[j] = p;
-        h[j] = p * (1.0f - p);
-    }
-    g[label] -= 1.0f;
+    sl::loss::softmax(row.score, row.label, row.n_outputs, row.g, row.h);
 }
 
 const RegisterDenseLoss registered("softmax", {softmax, false, true});

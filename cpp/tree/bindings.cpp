@@ -100,9 +100,10 @@ void bind_tree(nb::module_& m) {
         .def("build", &HistogramTreeBuilder::build, nb::arg("gradients"), nb::arg("sample"),
              nb::arg("communicator"), nb::arg("by_rows"));
     nb::class_<DeviceTreeBuilder>(m, "DeviceTreeBuilder")
-        .def(nb::init<std::shared_ptr<const FeatureTable>, GrowthRules, HistogramRules, int>(),
-             nb::arg("table"), nb::arg("growth"), nb::arg("rules"), nb::arg("n_threads"))
-        .def("build", &DeviceTreeBuilder::build, nb::arg("gradients"), nb::arg("sample"), nb::arg("search"));
+        .def(nb::init<std::shared_ptr<const FeatureTable>, GrowthRules, HistogramRules>(), nb::arg("table"),
+             nb::arg("growth"), nb::arg("rules"))
+        .def("build", &DeviceTreeBuilder::build, nb::arg("gradients"), nb::arg("n_sample"), nb::arg("totals"),
+             nb::arg("features"), nb::arg("n_node_features"), nb::arg("key"), nb::arg("search"));
     nb::class_<ExactTreeBuilder>(m, "ExactTreeBuilder")
         .def(nb::init<In2<uint32_t>, std::shared_ptr<const FeatureTable>, GrowthRules, ExactRules, int64_t,
                       int64_t, int>(),

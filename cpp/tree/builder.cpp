@@ -23,18 +23,22 @@ Frontier frontier_of(const GrowthRules& growth, int64_t n_rows, const Workers& w
                     kRowsAtOnce * std::max(1, n_threads / 2));
 }
 
+void require_features(const In1<int32_t>& features, int64_t n_node_features, const FeatureTable& table) {
+    require(features.size() > 0, "features: must not be empty");
+    for (size_t i = 0; i < features.size(); ++i)
+        require(features.data()[i] >= 0 && features.data()[i] < table.n() &&
+                    (i == 0 || features.data()[i - 1] < features.data()[i]),
+                "features: must be increasing indices into the table");
+    require(n_node_features >= 1, "n_node_features: must be at least 1");
+}
+
 void require_sample(const TreeSample& sample, const FeatureTable& table, int64_t n_rows) {
     for (const auto& rows : {sample.rows, sample.oob_rows}) {
         int64_t n_wrong = 0;
         for (size_t i = 0; i < rows.size(); ++i) n_wrong += rows.data()[i] < 0 || rows.data()[i] >= n_rows;
         require(n_wrong == 0, "rows: indices must be less than the number of rows");
     }
-    require(sample.features.size() > 0, "features: must not be empty");
-    for (size_t i = 0; i < sample.features.size(); ++i)
-        require(sample.features.data()[i] >= 0 && sample.features.data()[i] < table.n() &&
-                    (i == 0 || sample.features.data()[i - 1] < sample.features.data()[i]),
-                "features: must be increasing indices into the table");
-    require(sample.n_node_features >= 1, "n_node_features: must be at least 1");
+    require_features(sample.features, sample.n_node_features, table);
 }
 
 // Number of columns on a worker that has every `step`-th feature from `first` on.
@@ -145,7 +149,7 @@ int64_t n_slots_of(const HistogramRules& rules, int64_t slot_bytes) {
 }
 
 // The root, with the sums of all workers' rows.
-Node make_root(const GradientColumns& gradients, const TreeSample& sample, const Workers* workers,
+Node make_root(const GradientColumns& gradients, const TreeSample& sample, const Workers& workers,
                int n_threads) {
     constexpr int64_t kChunk = 512;  // a row was last written by another core, as a rule
     const auto n_rows = static_cast<int64_t>(sample.rows.size());
@@ -159,7 +163,7 @@ Node make_root(const GradientColumns& gradients, const TreeSample& sample, const
     std::vector<int64_t> total(static_cast<size_t>(room) + 1, 0);
     for (size_t i = 0; i < sums.size(); ++i) total[i % room] += sums[i];
     total[room] = n_rows;
-    if (workers != nullptr && workers->share_rows()) workers->allreduce(total);
+    if (workers.share_rows()) workers.allreduce(total);
     require(total[room] <= INT32_MAX, "rows: must be fewer than 2^31 over all workers");
     Node root(0, 0, total[room], sample.key);
     root.total.assign(total.begin(), total.end() - 1);
@@ -217,7 +221,7 @@ GrownTree HistogramTreeBuilder::build(const GradientColumns& gradients, const Tr
     std::optional<Accumulator> everything;
     if (workers.share_rows()) everything.emplace(features.everything, bins_.data(), n, *sparse_, columns);
     const FeatureSampler sampler(features.numbers, sample.n_node_features);
-    Node root = make_root(gradients, sample, &workers, n_threads_);
+    Node root = make_root(gradients, sample, workers, n_threads_);
     root.live = searched.all();
 
     // agreed by all workers: they must search the same nodes together
@@ -237,32 +241,35 @@ GrownTree HistogramTreeBuilder::build(const GradientColumns& gradients, const Tr
 }
 
 DeviceTreeBuilder::DeviceTreeBuilder(std::shared_ptr<const FeatureTable> table, GrowthRules growth,
-                                     HistogramRules rules, int n_threads)
-    : table_(std::move(table)), growth_(growth), rules_(rules), n_threads_(n_threads) {
+                                     HistogramRules rules)
+    : table_(std::move(table)), growth_(growth), rules_(rules) {
     const uint8_t* categorical = table_->categorical.data();
     require(std::none_of(categorical, categorical + table_->n(), [](uint8_t c) { return c != 0; }),
             "categorical: not supported on a device");
     require(rules.top == 0, "top: not supported on a device");
 }
 
-GrownTree DeviceTreeBuilder::build(const GradientColumns& gradients, const TreeSample& sample,
-                                   const nb::object& search) {
-    const auto m = static_cast<int64_t>(gradients.values.shape(1));
+GrownTree DeviceTreeBuilder::build(const GradientColumns& gradients, int64_t n_sample,
+                                   const In1<int64_t>& totals, const In1<int32_t>& features,
+                                   int64_t n_node_features, uint64_t key, const nb::object& search) {
+    const auto m = static_cast<int64_t>(totals.size());
     require(m % kLanes == 0 && gradients.count_column < m, "gradients: must have a multiple of 4 columns");
     require(gradients.hessian != kMatrix, "gradients: a matrix of hessians is not supported on a device");
-    require_sample(sample, *table_, static_cast<int64_t>(gradients.values.shape(0)));
+    require(n_sample >= 0 && n_sample <= INT32_MAX, "rows: must be fewer than 2^31");
+    require_features(features, n_node_features, *table_);
     const Limits limits = limits_of(growth_);
     const Scoring scoring(m, gradients.hessian, gradients.weight, gradients.lambda, gradients.step, rules_.l2,
                           0, false, limits.min_samples, rules_.min_hessian);
     GilRelease release;
-    const std::vector<int32_t> numbers(sample.features.data(),
-                                       sample.features.data() + sample.features.size());
-    const FeatureSet features(*table_, numbers, 0, 1);
-    const FeatureSampler sampler(numbers, sample.n_node_features);
-    Node root = make_root(gradients, sample, nullptr, n_threads_);
-    root.end = root.count;
-    const int64_t most = growth_.max_leaves < 0 ? root.count : std::min(growth_.max_leaves - 1, root.count);
-    DeviceFinder finder(*table_, scoring, limits, features, sampler, gradients.count_column,
+    const std::vector<int32_t> numbers(features.data(), features.data() + features.size());
+    const FeatureSet set(*table_, numbers, 0, 1);
+    const FeatureSampler sampler(numbers, n_node_features);
+    Node root(0, 0, n_sample, key);
+    root.end = n_sample;
+    root.total.assign(static_cast<size_t>(m) + 2 * kWide, 0);
+    std::copy(totals.data(), totals.data() + m, root.total.begin());
+    const int64_t most = growth_.max_leaves < 0 ? n_sample : std::min(growth_.max_leaves - 1, n_sample);
+    DeviceFinder finder(*table_, scoring, limits, set, sampler, gradients.count_column,
                         gradients.first_output, n_slots_of(rules_, slot_bytes_of(*table_, numbers, m)),
                         search);
     NoPartition none;

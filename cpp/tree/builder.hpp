@@ -83,17 +83,18 @@ class HistogramTreeBuilder {
 // Trees of one worker whose rows and histograms are on a GPU.
 class DeviceTreeBuilder {
   public:
-    DeviceTreeBuilder(std::shared_ptr<const FeatureTable> table, GrowthRules growth, HistogramRules rules,
-                      int n_threads);
+    DeviceTreeBuilder(std::shared_ptr<const FeatureTable> table, GrowthRules growth, HistogramRules rules);
 
-    // search: see DeviceFinder. The sample's rows are not changed.
-    GrownTree build(const GradientColumns& gradients, const TreeSample& sample, const nb::object& search);
+    // totals: the sums of all columns over the sample, whose rows are on the device, as are the values of the
+    // gradients. search: see DeviceFinder.
+    GrownTree build(const GradientColumns& gradients, int64_t n_sample, const In1<int64_t>& totals,
+                    const In1<int32_t>& features, int64_t n_node_features, uint64_t key,
+                    const nb::object& search);
 
   private:
     std::shared_ptr<const FeatureTable> table_;
     GrowthRules growth_;
     HistogramRules rules_;
-    int n_threads_;
 };
 
 class ExactTreeBuilder {

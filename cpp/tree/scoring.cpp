@@ -9,11 +9,11 @@
 #include <cmath>
 #include <functional>
 
-#include "platform.h"
-//
 #include "gain.h"
 
 namespace sparseleaf {
+
+namespace gain = sl::gain;
 namespace {
 
 constexpr double kSwamp = 1e100;  // lambda of padding outputs

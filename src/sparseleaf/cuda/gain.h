@@ -2,7 +2,7 @@
 // Compile with contraction of multiply-add off.
 #pragma once
 
-namespace gain {
+namespace sl::gain {
 
 constexpr int kWide = 8;  // lanes of a sum, independent of the vector width
 
@@ -52,4 +52,4 @@ SL_INLINE double bounded_score(double sum, double below, double weight, double s
     return weight * (-2.0 * sum * v - below * v * v);
 }
 
-}  // namespace gain
+}  // namespace sl::gain

@@ -6,17 +6,19 @@
 //
 #include "gain.h"
 
+using namespace sl;
+
 namespace {
 
-constexpr int kPartition = 7, kBuild = 4, kChunk = 3;  // numbers per partition, build and chunk
+constexpr int kPartition = 7, kBuild = 4, kChunk = 4;  // numbers per partition, build and chunk
 enum Hessian { kCount = 0, kShared, kDiagonal };
 constexpr i32 kNever = 0x7fffffff;
 
 struct Split {
     const i64* p;  // start, end, start of the right rows, column, bin, missing bin, whether missing rows go left
 
-    SL_INLINE bool left(const u8* bins, i64 n_columns, i64 row) const {
-        const i64 bin = bins[row * n_columns + p[3]];
+    SL_INLINE bool left(const u8* bins, i64 row_bytes, i64 row) const {
+        const i64 bin = bins[row * row_bytes + p[3]];
         return bin == p[5] ? p[6] != 0 : bin <= p[4];
     }
 };
@@ -32,11 +34,13 @@ SL_INLINE void exclusive_sums(i32* values, int n, i32 sum) {
 
 }  // namespace
 
-// --- partitions: [left rows in old order | right rows in old order]. chunks: index of the partition, begin, end.
+// --- partitions: [left rows in old order | right rows in old order].
+//
+// chunks: index of the partition, begin and end of the rows, whether there is no other chunk.
 
 struct PartitionArgs {
-    const u8* bins;
-    i64 n_columns;
+    const u8* all_bins;
+    i64 all_row_bytes;
     const i64* partitions;
     const i64* chunks;
     const i64* first_chunks;
@@ -58,7 +62,7 @@ SL_KERNEL(count_left, PartitionArgs) {
         for (i64 i = chunk[1] + t; i < chunk[2]; i += SL_THREADS) {
             const i32 row = args.rows[i];
             args.old_rows[i] = row;
-            n += split.left(args.bins, args.n_columns, row);
+            n += split.left(args.all_bins, args.all_row_bytes, row);
         }
         atomic_add(count, n);
     }
@@ -100,7 +104,7 @@ SL_KERNEL(scatter_rows, PartitionArgs) {
     SL_EACH_THREAD(t) {
         i32 sum = 0;
         for (i64 i = t * share; i < n && i < (t + 1) * share; ++i)
-            sum += split.left(args.bins, args.n_columns, args.old_rows[chunk[1] + i]);
+            sum += split.left(args.all_bins, args.all_row_bytes, args.old_rows[chunk[1] + i]);
         before[t] = sum;
     }
     SL_EACH_THREAD(t) {
@@ -111,7 +115,7 @@ SL_KERNEL(scatter_rows, PartitionArgs) {
         for (i64 i = t * share; i < n && i < (t + 1) * share; ++i) {
             const i64 place = chunk[1] + i - partition[0];
             const i32 row = args.old_rows[chunk[1] + i];
-            if (split.left(args.bins, args.n_columns, row))
+            if (split.left(args.all_bins, args.all_row_bytes, row))
                 args.rows[partition[0] + left++] = row;
             else
                 args.rows[partition[2] + place - left] = row;
@@ -119,9 +123,10 @@ SL_KERNEL(scatter_rows, PartitionArgs) {
     }
 }
 
-// --- histograms. builds: slot, start, end, the sibling's slot or -1.
+// --- histograms. builds: slot, start, end, the sibling's slot or -1. chunks: as of partitions, of builds.
 
 struct SlotArgs {
+    const i64* several;  // the builds of several chunks
     const i64* builds;
     i32* slots;
     i64 slot_size;
@@ -129,76 +134,121 @@ struct SlotArgs {
 };
 
 SL_KERNEL(clear_slots, SlotArgs) {
-    i32* slot = args.slots + args.builds[kBuild * (SL_BLOCK / args.blocks_per_slot)] * args.slot_size;
+    const i64* build = args.builds + kBuild * args.several[SL_BLOCK / args.blocks_per_slot];
+    i32* slot = args.slots + build[0] * args.slot_size;
     SL_EACH_THREAD(t) {
         const i64 i = SL_BLOCK % args.blocks_per_slot * SL_THREADS + t;
         if (i < args.slot_size) slot[i] = 0;
     }
 }
 
-struct BuildArgs {
-    const u8* bins;
+struct GatherArgs {
+    const u8* all_bins;
+    i64 all_row_bytes;
+    const i32* columns;
     i64 n_columns;
+    u8* bins;
+    i64 row_bytes;
+    i64 n_rows;
+};
+
+// The bins of the tree's features.
+SL_KERNEL(gather_columns, GatherArgs) {
+    SL_EACH_THREAD(t) {
+        const i64 i = SL_BLOCK * SL_THREADS + t, row = i / args.row_bytes, f = i % args.row_bytes;
+        if (row < args.n_rows)
+            args.bins[i] =
+                f < args.n_columns ? args.all_bins[row * args.all_row_bytes + args.columns[f]] : u8{0};
+    }
+}
+
+struct BuildArgs {
+    const u8* bins;  // of the tree's features; rows are padded to a multiple of 4
+    i64 row_bytes;
     const i16* gradients;
     i64 n_gradients;
     const i32* rows;
     const i64* builds;
     const i64* chunks;
-    const i32* columns;
     const i32* offsets;
-    const i32* groups;
+    const i32* groups;  // first feature of every group, a multiple of 4, and its largest number of bins; and the end
     i64 width;
     i64 lanes;
+    i64 last_lanes;
     i64 n_tiles;
     i64 n_groups;
     i32* slots;
     i64 slot_size;
 };
 
-// Adds a chunk of rows to the bins of a group of features, for `lanes` columns: in shared memory, then in the slot.
-// Consecutive threads have consecutive columns of a row. A column beyond the gradients counts the rows.
+// Adds a chunk of rows to the bins of a group of features, for `lanes` columns (`last_lanes` of the last tile): in shared
+// memory, then in the slot. Consecutive threads have consecutive columns of a row, so that a warp reads a bin once and
+// adds to different banks. A column beyond the gradients counts the rows.
 SL_KERNEL(build_histograms, BuildArgs) {
     SL_SHARED(i32, local);
     const i64* chunk = args.chunks + kChunk * (SL_BLOCK / (args.n_groups * args.n_tiles));
-    const i64 group = SL_BLOCK / args.n_tiles % args.n_groups, lanes = args.lanes;
-    const i64 first_column = SL_BLOCK % args.n_tiles * lanes;
-    const i32 begin = args.groups[group], end = args.groups[group + 1], first_bin = args.offsets[begin];
-    const i64 size = (args.offsets[end] - first_bin) * lanes;
-    i32* slot = args.slots + args.builds[kBuild * chunk[0]] * args.slot_size;
+    const int group = static_cast<int>(SL_BLOCK / args.n_tiles % args.n_groups);
+    const int tile = static_cast<int>(SL_BLOCK % args.n_tiles);
+    const int lanes = static_cast<int>(tile + 1 < args.n_tiles ? args.lanes : args.last_lanes);
+    const int first_column = tile * static_cast<int>(args.lanes);
+    const int first = args.groups[2 * group], n_bins = args.groups[2 * group + 1];
+    const int n = args.groups[2 * group + 2] - first;
+    const int size = (n + 3) / 4 * 4 * n_bins * lanes;
     SL_EACH_THREAD(t) {
-        for (i64 i = t; i < size; i += SL_THREADS) local[i] = 0;
+        for (int i = t; i < size; i += SL_THREADS) local[i] = 0;
     }
     SL_EACH_THREAD(t) {
-        const i64 lane = t % lanes, column = first_column + lane;
+        const int lane = t % lanes, column = first_column + lane, step = n_bins * lanes;
         if (column >= args.width) continue;
         for (i64 i = chunk[1] + t / lanes; i < chunk[2]; i += SL_THREADS / lanes) {
             const i64 row = args.rows[i];
             const i32 value = column < args.n_gradients ? args.gradients[row * args.n_gradients + column] : 1;
             if (value == 0) continue;
-            const u8* bins = args.bins + row * args.n_columns;
-            for (i32 f = begin; f < end; ++f)
-                atomic_add(local + (args.offsets[f] - first_bin + bins[args.columns[f]]) * lanes + lane, value);
+            const u32* bins = reinterpret_cast<const u32*>(args.bins + row * args.row_bytes + first);
+            i32* to = local + lane;
+            for (int f = 0; f < n; f += 4, to += 4 * step) {
+                const u32 four = bins[f / 4];
+                atomic_add(to + (four & 255) * lanes, value);
+                atomic_add(to + step + (four >> 8 & 255) * lanes, value);
+                atomic_add(to + 2 * step + (four >> 16 & 255) * lanes, value);
+                atomic_add(to + 3 * step + (four >> 24) * lanes, value);
+            }
         }
     }
+    const i64* build = args.builds + kBuild * chunk[0];
+    i32* slot = args.slots + build[0] * args.slot_size;
+    i32* sibling = build[3] < 0 ? nullptr : args.slots + build[3] * args.slot_size;
+    const bool alone = chunk[3] != 0;
     SL_EACH_THREAD(t) {
-        for (i64 i = t; i < size; i += SL_THREADS)
-            if (local[i] != 0)
-                atomic_add(slot + (first_bin + i / lanes) * args.width + first_column + i % lanes, local[i]);
+        const int lane = t % lanes, column = first_column + lane;
+        if (column >= args.width) continue;
+        for (int place = t / lanes; place < n * n_bins; place += SL_THREADS / lanes) {
+            const i32 value = local[place * lanes + lane];
+            const int f = place / n_bins, bin = args.offsets[first + f] + place % n_bins;
+            if (bin >= args.offsets[first + f + 1]) continue;
+            const i64 to = bin * args.width + column;
+            if (!alone) {
+                if (value != 0) atomic_add(slot + to, value);
+                continue;
+            }
+            slot[to] = value;
+            if (sibling) sibling[to] -= value;
+        }
     }
 }
 
+// The siblings of builds of several chunks.
 SL_KERNEL(subtract_histograms, SlotArgs) {
-    const i64* build = args.builds + kBuild * (SL_BLOCK / args.blocks_per_slot);
-    if (build[3] < 0) return;
+    const i64* build = args.builds + kBuild * args.several[SL_BLOCK / args.blocks_per_slot];
     const i32* less = args.slots + build[0] * args.slot_size;
     i32* from = args.slots + build[3] * args.slot_size;
     SL_EACH_THREAD(t) {
         const i64 i = SL_BLOCK % args.blocks_per_slot * SL_THREADS + t;
-        if (i < args.slot_size) from[i] -= less[i];
+        if (build[3] >= 0 && i < args.slot_size) from[i] -= less[i];
     }
 }
 
-// --- the search for splits: a block finds the best split of a feature, then one that of the node.
+// --- the search for splits: a block finds the best split of some features, then another that of the node.
 
 struct SearchArgs {
     const i32* slots;
@@ -224,10 +274,15 @@ struct SearchArgs {
     const i8* directions;  // null without constraints
     const double* low;
     const double* high;
-    i32* prefix;
-    i64 prefix_size;
+    i64 n_parts;  // of the features of a node
+    i64 part_features;
+    i64 most_bins;
+    i64 row_stride;  // of the prefix sums: odd, so that threads with consecutive bins use different banks
+    i32* prefix;     // null for shared memory
+    double* part_gains;
+    i32* part_splits;  // feature, bin, rows on the left, whether missing rows go left
     double* gains;
-    i32* splits;  // feature, bin, rows on the left, whether missing rows go left
+    i32* splits;
     i32* left;
 };
 
@@ -336,91 +391,100 @@ SL_INLINE void copy_split(const i32* from, i32* to) {
     for (int i = 0; i < 4; ++i) to[i] = from[i];
 }
 
+// Moves the best of the splits, one per thread, to the first place. n: a power of two.
+SL_INLINE void keep_best(double* gains, i32* splits, int n) {
+    for (int half = n / 2; half > 0; half /= 2) SL_EACH_THREAD(t) {
+            if (t >= half || !better(gains[t + half], splits + 4 * (t + half), gains[t], splits + 4 * t)) continue;
+            gains[t] = gains[t + half];
+            copy_split(splits + 4 * (t + half), splits + 4 * t);
+        }
+}
+
 }  // namespace
 
 SL_KERNEL(search_features, SearchArgs) {
     SL_SHARED(double, gains);
     i32* splits = reinterpret_cast<i32*>(gains + SL_THREADS);
-    i32* last = splits + 4 * SL_THREADS;  // first bin of no further split, by side of the missing rows
-    const i64 out = SL_BLOCK, search = out / args.n_features, f = out % args.n_features, width = args.width;
+    i32* last = splits + 4 * SL_THREADS;  // first bin of no further split, by feature and side of the missing rows
+    const i64 search = SL_BLOCK / args.n_parts;
+    const int first = static_cast<int>(SL_BLOCK % args.n_parts * args.part_features);
+    const int most = static_cast<int>(args.part_features), width = static_cast<int>(args.width);
+    const int n_features = least(most, static_cast<int>(args.n_features) - first);
+    const int most_bins = static_cast<int>(args.most_bins), stride = static_cast<int>(args.row_stride);
     const i64 n = args.searches[2 * search + 1];
     const i32* total = args.totals + search * width;
-    const Bins bins = bins_of(args, search, f);
-    const i32* missing = bins.hist + bins.n * width;
-    i32* prefix = args.prefix + out * args.prefix_size;
-    const bool searched = !args.chosen || args.chosen[out];
+    i32* prefix = args.prefix ? args.prefix + SL_BLOCK * (most * most_bins * stride) : last + 2 * most;
     SL_EACH_THREAD(t) {
-        if (t < 2) last[t] = kNever;
         splits[4 * t] = -1;
-        for (i64 c = t; searched && c < width; c += SL_THREADS) {
+        for (int i = t; i < 2 * most; i += SL_THREADS) last[i] = kNever;
+        for (int i = t; i < n_features * width; i += SL_THREADS) {
+            const int f = i / width, c = i % width;
+            if (args.chosen && !args.chosen[search * args.n_features + first + f]) continue;
+            const Bins bins = bins_of(args, search, first + f);
+            i32* to = prefix + f * most_bins * stride + c;
             i32 sum = 0;
-            for (i64 b = 0; b < bins.n; ++b) prefix[b * width + c] = sum += bins.hist[b * width + c];
+            for (int b = 0; b < bins.n; ++b) to[b * stride] = sum += bins.hist[b * width + c];
         }
     }
-    const i64 n_candidates = searched ? 2 * bins.n : 0;
     for (int pass = 0; pass < 2; ++pass) SL_EACH_THREAD(t) {
-            for (i64 i = t; i < n_candidates; i += SL_THREADS) {
-                const i64 b = i / 2;
-                const bool missing_left = i % 2;
-                if (missing_left && bins.n_missing == 0) continue;
+            // the second half of the candidates have their missing rows on the left
+            const int n_splits = n_features * most_bins;
+            for (int i = t; i < 2 * n_splits; i += SL_THREADS) {
+                const bool missing_left = i >= n_splits;
+                const int f = i % n_splits / most_bins, b = i % most_bins;
+                if (args.chosen && !args.chosen[search * args.n_features + first + f]) continue;
+                const Bins bins = bins_of(args, search, first + f);
+                if (b >= bins.n || (missing_left && bins.n_missing == 0)) continue;
                 if (b == bins.n - 1 && (missing_left || bins.n_missing == 0)) continue;
                 if (bins.hist[b * width + args.counted] == 0) continue;  // same partition as at the previous bin
-                const LeftSums left{prefix + b * width, missing_left ? missing : nullptr};
+                const LeftSums left{prefix + (f * most_bins + b) * stride,
+                                    missing_left ? bins.hist + bins.n * width : nullptr};
                 const i64 n_left = left(args.counted);
                 bool over;
                 const bool possible = allowed(args, left, total, n_left, n, over);
-                if (pass == 0 && over) atomic_min(last + missing_left, static_cast<i32>(b));
-                if (pass == 0 || !possible || b >= last[missing_left]) continue;
+                if (pass == 0 && over) atomic_min(last + 2 * f + missing_left, b);
+                if (pass == 0 || !possible || b >= last[2 * f + missing_left]) continue;
                 const double gain =
-                    split_score(args, search, f, left, total, n_left, n) - args.node_scores[search];
-                const i32 split[4] = {static_cast<i32>(f), static_cast<i32>(b), static_cast<i32>(n_left),
-                                      missing_left};
+                    split_score(args, search, first + f, left, total, n_left, n) - args.node_scores[search];
+                const i32 split[4] = {first + f, b, static_cast<i32>(n_left), missing_left};
                 if (gain != gain || !better(gain, split, gains[t], splits + 4 * t)) continue;
                 gains[t] = gain;
                 copy_split(split, splits + 4 * t);
             }
         }
+    keep_best(gains, splits, SL_THREADS);
     SL_EACH_THREAD(t) {
         if (t != 0) continue;
-        int best = 0;
-        for (int other = 1; other < SL_THREADS; ++other)
-            if (better(gains[other], splits + 4 * other, gains[best], splits + 4 * best)) best = other;
-        args.gains[out] = gains[best];
-        copy_split(splits + 4 * best, args.splits + 4 * out);
+        args.part_gains[SL_BLOCK] = gains[0];
+        copy_split(splits, args.part_splits + 4 * SL_BLOCK);
     }
 }
 
-// The best split over all features goes to that of feature 0, and the sums of its left side to `left`.
+// The best split over all parts of a node, and the sums of its left side.
 SL_KERNEL(best_splits, SearchArgs) {
-    SL_SHARED(i32, best);
-    const i64 search = SL_BLOCK, first = search * args.n_features, width = args.width;
+    SL_SHARED(double, gains);
+    i32* splits = reinterpret_cast<i32*>(gains + SL_THREADS);
+    const i64 search = SL_BLOCK, first = search * args.n_parts;
+    const int width = static_cast<int>(args.width);
     SL_EACH_THREAD(t) {
-        best[t] = t;
-        for (i64 f = t; f < args.n_features; f += SL_THREADS)
-            if (better(args.gains[first + f], args.splits + 4 * (first + f), args.gains[first + best[t]],
-                       args.splits + 4 * (first + best[t])))
-                best[t] = static_cast<i32>(f);
-    }
-    SL_EACH_THREAD(t) {
-        if (t != 0) continue;
-        for (int other = 1; other < SL_THREADS && other < args.n_features; ++other)
-            if (better(args.gains[first + best[other]], args.splits + 4 * (first + best[other]),
-                       args.gains[first + best[0]], args.splits + 4 * (first + best[0])))
-                best[0] = best[other];
-    }
-    const i32* split = args.splits + 4 * (first + best[0]);
-    SL_EACH_THREAD(t) {
-        const i32 f = split[0];
-        for (i64 c = t; f >= 0 && c < width; c += SL_THREADS) {
-            const Bins bins = bins_of(args, search, f);
-            i32 sum = split[3] ? bins.hist[bins.n * width + c] : 0;
-            for (i64 b = 0; b <= split[1]; ++b) sum += bins.hist[b * width + c];
-            args.left[search * width + c] = sum;
+        splits[4 * t] = -1;
+        for (i64 i = first + t; i < first + args.n_parts; i += SL_THREADS) {
+            if (!better(args.part_gains[i], args.part_splits + 4 * i, gains[t], splits + 4 * t)) continue;
+            gains[t] = args.part_gains[i];
+            copy_split(args.part_splits + 4 * i, splits + 4 * t);
         }
     }
+    keep_best(gains, splits, SL_THREADS);
     SL_EACH_THREAD(t) {
-        if (t != 0 || best[0] == 0) continue;
-        args.gains[first] = args.gains[first + best[0]];
-        copy_split(split, args.splits + 4 * first);
+        if (t == 0) {
+            args.gains[search] = gains[0];
+            copy_split(splits, args.splits + 4 * search);
+        }
+        for (int c = t; splits[0] >= 0 && c < width; c += SL_THREADS) {
+            const Bins bins = bins_of(args, search, splits[0]);
+            i32 sum = splits[3] ? bins.hist[bins.n * width + c] : 0;
+            for (i64 b = 0; b <= splits[1]; ++b) sum += bins.hist[b * width + c];
+            args.left[search * width + c] = sum;
+        }
     }
 }

@@ -63,6 +63,8 @@ class DenseObjective(Objective):
         Metric of held-out rows by which training stops; ``held_out_higher_is_better``: whether it measures a gain;
         ``held_out_patience``: rounds without a relative improvement of ``held_out_min_improvement`` after which
         training stops.
+    on_device : bool
+        Whether gradients can be computed on a GPU.
     """
 
     default_metric: ClassVar[str] = "loss"
@@ -76,6 +78,7 @@ class DenseObjective(Objective):
     held_out_higher_is_better: ClassVar[bool] = False
     held_out_patience: ClassVar[int] = 30
     held_out_min_improvement: ClassVar[float] = 0.005
+    on_device: ClassVar[bool] = False
 
     @property
     def quantile(self) -> float | None:
@@ -130,6 +133,7 @@ class RowObjective(DenseObjective):
     """
 
     parameter: float = 0.0
+    on_device: ClassVar[bool] = True
 
     def hessian_room(self, targets: DenseTargets, shape: tuple[int, ...]) -> Array:
         """See :class:`DenseObjective`."""
@@ -138,13 +142,17 @@ class RowObjective(DenseObjective):
             return np.empty(shape, np.float32)
         return targets.weights.copy()
 
+    def fills(self, h: Array, targets: DenseTargets, shape: tuple[int, ...]) -> bool:
+        """Whether hessians, in the room that there is for them, differ from round to round."""
+        differs = not self.constant_hessian or targets.has_unknown or shape[1] > 1
+        return h.shape == shape and differs
+
     def gradients(
         self, targets: DenseTargets, scores: Array, g: Array, h: Array, n_jobs: int
     ) -> tuple[Array, Array]:
         """See :class:`DenseObjective`."""
         d = scores.shape[1]
-        differs = not self.constant_hessian or targets.has_unknown or d > 1
-        filled_h = h if h.shape == scores.shape and differs else NO_VALUES
+        filled_h = h if self.fills(h, targets, scores.shape) else NO_VALUES
         largest_g, largest_h = np.empty(d, np.float32), np.empty(d, np.float32)
         _kernels.gradients(
             self.name,

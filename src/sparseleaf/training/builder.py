@@ -18,6 +18,7 @@ from sparseleaf.training.tree import Bounds, GrownNodes
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
     from sparseleaf.binning import BinThresholds
+    from sparseleaf.cuda.builder import DeviceBins
     from sparseleaf.distributed.communicator import Communicator
     from sparseleaf.training.columns import Columns
 
@@ -91,12 +92,15 @@ class BinnedColumns:
     bins : uint8 or uint32 array, shape (n_rows, n_columns)
     missing_bins : int32 array, shape (n_features,)
         The bin of missing values of every feature, over all workers.
+    on_device : DeviceBins or None
+        The bins on a GPU, if they are there already.
     """
 
     bins: Array
     missing_bins: Array
     first: int = 0
     stride: int = 1
+    on_device: DeviceBins | None = None
 
 
 class TreeBuilder(Protocol):
@@ -220,7 +224,7 @@ class HistogramTrees:
             from sparseleaf.cuda.builder import DeviceTreeBuilder
 
             growth = self.growth.rules(self.n_rows)
-            return DeviceTreeBuilder(self, binned, _kernels.DeviceTreeBuilder(table, growth, rules, n_jobs))
+            return DeviceTreeBuilder(self, binned, _kernels.DeviceTreeBuilder(table, growth, rules))
         return _CompiledBuilder(
             _kernels.HistogramTreeBuilder(
                 binned.bins,

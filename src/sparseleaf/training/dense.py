@@ -304,7 +304,13 @@ class DenseProgram:
             shard = run_together(
                 comm,
                 lambda: part.make_shard(
-                    thresholds, plan.loss_of, plan.search.matrix, start, init_model, by_query
+                    thresholds,
+                    plan.loss_of,
+                    plan.search.matrix,
+                    start,
+                    init_model,
+                    by_query,
+                    shard_class(plan),
                 ),
             )
             has_missing = (comm.allreduce(shard.missing_features()) > 0).astype(np.uint8)
@@ -317,6 +323,15 @@ class DenseProgram:
             return Prepared(thresholds, start), growth
         first = 0 if init_model is None else init_model.n_trees
         return Prepared(thresholds, start), BoostedGrowth(comm, shard, boosting_round, self.layout, first)
+
+
+def shard_class(plan: Plan) -> type[DenseShard]:
+    """Where the rows are: on a GPU if it computes the gradients and the split search uses them as they are."""
+    if plan.params.device == "cpu" or not plan.search.loss.on_device or plan.search.sketch:
+        return DenseShard
+    from sparseleaf.cuda.dense_shard import DeviceDenseShard
+
+    return DeviceDenseShard
 
 
 def dense_round(

@@ -159,6 +159,7 @@ class DensePartition(Partition):
         base_score: Array,
         init_model: Model | None,
         draw_queries: bool,
+        shard_class: type[DenseShard] = DenseShard,
     ) -> DenseShard:
         """Bin the rows and initialise their scores; ``draw_queries`` samples whole queries."""
         bins = bin_features([self.features], thresholds, np.uint8, self.n_jobs)
@@ -173,7 +174,7 @@ class DensePartition(Partition):
         draws = None
         if draw_queries and self.queries is not None:
             draws = self.fold_keys()
-        return DenseShard(
+        return shard_class(
             bins,
             thresholds.missing_bins,
             self.targets,

@@ -76,8 +76,13 @@ class DenseShard(Shard):
         scores = np.empty((len(rows), self.scores.shape[1]), np.float32)
         for number, of_model in enumerate(self._models):
             at = self._fold[rows] == number
-            scores[at] = of_model[rows[at]]
+            scores[at] = self._take(of_model, rows[at])
         return rows, scores
+
+    def _take(self, scores: Any, rows: Array) -> Array:
+        """Scores of some rows."""
+        taken: Array = scores[rows]
+        return taken
 
     # --- gradients
 
@@ -144,15 +149,18 @@ class DenseShard(Shard):
     def leaf_sums(self, leaves: list[int], g_scale: Array, h_scale: Array) -> Array:
         """Columns Σ gradients, Σ hessians (both fixed-point) and number of rows of every leaf, int64."""
         starts, ends = self._rows.ranges(leaves)
-        columns = [
-            np.empty((len(leaves), len(g_scale)), np.int64),
-            np.empty((len(leaves), len(h_scale)), np.int64),
-            (ends - starts)[:, None],
+        sums = [
+            self._sum_rows(values, scale, starts, ends)
+            for values, scale in ((self._g, g_scale), (self._h, h_scale))
+            if len(scale)
         ]
-        for values, scale, out in ((self._g, g_scale, columns[0]), (self._h, h_scale, columns[1])):
-            if len(scale):
-                _kernels.leaf_sums(values, scale, self._rows.rows, starts, ends, out, self._n_jobs)
-        return np.hstack(columns)
+        return np.hstack([*sums, (ends - starts)[:, None]])
+
+    def _sum_rows(self, values: Any, scale: Array, starts: Array, ends: Array) -> Array:
+        """Σ value · scale over ranges of the rows, in fixed point, int64."""
+        sums = np.empty((len(starts), len(scale)), np.int64)
+        _kernels.leaf_sums(values, scale, self._rows.rows, starts, ends, sums, self._n_jobs)
+        return sums
 
     def all_leaf_sums(self, place: Placement, leaves: list[int], g_scale: Array, h_scale: Array) -> Array:
         """As :meth:`leaf_sums`, over the rows of all workers."""

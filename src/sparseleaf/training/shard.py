@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from sparseleaf._arrays import Array
     from sparseleaf.distributed.communicator import Communicator
-    from sparseleaf.training.builder import TreeBuilder, Trees
+    from sparseleaf.training.builder import GrownTree, TreeBuilder, Trees
     from sparseleaf.training.columns import Columns
     from sparseleaf.training.tree import FlatTree, GrownNodes, LeafVectors
 
@@ -152,17 +152,25 @@ class Shard:
     ) -> GrownNodes:
         """Grow a tree on the sample and record the leaf of every row."""
         if self._builder is None or self._builder[0] is not trees:
-            first = self._rank if self._all_rows else 0
-            binned = BinnedColumns(self.bins, self.missing_bins, first, self._feature_stride)
-            self._builder = trees, trees.make_builder(binned, self._n_jobs)
+            self._builder = trees, trees.make_builder(self._binned(), self._n_jobs)
         oob_rows = self._oob.rows if self._all_rows else np.empty(0, np.int32)
         sample = TreeSample(self._rows.rows, oob_rows, features, n_node_features, key)
-        grown = self._builder[1].build(
-            self._fitted(columns), sample, communicator, by_rows=not self._all_rows
-        )
+        grown = self._grow(self._builder[1], columns, sample, communicator)
         self._rows = RowsByLeaf(self._rows.rows, grown.starts, grown.ends)
         self._oob = RowsByLeaf(self._oob.rows, grown.oob_starts, grown.oob_ends)
         return grown.nodes
+
+    def _binned(self) -> BinnedColumns:
+        first = self._rank if self._all_rows else 0
+        return BinnedColumns(self.bins, self.missing_bins, first, self._feature_stride)
+
+    def _grow(
+        self, builder: Any, columns: Columns | None, sample: TreeSample, communicator: Communicator
+    ) -> GrownTree:
+        grown: GrownTree = builder.build(
+            self._fitted(columns), sample, communicator, by_rows=not self._all_rows
+        )
+        return grown
 
     def _fitted(self, columns: Columns | None) -> Any:
         """The statistics to fit, as the builder takes them."""
@@ -264,6 +272,10 @@ class RowsByLeaf:
     def of(cls, rows: Array) -> RowsByLeaf:
         """All rows in the root."""
         return cls(rows, np.zeros(1, np.int64), np.full(1, len(rows), np.int64))
+
+    def sorted_as(self, rows: Array) -> RowsByLeaf:
+        """The same ranges of other rows."""
+        return RowsByLeaf(rows, self._starts, self._ends)
 
     def ranges(self, leaves: list[int]) -> tuple[Array, Array]:
         """Start and end of the leaves' rows."""

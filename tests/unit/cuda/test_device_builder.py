@@ -42,6 +42,7 @@ SUPPORTED = OPTIONS.map(
 def _emulated(monkeypatch):
     monkeypatch.setattr(cuda_device, "open_device", EmulatedDevice)
     monkeypatch.setattr(cuda_builder, "CHUNK_ROWS", 32)
+    monkeypatch.setattr(cuda_builder, "MIN_CHUNK_ROWS", 16)
 
 
 def check(case, budget):
