@@ -43,8 +43,9 @@ class EmulatedDevice:
     def upload(self, array):
         return array.copy()
 
-    def upload_together(self, arrays):
-        return [array.ravel().copy() for array in arrays]
+    def stage(self, array):
+        self.staged = array.copy()
+        return self.staged
 
     def download(self, array):
         return np.ascontiguousarray(array)

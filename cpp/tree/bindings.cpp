@@ -64,6 +64,20 @@ void bind_structs(nb::module_& m) {
         .def(nb::init<Out1<int32_t>, Out1<int32_t>, In1<int32_t>, int64_t, uint64_t>(),
              nb::arg("rows").noconvert(), nb::arg("oob_rows").noconvert(), nb::arg("features"),
              nb::arg("n_node_features"), nb::arg("key"));
+    nb::class_<DeviceChunks>(m, "DeviceChunks")
+        .def(nb::init<int64_t, int64_t, int64_t, int64_t>(), nb::arg("most"), nb::arg("fewest"),
+             nb::arg("blocks_per_chunk"), nb::arg("n_blocks"));
+    nb::class_<DeviceBatch>(m, "DeviceBatch")
+        .def_prop_ro("bytes",
+                     [](const DeviceBatch& batch) { return as_numpy(batch.bytes, {batch.bytes.size()}); })
+        .def_ro("places", &DeviceBatch::places)
+        .def_ro("n_partitions", &DeviceBatch::n_partitions)
+        .def_ro("n_parted", &DeviceBatch::n_parted)
+        .def_ro("n_builds", &DeviceBatch::n_builds)
+        .def_ro("n_built", &DeviceBatch::n_built)
+        .def_ro("n_several", &DeviceBatch::n_several)
+        .def_ro("n_searches", &DeviceBatch::n_searches)
+        .def_ro("n_slots", &DeviceBatch::n_slots);
     nb::class_<GrownTree>(m, "GrownTree")
         .def_prop_ro("feature", column(&GrownTree::feature))
         .def_prop_ro("bin", column(&GrownTree::bin))
@@ -103,7 +117,8 @@ void bind_tree(nb::module_& m) {
         .def(nb::init<std::shared_ptr<const FeatureTable>, GrowthRules, HistogramRules>(), nb::arg("table"),
              nb::arg("growth"), nb::arg("rules"))
         .def("build", &DeviceTreeBuilder::build, nb::arg("gradients"), nb::arg("n_sample"), nb::arg("totals"),
-             nb::arg("features"), nb::arg("n_node_features"), nb::arg("key"), nb::arg("search"));
+             nb::arg("features"), nb::arg("n_node_features"), nb::arg("key"), nb::arg("chunks"),
+             nb::arg("search"));
     nb::class_<ExactTreeBuilder>(m, "ExactTreeBuilder")
         .def(nb::init<In2<uint32_t>, std::shared_ptr<const FeatureTable>, GrowthRules, ExactRules, int64_t,
                       int64_t, int>(),

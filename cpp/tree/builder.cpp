@@ -7,6 +7,7 @@ namespace {
 constexpr int64_t kMostAtOnce = 16;    // nodes that best-first growth splits together, one per thread
 constexpr int64_t kMostExchanged = 8;  // with several workers: a message costs more than a node
 constexpr int64_t kRowsAtOnce = 8192;  // total rows of these nodes: larger nodes are split alone
+constexpr int64_t kDeviceRowsAtOnce = 1 << 20;  // a batch takes a device as long as these rows
 constexpr int64_t kScratchBytes = 1 << 26;
 // with at most this fraction of the features sampled per node, histograms are built from rows only
 constexpr int64_t kFewDrawn = 5, kOfFeatures = 2;
@@ -18,9 +19,9 @@ Limits limits_of(const GrowthRules& growth) {
 Frontier frontier_of(const GrowthRules& growth, int64_t n_rows, const Workers& workers, int n_threads) {
     const int64_t most = growth.max_leaves < 0 ? n_rows : std::min(growth.max_leaves - 1, n_rows);
     // all workers must take the same nodes, however many threads each has
-    if (!workers.alone()) return Frontier(most, growth.best_first, kMostExchanged, kRowsAtOnce);
+    if (!workers.alone()) return Frontier(most, growth.best_first, kMostExchanged, kRowsAtOnce, kExtraSlots);
     return Frontier(most, growth.best_first, std::min<int64_t>(n_threads, kMostAtOnce),
-                    kRowsAtOnce * std::max(1, n_threads / 2));
+                    kRowsAtOnce * std::max(1, n_threads / 2), kExtraSlots);
 }
 
 void require_features(const In1<int32_t>& features, int64_t n_node_features, const FeatureTable& table) {
@@ -144,8 +145,8 @@ int64_t slot_bytes_of(const FeatureTable& table, const std::vector<int32_t>& fea
     return std::max<int64_t>(n_bins, 1) * (n_columns + 1) * 4;
 }
 
-int64_t n_slots_of(const HistogramRules& rules, int64_t slot_bytes) {
-    return std::max(kMinSlots, std::min(rules.budget / slot_bytes, rules.max_nodes + kExtraSlots));
+int64_t n_slots_of(const HistogramRules& rules, int64_t slot_bytes, int64_t n_extra) {
+    return std::max(kMinSlots, std::min(rules.budget / slot_bytes, rules.max_nodes + n_extra));
 }
 
 // The root, with the sums of all workers' rows.
@@ -230,7 +231,7 @@ GrownTree HistogramTreeBuilder::build(const GradientColumns& gradients, const Tr
     const bool direct = !workers.share_rows() && !sampler.all() && has_sparse[0] == 0 &&
                         kFewDrawn * sampler.count() <= kOfFeatures * sampler.n();
     const int64_t slot_bytes = slot_bytes_of(*table_, features.numbers, m),
-                  n_slots = n_slots_of(rules_, slot_bytes);
+                  n_slots = n_slots_of(rules_, slot_bytes, kExtraSlots);
     const int64_t n_scratch =
         n_threads_ > 1 ? std::min<int64_t>(2 * n_threads_, kScratchBytes / slot_bytes) : 0;
     HistogramFinder finder({*table_, searched, everything ? &*everything : nullptr, features.bin_borders,
@@ -251,7 +252,8 @@ DeviceTreeBuilder::DeviceTreeBuilder(std::shared_ptr<const FeatureTable> table, 
 
 GrownTree DeviceTreeBuilder::build(const GradientColumns& gradients, int64_t n_sample,
                                    const In1<int64_t>& totals, const In1<int32_t>& features,
-                                   int64_t n_node_features, uint64_t key, const nb::object& search) {
+                                   int64_t n_node_features, uint64_t key, const DeviceChunks& chunks,
+                                   const nb::object& search) {
     const auto m = static_cast<int64_t>(totals.size());
     require(m % kLanes == 0 && gradients.count_column < m, "gradients: must have a multiple of 4 columns");
     require(gradients.hessian != kMatrix, "gradients: a matrix of hessians is not supported on a device");
@@ -269,12 +271,13 @@ GrownTree DeviceTreeBuilder::build(const GradientColumns& gradients, int64_t n_s
     root.total.assign(static_cast<size_t>(m) + 2 * kWide, 0);
     std::copy(totals.data(), totals.data() + m, root.total.begin());
     const int64_t most = growth_.max_leaves < 0 ? n_sample : std::min(growth_.max_leaves - 1, n_sample);
-    DeviceFinder finder(*table_, scoring, limits, set, sampler, gradients.count_column,
-                        gradients.first_output, n_slots_of(rules_, slot_bytes_of(*table_, numbers, m)),
-                        search);
+    DeviceFinder finder(
+        *table_, scoring, limits, set, sampler, gradients.count_column, gradients.first_output,
+        n_slots_of(rules_, slot_bytes_of(*table_, numbers, m), kExtraDeviceSlots), chunks, search);
     NoPartition none;
     Grower grower(limits, finder, none);
-    grower.grow(std::move(root), Frontier(most, growth_.best_first, kMostAtOnce, kRowsAtOnce * kMostAtOnce));
+    grower.grow(std::move(root),
+                Frontier(most, growth_.best_first, kExtraDeviceSlots, kDeviceRowsAtOnce, kExtraDeviceSlots));
     return GrownTree(grower.nodes, *table_, scoring.outputs);
 }
 

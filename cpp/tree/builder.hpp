@@ -13,6 +13,7 @@ namespace sparseleaf {
 
 constexpr int64_t kMinSlots = 4;     // the children of two nodes whose histograms were not kept
 constexpr int64_t kExtraSlots = 16;  // for the children of nodes that are split speculatively
+constexpr int64_t kExtraDeviceSlots = 64;
 
 // Growth limits of a tree.
 struct GrowthRules {
@@ -89,7 +90,7 @@ class DeviceTreeBuilder {
     // gradients. search: see DeviceFinder.
     GrownTree build(const GradientColumns& gradients, int64_t n_sample, const In1<int64_t>& totals,
                     const In1<int32_t>& features, int64_t n_node_features, uint64_t key,
-                    const nb::object& search);
+                    const DeviceChunks& chunks, const nb::object& search);
 
   private:
     std::shared_ptr<const FeatureTable> table_;

@@ -1,51 +1,62 @@
 // Split finding on a GPU: see device_finder.hpp.
 #include "device_finder.hpp"
 
+#include <cstring>
+
 namespace sparseleaf {
 namespace {
 
-template <typename T>
-nb::object as_array(std::vector<T> values, size_t n_columns) {
-    require_room_for_handles();
-    auto* held = new std::vector<T>(std::move(values));
-    nb::capsule owner(held, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-    const size_t n_rows = n_columns == 0 ? 0 : held->size() / n_columns;
-    return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<2>>(held->data(), {n_rows, n_columns}, owner));
-}
+constexpr int64_t kPadding = 16;  // numbers that the gain reads beyond the last column, with weight 0
+
+// The chunks of ranges, and the index of the first chunk of every range.
+struct Chunks {
+    std::vector<int64_t> chunks, first{0}, several;
+
+    void add(int64_t begin, int64_t end, int64_t size) {
+        const auto index = static_cast<int64_t>(first.size()) - 1;
+        const bool alone = end - begin <= size;
+        for (int64_t at = begin; at < end; at += size)
+            chunks.insert(chunks.end(), {index, at, std::min(at + size, end), alone});
+        if (!alone) several.push_back(index);
+        first.push_back(n());
+    }
+    int64_t n() const { return static_cast<int64_t>(chunks.size()) / 4; }
+};
 
 }  // namespace
 
 DeviceFinder::DeviceFinder(const FeatureTable& table, const Scoring& scoring, const Limits& limits,
                            const FeatureSet& features, const FeatureSampler& sampler, int64_t count_column,
-                           int64_t first_output, int64_t n_slots, const nb::object& search)
+                           int64_t first_output, int64_t n_slots, const DeviceChunks& chunks,
+                           const nb::object& search)
     : SlotFinder(table, scoring, limits, first_output, true, n_slots),
       features_(features),
       sampler_(sampler),
       width_(scoring.columns + (count_column < 0)),
+      chunks_(chunks),
       search_(search) {}
 
 void DeviceFinder::run(const std::vector<Siblings>& siblings, Partition*, std::vector<Family*>& others) {
-    std::vector<int64_t> partitions = partition(siblings, others), builds;
+    DeviceBatch batch;
     std::vector<Node*> nodes;
-    for (const Siblings& search : siblings) {
-        Node& built = *search.built;
-        built.slot = slots_.take();
-        const int64_t sibling = search.sibling ? search.sibling->slot : -1;
-        builds.insert(builds.end(), {built.slot, built.start, built.end, sibling});
+    for (const Siblings& search : siblings)
         for (Node* node : search.searched)
             if (node != nullptr) nodes.push_back(node);
-    }
-    find(nodes, std::move(partitions), std::move(builds));
+    add_partitions(siblings, others, batch);
+    add_builds(siblings, batch);
+    add_searches(nodes, batch);
+    find(nodes, batch);
 }
 
 // The partitions of all families, whose rows on the left are known from the histograms.
-std::vector<int64_t> DeviceFinder::partition(const std::vector<Siblings>& siblings,
-                                             const std::vector<Family*>& others) const {
+void DeviceFinder::add_partitions(const std::vector<Siblings>& siblings, const std::vector<Family*>& others,
+                                  DeviceBatch& batch) const {
     std::vector<Family*> families = others;
     for (const Siblings& search : siblings)
         if (search.family != nullptr && (families.empty() || families.back() != search.family))
             families.push_back(search.family);
     std::vector<int64_t> partitions;
+    Chunks chunks;
     for (const Family* family : families) {
         const Node& parent = *family->parent;
         const int32_t f = parent.split.feature;
@@ -54,13 +65,39 @@ std::vector<int64_t> DeviceFinder::partition(const std::vector<Siblings>& siblin
         family->right->end = parent.end;
         partitions.insert(partitions.end(), {parent.start, parent.end, family->left->end, f, parent.split.bin,
                                              table_.missing_bin.data()[f], parent.split.missing_left});
+        chunks.add(parent.start, parent.end, chunks_.most);
     }
-    return partitions;
+    batch.add(partitions);
+    batch.add(chunks.chunks);
+    batch.add(chunks.first);
+    batch.n_partitions = static_cast<int64_t>(families.size());
+    batch.n_parted = chunks.n();
 }
 
-void DeviceFinder::find(const std::vector<Node*>& nodes, std::vector<int64_t> partitions,
-                        std::vector<int64_t> builds) {
-    const auto d = static_cast<size_t>(scoring_.outputs);
+void DeviceFinder::add_builds(const std::vector<Siblings>& siblings, DeviceBatch& batch) {
+    int64_t n_rows = 0;
+    for (const Siblings& search : siblings) n_rows += search.built->end - search.built->start;
+    const int64_t enough = n_rows * chunks_.blocks_per_chunk / chunks_.n_blocks;
+    const int64_t size = std::min(chunks_.most, std::max(chunks_.fewest, enough));
+    std::vector<int64_t> builds;
+    Chunks chunks;
+    for (const Siblings& search : siblings) {
+        Node& built = *search.built;
+        built.slot = slots_.take();
+        const int64_t sibling = search.sibling ? search.sibling->slot : -1;
+        builds.insert(builds.end(), {built.slot, built.start, built.end, sibling});
+        batch.n_slots = std::max<int64_t>(batch.n_slots, built.slot + 1);
+        chunks.add(built.start, built.end, size);
+    }
+    batch.add(builds);
+    batch.add(chunks.chunks);
+    batch.add(chunks.several);
+    batch.n_builds = static_cast<int64_t>(siblings.size());
+    batch.n_built = chunks.n();
+    batch.n_several = static_cast<int64_t>(chunks.several.size());
+}
+
+void DeviceFinder::add_searches(const std::vector<Node*>& nodes, DeviceBatch& batch) const {
     Work work(scoring_);
     std::vector<int64_t> searches;
     std::vector<double> scores, low, high;
@@ -77,19 +114,35 @@ void DeviceFinder::find(const std::vector<Node*>& nodes, std::vector<int64_t> pa
         sampler_.draw(node->key, features_, chosen_here);
         chosen.insert(chosen.end(), chosen_here.begin(), chosen_here.end());
     }
+    totals.resize(totals.size() + kPadding);
+    batch.add(searches);
+    batch.add(scores);
+    batch.add(totals);
+    batch.add_if_any(chosen);
+    batch.add_if_any(low);
+    batch.add_if_any(high);
+    batch.n_searches = static_cast<int64_t>(nodes.size());
+}
+
+// Results: the gains of all nodes, then their splits (feature, bin, rows on the left, whether missing rows go
+// left), then the sums of their left sides.
+void DeviceFinder::find(const std::vector<Node*>& nodes, const DeviceBatch& batch) const {
+    const size_t n = nodes.size();
     GilAcquire acquire;
-    const nb::tuple found = nb::cast<nb::tuple>(search_(
-        as_array(std::move(partitions), 7), as_array(std::move(builds), 4), as_array(std::move(searches), 2),
-        as_array(std::move(scores), 1), as_array(std::move(totals), static_cast<size_t>(width_)),
-        as_array(std::move(chosen), static_cast<size_t>(features_.n)), as_array(std::move(low), d),
-        as_array(std::move(high), d)));
-    const auto gains = nb::cast<In1<double>>(found[0]);
-    const auto splits = nb::cast<In2<int32_t>>(found[1]), left = nb::cast<In2<int32_t>>(found[2]);
-    require(gains.size() == nodes.size() && splits.shape(0) == nodes.size() && splits.shape(1) == 4 &&
-                left.shape(0) == nodes.size() && static_cast<int64_t>(left.shape(1)) == width_,
+    const auto results = nb::cast<In1<uint8_t>>(search_(nb::cast(&batch, nb::rv_policy::reference)));
+    require(results.size() == n * (sizeof(double) + 4 * sizeof(int32_t) + width_ * sizeof(int32_t)),
             "search: must return one split per node");
-    for (size_t i = 0; i < nodes.size(); ++i)
-        adopt(*nodes[i], gains.data()[i], splits.data() + 4 * i, left.data() + width_ * i);
+    const uint8_t* splits = results.data() + n * sizeof(double);
+    const uint8_t* left = splits + n * 4 * sizeof(int32_t);
+    std::vector<int32_t> sums(static_cast<size_t>(width_));
+    for (size_t i = 0; i < n; ++i) {
+        double gain;
+        int32_t split[4];
+        std::memcpy(&gain, results.data() + i * sizeof(gain), sizeof(gain));
+        std::memcpy(split, splits + i * sizeof(split), sizeof(split));
+        std::memcpy(sums.data(), left + i * width_ * sizeof(int32_t), width_ * sizeof(int32_t));
+        adopt(*nodes[i], gain, split, sums.data());
+    }
 }
 
 void DeviceFinder::adopt(Node& node, double gain, const int32_t* split, const int32_t* left) const {

@@ -31,12 +31,15 @@ struct Candidate {
 class Frontier {
   public:
     // Best-first growth considers the next most_at_once nodes and returns those that are not split yet and
-    // have at most rows_at_once rows in total.
-    Frontier(int64_t max_splits, bool best_first, int64_t most_at_once, int64_t rows_at_once)
+    // have at most rows_at_once rows in total; at most most_early nodes are split speculatively, which limits
+    // the histograms of children that one-at-a-time growth would not have built.
+    Frontier(int64_t max_splits, bool best_first, int64_t most_at_once, int64_t rows_at_once,
+             int64_t most_early)
         : left_(max_splits),
           best_first_(best_first),
           most_at_once_(most_at_once),
-          rows_at_once_(rows_at_once) {}
+          rows_at_once_(rows_at_once),
+          most_early_(most_early) {}
 
     // parent: -1 for the root.
     void push(int32_t node, double gain, int64_t rows, int32_t parent) {
@@ -64,9 +67,6 @@ class Frontier {
     }
 
   private:
-    // Limits the histograms of children that one-at-a-time growth would not have built.
-    static constexpr size_t kMostEarly = 16;
-
     std::vector<int32_t> pop_level() {
         std::vector<int32_t> level;
         for (const Candidate& candidate : waiting_) {
@@ -98,7 +98,9 @@ class Frontier {
             if (looked_at++ == std::min(left_, most_at_once_)) break;
             if (behind_.count(candidate.node)) continue;
             rows += candidate.rows;
-            if (!batch.empty() && (rows > rows_at_once_ || behind_.size() >= kMostEarly)) break;
+            if (!batch.empty() &&
+                (rows > rows_at_once_ || static_cast<int64_t>(behind_.size()) >= most_early_))
+                break;
             batch.push_back(candidate.node);
             behind_[candidate.node];
         }
@@ -107,7 +109,7 @@ class Frontier {
 
     int64_t left_;
     bool best_first_;
-    int64_t most_at_once_, rows_at_once_;
+    int64_t most_at_once_, rows_at_once_, most_early_;
     int64_t turn_ = 0;
     std::set<Candidate> waiting_;
     std::map<int32_t, std::vector<Candidate>> behind_;  // children of the nodes split speculatively

@@ -765,15 +765,32 @@ class HistogramTreeBuilder:
         self, gradients: GradientColumns, sample: TreeSample, communicator: Any, by_rows: bool
     ) -> GrownTree: ...
 
+class DeviceChunks:
+    def __init__(self, most: int, fewest: int, blocks_per_chunk: int, n_blocks: int) -> None: ...
+
+class DeviceBatch:
+    bytes: _U8
+    places: list[int]
+    n_partitions: int
+    n_parted: int
+    n_builds: int
+    n_built: int
+    n_several: int
+    n_searches: int
+    n_slots: int
+
 class DeviceTreeBuilder:
-    def __init__(
-        self, table: FeatureTable, growth: GrowthRules, rules: HistogramRules, n_threads: int
-    ) -> None: ...
+    def __init__(self, table: FeatureTable, growth: GrowthRules, rules: HistogramRules) -> None: ...
     def build(
         self,
         gradients: GradientColumns,
-        sample: TreeSample,
-        search: Callable[[_I64, _I64, _I64, _F64, _I32, _U8, _F64, _F64], tuple[_F64, _I32, _I32]],
+        n_sample: int,
+        totals: _I64,
+        features: _I32,
+        n_node_features: int,
+        key: int,
+        chunks: DeviceChunks,
+        search: Callable[[DeviceBatch], _U8],
     ) -> GrownTree: ...
 
 class ExactTreeBuilder:

@@ -17,14 +17,12 @@ from sparseleaf.cuda.device import THREADS, Kernels, blocks_of, chunks_of
 from sparseleaf.training.builder import GrownTree
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from sparseleaf._arrays import Array
     from sparseleaf.cuda.device import Device
     from sparseleaf.distributed.communicator import Communicator
     from sparseleaf.training.builder import BinnedColumns, HistogramTrees, TreeSample
 
-HISTOGRAM_THREADS = 512
+HISTOGRAM_THREADS = 1024
 LANES = 32
 """Most columns that a block of the histogram kernel has: the threads of a warp."""
 
@@ -43,11 +41,15 @@ MIN_CHUNK_ROWS = 512
 PREFIX_BYTES = 256 << 20
 """Memory for prefix sums that do not fit shared memory."""
 
-SEARCH_BYTES = 40 << 10
+SEARCH_BYTES = 80 << 10
 """Shared memory of a block of the split search, as long as a feature fits."""
 
 PADDING = 16
 """Numbers that the gain reads beyond the last column, with weight 0."""
+
+ARRAYS = ("partitions", "parted", "first_chunks", "builds", "built", "several", "searches", "node_scores", "totals",
+          "chosen", "low", "high")  # fmt: skip
+"""Arguments of the kernels that are arrays of a batch, in the order of its places."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,7 @@ class DeviceTreeBuilder:
         self._builder = builder
         self._slots = self.device.empty(0, np.int32)
         self._gathered = self.device.empty(0, np.uint8)
+        self._rooms: dict[str, Any] = {}
 
     def build(
         self, fitted: Any, sample: TreeSample, communicator: Communicator, *, by_rows: bool
@@ -102,22 +105,39 @@ class DeviceTreeBuilder:
         sample.rows[:] = self.device.download(rows)
         return grown
 
-    def grow(self, columns: _kernels.GradientColumns, values: Any, rows: Any, sample: TreeSample) -> GrownTree:
+    def grow(
+        self, columns: _kernels.GradientColumns, values: Any, rows: Any, sample: TreeSample
+    ) -> GrownTree:
         """Grow a tree on quantised gradients and rows of the device; ``rows`` are reordered by leaf."""
         tree = _DeviceTree(self, columns, values, rows, sample.features)
         grown = self._builder.build(
-            columns, len(rows), tree.totals(), sample.features, sample.n_node_features, sample.key, tree.search
+            columns,
+            len(rows),
+            tree.totals(),
+            sample.features,
+            sample.n_node_features,
+            sample.key,
+            tree.chunks,
+            tree.search,
         )
         return GrownTree.of(grown)
 
-    def slots(self, n: int, size: int) -> Any:
-        """Memory of at least ``n`` histograms of ``size`` numbers, with the contents of those that there are."""
+    def slots(self, n: int, size: int) -> int:
+        """Address of at least ``n`` histograms of ``size`` numbers, with the contents of those that there are."""
         needed = n * size + PADDING
         if len(self._slots) < needed:
             slots = self.device.empty(max(needed, 2 * len(self._slots)), np.int32)
             slots[: len(self._slots)] = self._slots
             self._slots = slots
-        return self._slots
+        return self.device.address(self._slots)
+
+    def room(self, name: str, size: int) -> int:
+        """Address of memory of at least ``size`` bytes, for a batch; 0 if none is needed."""
+        if size == 0:
+            return 0
+        if name not in self._rooms or len(self._rooms[name]) < size:
+            self._rooms[name] = self.device.empty(2 * size, np.uint8)
+        return self.device.address(self._rooms[name])
 
     def bins_of(self, features: Array, n_rows: int) -> tuple[Any, int]:
         """Bins of some features, increasing, and the bytes of a row."""
@@ -155,8 +175,8 @@ class _DeviceTree:
         weight[:n_outputs], lambda_[:n_outputs] = np.asarray(fitted.weight), np.asarray(fitted.lambda_)
         offsets = np.concatenate(([0], np.cumsum(n_bins))).astype(np.int32)
         self._of = of
-        self.rows = rows
-        self._width = n_gradients + (count_column < 0)
+        self.rows, self._gradients, self._n_gradients = rows, values, n_gradients
+        self._width, self._n_outputs = n_gradients + (count_column < 0), n_outputs
         self._slot_size = int(offsets[-1]) * self._width
         self._plan_histograms(n_bins, min(SHARED_BYTES, device.shared_bytes))
         self._plan_search(n_bins, min(SEARCH_BYTES, device.shared_bytes))
@@ -201,12 +221,16 @@ class _DeviceTree:
             row_stride=self._row_stride,
             **{"lambda": device.upload(lambda_)},
         )
-        self._partitions = 0
+
+    @property
+    def chunks(self) -> _kernels.DeviceChunks:
+        """How rows are divided."""
+        blocks = self._n_groups * self._n_tiles
+        return _kernels.DeviceChunks(CHUNK_ROWS, MIN_CHUNK_ROWS, blocks, HISTOGRAM_BLOCKS)
 
     def totals(self) -> Array:
         """Sum of every quantised column over the rows, int64."""
-        device, fixed = self._of.device, self._kernels.fixed
-        n = fixed["n_gradients"]
+        device, n = self._of.device, self._n_gradients
         sums = device.upload(np.zeros(n, np.int64))
         chunks, _ = chunks_of(np.array([0]), np.array([len(self.rows)]), CHUNK_ROWS)
         self._kernels.launch(
@@ -214,7 +238,7 @@ class _DeviceTree:
             len(chunks) * -(-n // min(n, 32)),
             8 * THREADS,
             values=None,
-            whole_values=fixed["gradients"],
+            whole_values=self._gradients,
             n_values=n,
             scale=None,
             chunks=device.upload(chunks),
@@ -222,120 +246,50 @@ class _DeviceTree:
         )
         return device.download(sums)
 
-    def search(
-        self, partitions: Array, builds: Array, searches: Array, scores: Array, totals: Array, chosen: Array,
-        low: Array, high: Array,
-    ) -> tuple[Array, Array, Array]:  # fmt: skip
-        """Partition rows, build histograms and find the best splits of a batch of nodes.
-
-        Parameters
-        ----------
-        partitions : int64 array, shape (n, 7)
-            Start, end, start of the right rows, feature, bin, missing bin, whether missing rows go left.
-        builds : int64 array, shape (n, 4)
-            Slot, start and end of the rows, slot of the sibling (holding the parent's histogram) or -1.
-        searches : int64 array, shape (n_nodes, 2)
-            Slot and number of rows.
-        scores, totals, low, high : arrays with one row per node
-            The score of the unsplit node, its sums, and its bounds under monotone constraints.
-        chosen : uint8 array, shape (n_nodes, n_features)
-            Whether a feature was sampled; empty for all.
+    def search(self, batch: _kernels.DeviceBatch) -> Array:
+        """Partition rows, build histograms and find the best splits of a batch: see ``cpp/tree/device_finder.hpp``.
 
         Returns
         -------
-        gains, splits, left
-            One row per node: the gain, (feature, bin, rows on the left, whether missing rows go left), and the sums of
-            the left side.
+        results : uint8 array
+            The gains of all nodes, their splits, and the sums of their left sides.
         """
-        parted, first = chunks_of(partitions[:, 0], partitions[:, 1], CHUNK_ROWS)
-        built, _ = chunks_of(builds[:, 1], builds[:, 2], self._chunk_rows(builds))
-        several = np.unique(built[built[:, 3] == 0, 0])
-        names = ("partitions", "parted", "first_chunks", "builds", "built", "several", "searches", "node_scores", "totals",
-                 "chosen", "low", "high")  # fmt: skip
-        # the gain reads a few numbers beyond the last node's sums
-        padded = np.concatenate((totals.ravel(), np.zeros(PADDING, np.int32)))
-        arrays = (partitions, parted, first, builds, built, several, searches, scores, padded, chosen, low, high)
-        device = dict(zip(names, self._of.device.upload_together(arrays), strict=True))
-        self._partition(len(partitions), len(parted), device)
-        self._build(builds, len(built), len(several), device)
-        return self._find(len(searches), len(chosen) > 0, len(low) > 0, device)
-
-    def _partition(self, n: int, n_chunks: int, batch: dict[str, Any]) -> None:
-        if n == 0:
-            return
-        values = {
-            "partitions": batch["partitions"],
-            "chunks": batch["parted"],
-            "first_chunks": batch["first_chunks"],
-            "lefts": self._of.device.empty(n_chunks, np.int32),
+        of, width, n = self._of, self._width, batch.n_searches
+        begin = of.device.address(of.device.stage(batch.bytes))
+        values = self._kernels.fixed | {
+            name: begin + place if place >= 0 else 0 for name, place in zip(ARRAYS, batch.places, strict=True)
         }
-        self._kernels.launch("count_left", n_chunks, 4, **values)
-        self._kernels.launch("sum_left", n, 4 * THREADS, **values)
-        self._kernels.launch("scatter_rows", n_chunks, 4 * THREADS, **values)
-
-    def _chunk_rows(self, builds: Array) -> int:
-        """Rows of a block, with enough blocks for all multiprocessors."""
-        blocks_per_chunk = self._n_groups * self._n_tiles
-        rows = int((builds[:, 2] - builds[:, 1]).sum())
-        return min(CHUNK_ROWS, max(MIN_CHUNK_ROWS, rows * blocks_per_chunk // HISTOGRAM_BLOCKS))
-
-    def _build(self, builds: Array, n_chunks: int, n_several: int, batch: dict[str, Any]) -> None:
-        if len(builds) == 0:
-            return
-        per_slot = blocks_of(self._slot_size)
-        values = {
-            "builds": batch["builds"],
-            "chunks": batch["built"],
-            "several": batch["several"],
-            "slots": self._of.slots(int(builds[:, 0].max()) + 1, self._slot_size),
-            "blocks_per_slot": per_slot,
-        }
-        self._kernels.launch("clear_slots", n_several * per_slot, **values)
-        n_blocks = n_chunks * self._n_groups * self._n_tiles
-        self._kernels.launch("build_histograms", n_blocks, self._shared, HISTOGRAM_THREADS, **values)
-        self._kernels.launch("subtract_histograms", n_several * per_slot, **values)
-
-    def _find(
-        self, n: int, sampled: bool, bounded: bool, batch: dict[str, Any]
-    ) -> tuple[Array, Array, Array]:
-        device, width = self._of.device, self._width
-        if n == 0:
-            return np.empty(0), np.empty((0, 4), np.int32), np.empty((0, width), np.int32)
-        results = device.empty(8 * n + 16 * n + 4 * n * width, np.uint8)
-        gains = results[: 8 * n].view(np.float64)
-        splits, left = results[8 * n : 24 * n].view(np.int32), results[24 * n :].view(np.int32)
-        prefix_size = 4 * self._part_features * self._most_bins * self._row_stride
-        in_shared = prefix_size <= device.shared_bytes // 2
-        some = n if in_shared else max(1, PREFIX_BYTES // (self._n_parts * prefix_size))
-        shared = 24 * THREADS + 8 * self._part_features + (prefix_size + 4 * PADDING) * in_shared
-        for begin in range(0, n, some):
-            count = min(some, n - begin)
-            n_blocks = count * self._n_parts
-            values = {
-                "slots": self._of.slots(0, 0),
-                "searches": batch["searches"][2 * begin :],
-                "node_scores": batch["node_scores"][begin:],
-                "totals": batch["totals"][width * begin :],
-                "chosen": batch["chosen"][self._kernels.fixed["n_features"] * begin :] if sampled else None,
-                "low": batch["low"][self._kernels.fixed["outputs"] * begin :] if bounded else None,
-                "high": batch["high"][self._kernels.fixed["outputs"] * begin :] if bounded else None,
-                "prefix": None
-                if in_shared
-                else device.empty(n_blocks * prefix_size // 4 + PADDING, np.int32),
-                "part_gains": device.empty(n_blocks, np.float64),
-                "part_splits": device.empty(4 * n_blocks, np.int32),
-                "gains": gains[begin:],
-                "splits": splits[4 * begin :],
-                "left": left[width * begin :],
-            }
-            self._kernels.launch("search_features", n_blocks, shared, **values)
-            self._kernels.launch("best_splits", count, 24 * THREADS, **values)
-        found = device.download(results)
-        return (
-            found[: 8 * n].view(np.float64),
-            found[8 * n : 24 * n].view(np.int32).reshape(n, 4),
-            found[24 * n :].view(np.int32).reshape(n, width),
+        n_blocks = min(n, self._searched_together) * self._n_parts
+        rooms = (
+            ("lefts", 4 * batch.n_parted),
+            ("part_gains", 8 * n_blocks),
+            ("part_splits", 16 * n_blocks),
+            ("prefix", 0 if self._prefix_in_shared else n_blocks * self._prefix_size + 4 * PADDING),
         )
+        for name, size in rooms:
+            values[name] = of.room(name, size)
+        values["slots"] = of.slots(batch.n_slots, self._slot_size)
+        values["blocks_per_slot"] = per_slot = blocks_of(self._slot_size)
+        launch = self._kernels.launch_plain
+        launch("count_left", batch.n_parted, 4, THREADS, values)
+        launch("sum_left", batch.n_partitions, 4 * THREADS, THREADS, values)
+        launch("scatter_rows", batch.n_parted, 4 * THREADS, THREADS, values)
+        launch("clear_slots", batch.n_several * per_slot, 0, THREADS, values)
+        n_built = batch.n_built * self._n_groups * self._n_tiles
+        launch("build_histograms", n_built, self._shared, HISTOGRAM_THREADS, values)
+        launch("subtract_histograms", batch.n_several * per_slot, 0, THREADS, values)
+        if n == 0:
+            return np.empty(0, np.uint8)
+        results = of.device.empty((24 + 4 * width) * n, np.uint8)
+        gains = of.device.address(results)
+        values |= {"gains": gains, "splits": gains + 8 * n, "left": gains + 24 * n}
+        for begin in range(0, n, self._searched_together):
+            count = min(self._searched_together, n - begin)
+            launch("search_features", count * self._n_parts, self._search_shared, THREADS, values)
+            launch("best_splits", count, 24 * THREADS, THREADS, values)
+            for name, size in self._bytes_of_search:
+                values[name] += count * size if values[name] else 0
+        return of.device.download(results)
 
     def _plan_histograms(self, n_bins: Array, shared: int) -> None:
         """Columns and features of a block of the histogram kernel: at least four features."""
@@ -353,11 +307,29 @@ class _DeviceTree:
 
     def _plan_search(self, n_bins: Array, shared: int) -> None:
         """Features of a block of the split search: about one candidate per thread."""
+        n, width = len(n_bins), self._width
         self._most_bins = int(n_bins.max())
-        self._row_stride = self._width | 1
+        self._row_stride = width | 1
         fit = shared // (4 * self._most_bins * self._row_stride)
-        self._part_features = max(1, min(fit, THREADS // self._most_bins, len(n_bins)))
-        self._n_parts = -(-len(n_bins) // self._part_features)
+        self._part_features = max(1, min(fit, THREADS // self._most_bins, n))
+        self._n_parts = -(-n // self._part_features)
+        self._prefix_size = 4 * self._part_features * self._most_bins * self._row_stride
+        self._prefix_in_shared = fit > 0
+        self._search_shared = 24 * THREADS + 8 * self._part_features
+        self._searched_together = max(1, PREFIX_BYTES // (self._n_parts * self._prefix_size))
+        if self._prefix_in_shared:
+            self._search_shared += self._prefix_size + 4 * PADDING
+            self._searched_together = 1 << 30
+        d = self._n_outputs
+        sizes = {
+            "searches": 16,
+            "node_scores": 8,
+            "totals": 4 * width,
+            "chosen": n,
+            "low": 8 * d,
+            "high": 8 * d,
+        }
+        self._bytes_of_search = (*sizes.items(), ("gains", 8), ("splits", 16), ("left", 4 * width))
 
 
 def _groups(n_bins: Array, room: int) -> Array:

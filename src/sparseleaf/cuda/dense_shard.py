@@ -206,21 +206,21 @@ class DeviceDenseShard(DenseShard):
 
     def apply_tree(self, tree: FlatTree, vectors: LeafVectors) -> None:
         """See :class:`~sparseleaf.training.shard.Shard`."""
-        nodes = (tree.feature, tree.bin, tree.missing_bin, tree.missing_left, tree.child)
         names = ("feature", "bin", "missing_bin", "missing_left", "child")
+        nodes = [getattr(tree, name) for name in names]
         values = np.full((len(vectors.indptr) - 1, self.scores.shape[1]), -0.0, np.float32)
         values[np.repeat(np.arange(len(values)), np.diff(vectors.indptr)), vectors.labels] = vectors.values
-        *on_device, leaf_values = self._device.upload_together([*nodes, values])
+        on_device = [self._device.upload(array) for array in (*nodes, values)]
         self._kernels.launch(
             "route_rows",
             blocks_of(self.n_rows),
             leaf_of_row=self._leaf_of_row,
-            **dict(zip(names, on_device, strict=True)),
+            **dict(zip(names, on_device[:-1], strict=True)),
         )
         self._kernels.launch(
             "add_leaf_values",
             blocks_of(self.scores.size),
             scores=self.scores,
             leaf_of_row=self._leaf_of_row,
-            leaf_values=leaf_values,
+            leaf_values=on_device[-1],
         )

@@ -5,15 +5,13 @@ from __future__ import annotations
 import functools
 import re
 import struct
-from collections import ChainMap
-from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from sparseleaf._arrays import Array
 
@@ -36,8 +34,8 @@ class Device(Protocol):
     def upload(self, array: Array) -> Any:
         """Copy an array to the device."""
 
-    def upload_together(self, arrays: Sequence[Array]) -> list[Any]:
-        """Copy small arrays in one transfer; they are valid until the next call."""
+    def stage(self, array: Array) -> Any:
+        """Copy a small array without waiting for it; the copy is valid until the next call."""
 
     def download(self, array: Any) -> Array:
         """Copy an array from the device, after all kernels launched so far."""
@@ -65,8 +63,6 @@ def require_device(name: str) -> None:
         open_device()
 
 
-
-
 def kernel_source() -> str:
     """The kernels as one source text."""
     folder = resources.files("sparseleaf.cuda")
@@ -87,35 +83,26 @@ class Arguments:
 
     def __init__(self, source: str) -> None:
         structs = {
-            name: np.dtype([_field(line) for line in _without_comments(body).split(";") if line.strip()])
+            name: [_field(line) for line in _without_comments(body).split(";") if line.strip()]
             for name, body in re.findall(r"struct (\w+Args) \{(.*?)\n\};", source, re.DOTALL)
         }
         of_kernel = dict(re.findall(r"^SL_KERNEL\((\w+), (\w+)\)", source, re.M))
-        of_kernel |= {f"gradients_{loss}": "GradientArgs" for loss in re.findall(r"^    LOSS\((\w+),", source, re.M)}
-        self._of_kernel = {kernel: _Packer.of(structs[name]) for kernel, name in of_kernel.items()}
+        of_kernel |= {
+            f"gradients_{loss}": "GradientArgs" for loss in re.findall(r"^    LOSS\((\w+),", source, re.M)
+        }
+        self._of_kernel = {
+            kernel: (
+                "=" + "".join(letter for letter, _ in structs[name]),
+                [field for _, field in structs[name]],
+            )
+            for kernel, name in of_kernel.items()
+        }
 
-    def pack(self, device: Device, kernel: str, values: Mapping[str, Any]) -> Array:
-        """The struct of a kernel's arguments; arrays are passed by address, None as a null pointer."""
-        packer = self._of_kernel[kernel]
-        fields = [
-            (0 if values[name] is None else device.address(values[name])) if is_array else values[name]
-            for name, is_array in packer.fields
-        ]
-        return np.frombuffer(struct.pack(packer.format, *fields), packer.dtype)
-
-
-@dataclass(frozen=True)
-class _Packer:
-    dtype: np.dtype[Any]
-    format: str
-    fields: Sequence[tuple[str, bool]]  # name, and whether it is an array
-
-    @classmethod
-    def of(cls, dtype: np.dtype[Any]) -> _Packer:
-        kinds = [dtype[name] for name in dtype.names or ()]
-        letters = {np.dtype(np.uint64): "Q", np.dtype(np.int64): "q", np.dtype(np.float64): "d"}
-        fields = [(name, kind == np.uint64) for name, kind in zip(dtype.names or (), kinds, strict=True)]
-        return cls(dtype, "=" + "".join(letters[kind] for kind in kinds), fields)
+    def pack(self, kernel: str, values: Mapping[str, float]) -> Array:
+        """The struct of a kernel's arguments as bytes; arrays are passed by address."""
+        # bytes, not a structured array: CuPy would ask numpy to describe its fields at every launch, which takes 30 µs
+        letters, fields = self._of_kernel[kernel]
+        return np.frombuffer(struct.pack(letters, *[values[name] for name in fields]), np.uint8)
 
 
 class Kernels:
@@ -125,19 +112,35 @@ class Kernels:
     ----------
     device : Device
     **fixed
-        Arguments of several kernels.
+        Arguments of several kernels: arrays of the device, numbers, or None for a null pointer.
     """
 
     def __init__(self, device: Device, **fixed: Any) -> None:
         self.device = device
-        self.fixed = fixed
+        self._held = fixed  # arrays live as long as their addresses are used
+        self.fixed = self.plain(fixed)
 
-    def launch(self, kernel: str, n_blocks: int, shared: int = 0, threads: int = THREADS, **values: Any) -> None:
-        """Launch a kernel unless it has no blocks; ``shared`` is in bytes per block."""
-        if n_blocks == 0:
-            return
-        args = _arguments().pack(self.device, kernel, ChainMap(values, self.fixed))
-        self.device.launch(kernel, args, n_blocks, threads, shared)
+    def plain(self, values: Mapping[str, Any]) -> dict[str, float]:
+        """The values with the addresses of arrays."""
+        return {
+            name: value
+            if isinstance(value, int | float)
+            else 0
+            if value is None
+            else self.device.address(value)
+            for name, value in values.items()
+        }
+
+    def launch(self, kernel: str, n_blocks: int, shared: int = 0, **values: Any) -> None:
+        """Launch a kernel; ``shared`` is in bytes per block."""
+        self.launch_plain(kernel, n_blocks, shared, THREADS, self.fixed | self.plain(values))
+
+    def launch_plain(
+        self, kernel: str, n_blocks: int, shared: int, threads: int, values: Mapping[str, float]
+    ) -> None:
+        """Launch a kernel unless it has no blocks, with all its arguments as numbers."""
+        if n_blocks:
+            self.device.launch(kernel, _arguments().pack(kernel, values), n_blocks, threads, shared)
 
 
 def blocks_of(n: int) -> int:
@@ -163,9 +166,10 @@ def _without_comments(text: str) -> str:
     return re.sub(r"//[^\n]*", "", text)
 
 
-def _field(declaration: str) -> tuple[str, type]:
+def _field(declaration: str) -> tuple[str, str]:
+    """Format letter and name of a field."""
     kind, name = re.fullmatch(r"\s*(.*?)\s*(\w+)\s*", declaration, re.DOTALL).groups()  # type: ignore[union-attr]
-    return name, np.uint64 if kind.endswith("*") else {"i64": np.int64, "double": np.float64}[kind]
+    return "Q" if kind.endswith("*") else {"i64": "q", "double": "d"}[kind], name
 
 
 class CudaDevice:
@@ -211,22 +215,17 @@ class CudaDevice:
         to.set(np.ascontiguousarray(array))
         return to
 
-    def upload_together(self, arrays: Sequence[Array]) -> list[Any]:
-        """See :class:`Device`. One transfer from pinned memory takes a fraction of the time of several."""
-        ends = np.cumsum([-(-array.nbytes // 16) * 16 for array in arrays]).tolist()
+    def stage(self, array: Array) -> Any:
+        """See :class:`Device`. From pinned memory, so that the transfer is asynchronous."""
+        n = array.nbytes
         self._staged.synchronize()  # the previous transfer
-        if len(self._staging) < ends[-1]:
-            pinned = self._cupy.cuda.alloc_pinned_memory(2 * ends[-1])
-            self._staging = np.frombuffer(pinned, np.uint8, 2 * ends[-1])
-            self._small = self.empty(2 * ends[-1], np.uint8)
-        uploaded = []
-        for array, begin in zip(arrays, [0, *ends], strict=False):
-            bytes_ = slice(begin, begin + array.nbytes)
-            self._staging[bytes_] = np.ascontiguousarray(array).view(np.uint8).ravel()
-            uploaded.append(self._small[bytes_].view(array.dtype))
-        self._small[: ends[-1]].set(self._staging[: ends[-1]], stream=self._cupy.cuda.get_current_stream())
+        if len(self._staging) < n:
+            self._staging = np.frombuffer(self._cupy.cuda.alloc_pinned_memory(2 * n), np.uint8, 2 * n)
+            self._small = self.empty(2 * n, np.uint8)
+        self._staging[:n] = array.reshape(-1).view(np.uint8)
+        self._small.data.copy_from_host_async(self._staging.ctypes.data, n)
         self._staged.record()
-        return uploaded
+        return self._small
 
     def download(self, array: Any) -> Array:
         """See :class:`Device`."""
