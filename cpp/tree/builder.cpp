@@ -250,14 +250,14 @@ DeviceTreeBuilder::DeviceTreeBuilder(std::shared_ptr<const FeatureTable> table, 
     require(rules.top == 0, "top: not supported on a device");
 }
 
-GrownTree DeviceTreeBuilder::build(const GradientColumns& gradients, int64_t n_sample,
+GrownTree DeviceTreeBuilder::build(const GradientColumns& gradients, int64_t n_sample, int64_t n_here,
                                    const In1<int64_t>& totals, const In1<int32_t>& features,
                                    int64_t n_node_features, uint64_t key, const DeviceChunks& chunks,
-                                   const nb::object& search) {
+                                   const nb::object& search, const nb::object& partition) {
     const auto m = static_cast<int64_t>(totals.size());
     require(m % kLanes == 0 && gradients.count_column < m, "gradients: must have a multiple of 4 columns");
     require(gradients.hessian != kMatrix, "gradients: a matrix of hessians is not supported on a device");
-    require(n_sample >= 0 && n_sample <= INT32_MAX, "rows: must be fewer than 2^31");
+    require(0 <= n_here && n_here <= n_sample && n_sample <= INT32_MAX, "rows: must be fewer than 2^31");
     require_features(features, n_node_features, *table_);
     const Limits limits = limits_of(growth_);
     const Scoring scoring(m, gradients.hessian, gradients.weight, gradients.lambda, gradients.step, rules_.l2,
@@ -267,13 +267,14 @@ GrownTree DeviceTreeBuilder::build(const GradientColumns& gradients, int64_t n_s
     const FeatureSet set(*table_, numbers, 0, 1);
     const FeatureSampler sampler(numbers, n_node_features);
     Node root(0, 0, n_sample, key);
-    root.end = n_sample;
+    root.end = n_here;
     root.total.assign(static_cast<size_t>(m) + 2 * kWide, 0);
     std::copy(totals.data(), totals.data() + m, root.total.begin());
     const int64_t most = growth_.max_leaves < 0 ? n_sample : std::min(growth_.max_leaves - 1, n_sample);
     DeviceFinder finder(
         *table_, scoring, limits, set, sampler, gradients.count_column, gradients.first_output,
-        n_slots_of(rules_, slot_bytes_of(*table_, numbers, m), kExtraDeviceSlots), chunks, search);
+        n_slots_of(rules_, slot_bytes_of(*table_, numbers, m), kExtraDeviceSlots), chunks,
+                        search, partition);
     NoPartition none;
     Grower grower(limits, finder, none);
     grower.grow(std::move(root),

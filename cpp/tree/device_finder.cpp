@@ -12,9 +12,10 @@ constexpr int64_t kPadding = 16;  // numbers that the gain reads beyond the last
 struct Chunks {
     std::vector<int64_t> chunks, first{0}, several;
 
-    void add(int64_t begin, int64_t end, int64_t size) {
+    // summed: by other chunks or workers in any case.
+    void add(int64_t begin, int64_t end, int64_t size, bool summed = false) {
         const auto index = static_cast<int64_t>(first.size()) - 1;
-        const bool alone = end - begin <= size;
+        const bool alone = end - begin <= size && !summed;
         for (int64_t at = begin; at < end; at += size)
             chunks.insert(chunks.end(), {index, at, std::min(at + size, end), alone});
         if (!alone) several.push_back(index);
@@ -28,13 +29,15 @@ struct Chunks {
 DeviceFinder::DeviceFinder(const FeatureTable& table, const Scoring& scoring, const Limits& limits,
                            const FeatureSet& features, const FeatureSampler& sampler, int64_t count_column,
                            int64_t first_output, int64_t n_slots, const DeviceChunks& chunks,
-                           const nb::object& search)
+                           const nb::object& search, const nb::object& partition)
     : SlotFinder(table, scoring, limits, first_output, true, n_slots),
       features_(features),
       sampler_(sampler),
       width_(scoring.columns + (count_column < 0)),
       chunks_(chunks),
-      search_(search) {}
+      search_(search),
+      partition_(partition),
+      several_workers_(!partition.is_none()) {}
 
 void DeviceFinder::run(const std::vector<Siblings>& siblings, Partition*, std::vector<Family*>& others) {
     DeviceBatch batch;
@@ -42,15 +45,16 @@ void DeviceFinder::run(const std::vector<Siblings>& siblings, Partition*, std::v
     for (const Siblings& search : siblings)
         for (Node* node : search.searched)
             if (node != nullptr) nodes.push_back(node);
-    add_partitions(siblings, others, batch);
+    partition(siblings, others, batch);
     add_builds(siblings, batch);
     add_searches(nodes, batch);
     find(nodes, batch);
 }
 
-// The partitions of all families, whose rows on the left are known from the histograms.
-void DeviceFinder::add_partitions(const std::vector<Siblings>& siblings, const std::vector<Family*>& others,
-                                  DeviceBatch& batch) const {
+// The partitions of all families. With several workers they are made at once, since only the rows over all
+// workers are known from the histograms.
+void DeviceFinder::partition(const std::vector<Siblings>& siblings, const std::vector<Family*>& others,
+                             DeviceBatch& batch) const {
     std::vector<Family*> families = others;
     for (const Siblings& search : siblings)
         if (search.family != nullptr && (families.empty() || families.back() != search.family))
@@ -63,15 +67,34 @@ void DeviceFinder::add_partitions(const std::vector<Siblings>& siblings, const s
         family->left->start = parent.start;
         family->left->end = family->right->start = parent.start + family->left->count;
         family->right->end = parent.end;
-        partitions.insert(partitions.end(), {parent.start, parent.end, family->left->end, f, parent.split.bin,
+        partitions.insert(partitions.end(), {parent.start, parent.end, f, parent.split.bin,
                                              table_.missing_bin.data()[f], parent.split.missing_left});
         chunks.add(parent.start, parent.end, chunks_.most);
     }
-    batch.add(partitions);
-    batch.add(chunks.chunks);
-    batch.add(chunks.first);
-    batch.n_partitions = static_cast<int64_t>(families.size());
-    batch.n_parted = chunks.n();
+    const auto add = [&](DeviceBatch& to, const std::vector<int64_t>& of, const Chunks& divided) {
+        to.add(of);
+        to.add(divided.chunks);
+        to.add(divided.first);
+        to.n_partitions = static_cast<int64_t>(divided.first.size()) - 1;
+        to.n_parted = divided.n();
+    };
+    if (!several_workers_ || families.empty()) return add(batch, partitions, chunks);
+    DeviceBatch now;
+    add(now, partitions, chunks);
+    count_left(families, now);
+    add(batch, {}, {});
+}
+
+void DeviceFinder::count_left(const std::vector<Family*>& families, DeviceBatch& batch) const {
+    GilAcquire acquire;
+    const auto n_left = nb::cast<In1<int64_t>>(partition_(nb::cast(&batch, nb::rv_policy::reference)));
+    require(n_left.size() == families.size(), "partition: must return one number per partition");
+    for (size_t i = 0; i < families.size(); ++i) {
+        const Node& parent = *families[i]->parent;
+        require(n_left.data()[i] >= 0 && n_left.data()[i] <= parent.end - parent.start,
+                "partition: must return numbers of rows of the nodes");
+        families[i]->left->end = families[i]->right->start = parent.start + n_left.data()[i];
+    }
 }
 
 void DeviceFinder::add_builds(const std::vector<Siblings>& siblings, DeviceBatch& batch) {
@@ -86,8 +109,9 @@ void DeviceFinder::add_builds(const std::vector<Siblings>& siblings, DeviceBatch
         built.slot = slots_.take();
         const int64_t sibling = search.sibling ? search.sibling->slot : -1;
         builds.insert(builds.end(), {built.slot, built.start, built.end, sibling});
+        batch.built_slots.push_back(built.slot);
         batch.n_slots = std::max<int64_t>(batch.n_slots, built.slot + 1);
-        chunks.add(built.start, built.end, size);
+        chunks.add(built.start, built.end, size, several_workers_);
     }
     batch.add(builds);
     batch.add(chunks.chunks);

@@ -23,13 +23,14 @@ struct DeviceChunks {
 //     first_chunks  the first chunk of every partition, and the end
 //     builds      slot, start and end of the rows, slot of the sibling (holding the parent's histogram) or -1
 //     built       chunks of these
-//     several     the builds of several chunks
+//     several     the builds of several chunks; with several workers all, whose histograms they sum
 //     searches    slot and number of rows of every searched node
 //     node_scores, totals, chosen, low, high  of these: the score of the unsplit node, its sums, the sampled
 //                 features (absent: all) and the bounds of its values (absent without constraints)
 struct DeviceBatch {
     std::vector<uint8_t> bytes;
     std::vector<int64_t> places;
+    std::vector<int64_t> built_slots;
     int64_t n_partitions = 0, n_parted = 0, n_builds = 0, n_built = 0, n_several = 0, n_searches = 0;
     int64_t n_slots = 0;  // that must exist
 
@@ -49,16 +50,19 @@ struct DeviceBatch {
 
 class DeviceFinder final : public SlotFinder {
   public:
-    // search(batch) → bytes: see sparseleaf/cuda/builder.py.
+    // search(batch) → bytes, partition(batch) → rows on the left: see sparseleaf/cuda/builder.py. partition is
+    // None with one worker, whose rows on the left are known from the histograms.
     DeviceFinder(const FeatureTable& table, const Scoring& scoring, const Limits& limits,
                  const FeatureSet& features, const FeatureSampler& sampler, int64_t count_column,
-                 int64_t first_output, int64_t n_slots, const DeviceChunks& chunks, const nb::object& search);
+                 int64_t first_output, int64_t n_slots, const DeviceChunks& chunks, const nb::object& search,
+                 const nb::object& partition);
 
   private:
     void run(const std::vector<Siblings>& siblings, Partition* partition,
              std::vector<Family*>& others) override;
-    void add_partitions(const std::vector<Siblings>& siblings, const std::vector<Family*>& others,
-                        DeviceBatch& batch) const;
+    void partition(const std::vector<Siblings>& siblings, const std::vector<Family*>& others,
+                   DeviceBatch& batch) const;
+    void count_left(const std::vector<Family*>& families, DeviceBatch& batch) const;
     void add_builds(const std::vector<Siblings>& siblings, DeviceBatch& batch);
     void add_searches(const std::vector<Node*>& nodes, DeviceBatch& batch) const;
     void find(const std::vector<Node*>& nodes, const DeviceBatch& batch) const;
@@ -68,7 +72,8 @@ class DeviceFinder final : public SlotFinder {
     const FeatureSampler& sampler_;
     int64_t width_;  // columns of a histogram, with the number of rows
     DeviceChunks chunks_;
-    const nb::object& search_;
+    const nb::object &search_, &partition_;
+    bool several_workers_;
 };
 
 }  // namespace sparseleaf

@@ -771,6 +771,7 @@ class DeviceChunks:
 class DeviceBatch:
     bytes: _U8
     places: list[int]
+    built_slots: list[int]
     n_partitions: int
     n_parted: int
     n_builds: int
@@ -785,12 +786,14 @@ class DeviceTreeBuilder:
         self,
         gradients: GradientColumns,
         n_sample: int,
+        n_here: int,
         totals: _I64,
         features: _I32,
         n_node_features: int,
         key: int,
         chunks: DeviceChunks,
         search: Callable[[DeviceBatch], _U8],
+        partition: Callable[[DeviceBatch], _I64] | None,
     ) -> GrownTree: ...
 
 class ExactTreeBuilder:

@@ -17,6 +17,8 @@ from sparseleaf.cuda.device import THREADS, Kernels, blocks_of, chunks_of
 from sparseleaf.training.builder import GrownTree
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sparseleaf._arrays import Array
     from sparseleaf.cuda.device import Device
     from sparseleaf.distributed.communicator import Communicator
@@ -73,7 +75,7 @@ class DeviceBins:
 
 
 class DeviceTreeBuilder:
-    """See :class:`~sparseleaf.training.builder.TreeBuilder`; for one worker.
+    """See :class:`~sparseleaf.training.builder.TreeBuilder`; in the row layout if there are several workers.
 
     Parameters
     ----------
@@ -91,36 +93,47 @@ class DeviceTreeBuilder:
         self._builder = builder
         self._slots = self.device.empty(0, np.int32)
         self._gathered = self.device.empty(0, np.uint8)
-        self._rooms: dict[str, Any] = {}
+        self.rooms: dict[str, Any] = {}
 
     def build(
         self, fitted: Any, sample: TreeSample, communicator: Communicator, *, by_rows: bool
     ) -> GrownTree:
         """See :class:`~sparseleaf.training.builder.TreeBuilder`."""
-        if communicator.size > 1:
-            raise ValueError("Several workers require device='cpu'. Got 'cuda' instead.")
+        assert by_rows or communicator.size == 1
         rows = self.device.upload(sample.rows)
         values = self.device.upload(np.asarray(fitted.values))
-        grown = self.grow(fitted, values, rows, sample)
+        grown = self.grow(fitted, values, rows, sample, communicator)
         sample.rows[:] = self.device.download(rows)
         return grown
 
     def grow(
-        self, columns: _kernels.GradientColumns, values: Any, rows: Any, sample: TreeSample
+        self,
+        columns: _kernels.GradientColumns,
+        values: Any,
+        rows: Any,
+        sample: TreeSample,
+        communicator: Communicator,
     ) -> GrownTree:
         """Grow a tree on quantised gradients and rows of the device; ``rows`` are reordered by leaf."""
-        tree = _DeviceTree(self, columns, values, rows, sample.features)
+        tree = _DeviceTree(self, columns, values, rows, sample.features, communicator)
+        sums = communicator.allreduce(np.append(tree.totals(), len(rows)))
         grown = self._builder.build(
             columns,
+            int(sums[-1]),
             len(rows),
-            tree.totals(),
+            sums[:-1],
             sample.features,
             sample.n_node_features,
             sample.key,
             tree.chunks,
             tree.search,
+            tree.partition if communicator.size > 1 else None,
         )
         return GrownTree.of(grown)
+
+    def slot(self, number: int, size: int) -> Any:
+        """A histogram."""
+        return self._slots[number * size : (number + 1) * size]
 
     def slots(self, n: int, size: int) -> int:
         """Address of at least ``n`` histograms of ``size`` numbers, with the contents of those that there are."""
@@ -135,9 +148,9 @@ class DeviceTreeBuilder:
         """Address of memory of at least ``size`` bytes, for a batch; 0 if none is needed."""
         if size == 0:
             return 0
-        if name not in self._rooms or len(self._rooms[name]) < size:
-            self._rooms[name] = self.device.empty(2 * size, np.uint8)
-        return self.device.address(self._rooms[name])
+        if name not in self.rooms or len(self.rooms[name]) < size:
+            self.rooms[name] = self.device.empty(2 * size, np.uint8)
+        return self.device.address(self.rooms[name])
 
     def bins_of(self, features: Array, n_rows: int) -> tuple[Any, int]:
         """Bins of some features, increasing, and the bytes of a row."""
@@ -164,7 +177,13 @@ class _DeviceTree:
     """Rows, gradients and histograms of one tree."""
 
     def __init__(
-        self, of: DeviceTreeBuilder, fitted: _kernels.GradientColumns, values: Any, rows: Any, features: Array
+        self,
+        of: DeviceTreeBuilder,
+        fitted: _kernels.GradientColumns,
+        values: Any,
+        rows: Any,
+        features: Array,
+        communicator: Communicator,
     ) -> None:
         device, trees = of.device, of.trees
         count_column = fitted.count_column
@@ -175,6 +194,7 @@ class _DeviceTree:
         weight[:n_outputs], lambda_[:n_outputs] = np.asarray(fitted.weight), np.asarray(fitted.lambda_)
         offsets = np.concatenate(([0], np.cumsum(n_bins))).astype(np.int32)
         self._of = of
+        self._communicator = communicator
         self.rows, self._gradients, self._n_gradients = rows, values, n_gradients
         self._width, self._n_outputs = n_gradients + (count_column < 0), n_outputs
         self._slot_size = int(offsets[-1]) * self._width
@@ -255,28 +275,20 @@ class _DeviceTree:
             The gains of all nodes, their splits, and the sums of their left sides.
         """
         of, width, n = self._of, self._width, batch.n_searches
-        begin = of.device.address(of.device.stage(batch.bytes))
-        values = self._kernels.fixed | {
-            name: begin + place if place >= 0 else 0 for name, place in zip(ARRAYS, batch.places, strict=True)
-        }
+        values = self._staged(batch)
         n_blocks = min(n, self._searched_together) * self._n_parts
-        rooms = (
-            ("lefts", 4 * batch.n_parted),
-            ("part_gains", 8 * n_blocks),
-            ("part_splits", 16 * n_blocks),
-            ("prefix", 0 if self._prefix_in_shared else n_blocks * self._prefix_size + 4 * PADDING),
-        )
-        for name, size in rooms:
-            values[name] = of.room(name, size)
+        prefix = 0 if self._prefix_in_shared else n_blocks * self._prefix_size + 4 * PADDING
+        rooms = (("part_gains", 8 * n_blocks), ("part_splits", 16 * n_blocks), ("prefix", prefix))
+        values |= {name: of.room(name, size) for name, size in rooms}
         values["slots"] = of.slots(batch.n_slots, self._slot_size)
         values["blocks_per_slot"] = per_slot = blocks_of(self._slot_size)
         launch = self._kernels.launch_plain
-        launch("count_left", batch.n_parted, 4, THREADS, values)
-        launch("sum_left", batch.n_partitions, 4 * THREADS, THREADS, values)
-        launch("scatter_rows", batch.n_parted, 4 * THREADS, THREADS, values)
+        self._partition(batch, values)
         launch("clear_slots", batch.n_several * per_slot, 0, THREADS, values)
         n_built = batch.n_built * self._n_groups * self._n_tiles
         launch("build_histograms", n_built, self._shared, HISTOGRAM_THREADS, values)
+        if self._communicator.size > 1:
+            self._sum_over_workers(batch.built_slots)
         launch("subtract_histograms", batch.n_several * per_slot, 0, THREADS, values)
         if n == 0:
             return np.empty(0, np.uint8)
@@ -290,6 +302,33 @@ class _DeviceTree:
             for name, size in self._bytes_of_search:
                 values[name] += count * size if values[name] else 0
         return of.device.download(results)
+
+    def partition(self, batch: _kernels.DeviceBatch) -> Array:
+        """Partition rows; returns the number of this worker's rows on the left of every partition."""
+        self._partition(batch, self._staged(batch, ARRAYS[:3]))
+        of_partitions = self._of.rooms["n_left"][: 8 * batch.n_partitions]
+        return self._of.device.download(of_partitions).view(np.int64)
+
+    def _staged(self, batch: _kernels.DeviceBatch, names: Sequence[str] = ARRAYS) -> dict[str, float]:
+        """Arguments of the kernels, after a copy of the batch to the device."""
+        begin = self._of.device.address(self._of.device.stage(batch.bytes))
+        places = zip(names, batch.places, strict=True)
+        return self._kernels.fixed | {name: begin + place if place >= 0 else 0 for name, place in places}
+
+    def _partition(self, batch: _kernels.DeviceBatch, values: dict[str, float]) -> None:
+        values["lefts"] = self._of.room("lefts", 4 * batch.n_parted)
+        values["n_left"] = self._of.room("n_left", 8 * batch.n_partitions)
+        launch = self._kernels.launch_plain
+        launch("count_left", batch.n_parted, 4, THREADS, values)
+        launch("sum_left", batch.n_partitions, 4 * THREADS, THREADS, values)
+        launch("scatter_rows", batch.n_parted, 4 * THREADS, THREADS, values)
+
+    def _sum_over_workers(self, slots: Sequence[int]) -> None:
+        device, size = self._of.device, self._slot_size
+        here = [device.download(self._of.slot(slot, size)) for slot in slots]
+        sums = self._communicator.allreduce(np.concatenate([np.empty(0, np.int32), *here]))
+        for i, slot in enumerate(slots):
+            self._of.slot(slot, size)[:] = device.upload(sums[i * size : (i + 1) * size])
 
     def _plan_histograms(self, n_bins: Array, shared: int) -> None:
         """Columns and features of a block of the histogram kernel: at least four features."""

@@ -169,7 +169,7 @@ class DeviceDenseShard(DenseShard):
         assert columns is not None
         none = np.empty((0, self._residuals.shape[1]), np.int16)
         fitted = gradient_columns(none, self._count_column, columns)
-        return builder.grow(fitted, self._residuals, self._device_rows, sample)
+        return builder.grow(fitted, self._residuals, self._device_rows, sample, communicator)
 
     # --- leaves
 

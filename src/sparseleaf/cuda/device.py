@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import struct
+import threading
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -51,16 +52,32 @@ class Device(Protocol):
         """Launch a kernel; ``args`` is the struct of its arguments."""
 
 
-@functools.cache
+_worker = threading.local()
+
+
+def set_worker(rank: int) -> None:
+    """Set the rank of the worker in this thread: workers take the GPUs of a machine in turn."""
+    _worker.rank, _worker.device = rank, None
+
+
 def open_device() -> Device:
-    """The GPU to train on; its kernels are compiled once per process."""
-    return CudaDevice()
+    """The GPU of the worker in this thread."""
+    device: Device | None = getattr(_worker, "device", None)
+    if device is None:
+        device = _worker.device = CudaDevice(getattr(_worker, "rank", 0))
+    return device
 
 
 def require_device(name: str) -> None:
     """Raise an error unless trees can be grown on this device."""
     if name == "cuda":
         open_device()
+
+
+def require_layout(name: str, layout: str, n_workers: int) -> None:
+    """Raise an error unless several workers can share the rows in this layout."""
+    if name == "cuda" and layout == "features" and n_workers > 1:
+        raise ValueError("device='cuda' with several workers requires layout='rows'. Got 'features' instead.")
 
 
 def kernel_source() -> str:
@@ -173,9 +190,9 @@ def _field(declaration: str) -> tuple[str, str]:
 
 
 class CudaDevice:
-    """See :class:`Device`. One GPU, the current one of CuPy."""
+    """See :class:`Device`. The GPU with the number ``rank`` modulo the number of GPUs."""
 
-    def __init__(self) -> None:
+    def __init__(self, rank: int = 0) -> None:
         try:
             import cupy
         except ImportError as error:
@@ -183,7 +200,7 @@ class CudaDevice:
                 'device="cuda" requires CuPy. Install it with: pip install "sparseleaf[cuda]".'
             ) from error
         try:
-            cupy.cuda.runtime.getDeviceCount()
+            cupy.cuda.Device(rank % cupy.cuda.runtime.getDeviceCount()).use()
         except cupy.cuda.runtime.CUDARuntimeError as error:
             raise RuntimeError(
                 f'device="cuda" requires an NVIDIA GPU and its driver. CUDA reports: {error}'

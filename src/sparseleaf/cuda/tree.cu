@@ -10,26 +10,27 @@ using namespace sl;
 
 namespace {
 
-constexpr int kPartition = 7, kBuild = 4, kChunk = 4;  // numbers per partition, build and chunk
+constexpr int kPartition = 6, kBuild = 4, kChunk = 4;  // numbers per partition, build and chunk
 enum Hessian { kCount = 0, kShared, kDiagonal };
 constexpr i32 kNever = 0x7fffffff;
 
 struct Split {
-    const i64* p;  // start, end, start of the right rows, column, bin, missing bin, whether missing rows go left
+    const i64* p;  // start, end, feature, bin, missing bin, whether missing rows go left
 
     SL_INLINE bool left(const u8* bins, i64 row_bytes, i64 row) const {
-        const i64 bin = bins[row * row_bytes + p[3]];
-        return bin == p[5] ? p[6] != 0 : bin <= p[4];
+        const i64 bin = bins[row * row_bytes + p[2]];
+        return bin == p[4] ? p[5] != 0 : bin <= p[3];
     }
 };
 
-// Replaces values by `sum` plus the values before them.
-SL_INLINE void exclusive_sums(i32* values, int n, i32 sum) {
+// Replaces values by `sum` plus the values before them; returns the sum of all.
+SL_INLINE i32 exclusive_sums(i32* values, int n, i32 sum) {
     for (int i = 0; i < n; ++i) {
         const i32 value = values[i];
         values[i] = sum;
         sum += value;
     }
+    return sum;
 }
 
 }  // namespace
@@ -45,6 +46,7 @@ struct PartitionArgs {
     const i64* parted;
     const i64* first_chunks;
     i32* lefts;
+    i64* n_left;  // of every partition
     i32* rows;
     i32* old_rows;
 };
@@ -82,7 +84,7 @@ SL_KERNEL(sum_left, PartitionArgs) {
         before[t] = sum;
     }
     SL_EACH_THREAD(t) {
-        if (t == 0) exclusive_sums(before, SL_THREADS, 0);
+        if (t == 0) args.n_left[SL_BLOCK] = exclusive_sums(before, SL_THREADS, 0);
     }
     SL_EACH_THREAD(t) {
         i32 sum = before[t];
@@ -100,6 +102,7 @@ SL_KERNEL(scatter_rows, PartitionArgs) {
     const i64* chunk = args.parted + kChunk * SL_BLOCK;
     const i64* partition = args.partitions + kPartition * chunk[0];
     const Split split{partition};
+    const i64 right = partition[0] + args.n_left[chunk[0]];
     const i64 n = chunk[2] - chunk[1], share = (n + SL_THREADS - 1) / SL_THREADS;
     SL_EACH_THREAD(t) {
         i32 sum = 0;
@@ -118,7 +121,7 @@ SL_KERNEL(scatter_rows, PartitionArgs) {
             if (split.left(args.all_bins, args.all_row_bytes, row))
                 args.rows[partition[0] + left++] = row;
             else
-                args.rows[partition[2] + place - left] = row;
+                args.rows[right + place - left] = row;
         }
     }
 }

@@ -13,7 +13,7 @@ from sparseleaf._arrays import effective_n_jobs
 from sparseleaf._settings import Settings, most_leaves
 from sparseleaf.binning import BinThresholds, bin_features
 from sparseleaf.callbacks import EarlyStopping
-from sparseleaf.cuda.device import require_device
+from sparseleaf.cuda.device import require_device, require_layout, set_worker
 from sparseleaf.data.categories import join_categories
 from sparseleaf.distributed.failures import run_together
 from sparseleaf.model import AxisScorer, Model, Role, in_order, join_trees
@@ -292,6 +292,8 @@ class DenseProgram:
     def prepare(self, comm: Communicator, part: DensePartition, plan: Plan) -> tuple[Prepared, BoostedGrowth]:
         """See :class:`~sparseleaf.training.program.WorkerProgram`."""
         params, init_model, problem, bagging = plan.params, self.init_model, plan.problem, plan.bagging
+        set_worker(comm.rank)
+        layout = self.layout if comm.size > 1 else "rows"
         if init_model is None:
             start = common_base_score(comm, part, problem.loss, problem.rows.n_rows)
         else:
@@ -319,10 +321,10 @@ class DenseProgram:
         if bagging.n_folds:
             shard.bag(fold_of(part.fold_keys(), bagging.n_folds, plan.seed), bagging.n_models)
             per_model = problem.form.n_outputs if params.tree_per_output else 1
-            growth = BaggedGrowth(comm, shard, boosting_round, self.layout, bagging, per_model, weights)
+            growth = BaggedGrowth(comm, shard, boosting_round, layout, bagging, per_model, weights)
             return Prepared(thresholds, start), growth
         first = 0 if init_model is None else init_model.n_trees
-        return Prepared(thresholds, start), BoostedGrowth(comm, shard, boosting_round, self.layout, first)
+        return Prepared(thresholds, start), BoostedGrowth(comm, shard, boosting_round, layout, first)
 
 
 def shard_class(plan: Plan) -> type[DenseShard]:
@@ -431,6 +433,7 @@ class DenseEnsemble(BoostedEnsemble):
     def validate(self, description: Description, workers: Workers) -> memory.Estimate:
         """See :class:`~sparseleaf.training.trainer.Ensemble`."""
         estimator, rows = self._estimator, description.rows
+        require_layout(self._params.device, self.program.layout, description.n_workers)
         form, known = description.form, description.known
         self._description = description
         estimator._know_features(rows)

@@ -13,7 +13,7 @@ from sparseleaf._arrays import effective_n_jobs
 from sparseleaf._settings import most_leaves
 from sparseleaf.binning import EXACT_BINS, BinThresholds, bin_features
 from sparseleaf.callbacks import EarlyStopping
-from sparseleaf.cuda.device import require_device
+from sparseleaf.cuda.device import require_device, require_layout, set_worker
 from sparseleaf.data.rows import RowsInfo, refuse_nan
 from sparseleaf.data.targets import Targets, join_forms
 from sparseleaf.data.weights import NO_WEIGHTS
@@ -164,6 +164,7 @@ class SparseProgram:
     ) -> tuple[Prepared, BoostedGrowth]:
         """See :class:`~sparseleaf.training.program.WorkerProgram`."""
         params, exact = self.params, self.params.split == "exact"
+        set_worker(comm.rank)
         rows = gather_rows(comm, part) if plan.gather else None
         n_rows = part.number_rows(comm)
         if len(plan.held_out):
@@ -323,6 +324,7 @@ class SparseEnsemble(BoostedEnsemble):
     def validate(self, description: Description, workers: Workers) -> memory.Estimate:
         """See :class:`~sparseleaf.training.trainer.Ensemble`."""
         params, rows, targets = self._params, description.rows, description.targets
+        require_layout(params.device, self._layout, description.n_workers)
         check_calibrate(params.calibrate, targets.kind)
         self._estimator._know_features(rows)
         if params.split == "exact" and self._layout == "rows" and description.n_workers > 1:

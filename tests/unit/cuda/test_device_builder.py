@@ -20,6 +20,7 @@ from sparseleaf.cuda.device import Arguments, CudaDevice
 from sparseleaf.data import save_xc
 from sparseleaf.distributed.communicator import LocalCommunicator
 from unit.training.test_builder import ENOUGH, OPTIONS, PLAIN, SIZES, Case, assert_same
+from unit.training.test_builder import check as check_workers
 
 
 class DeviceCase(Case):
@@ -74,16 +75,14 @@ def test_columns_and_features_that_need_several_blocks(kind, growth, monkeypatch
     assert len(naive_growing.level_order(check(DeviceCase(3, 250, 9, 45, options), ENOUGH))) > 9
 
 
-class NeverCalled:
-    """A communicator of two workers."""
-
-    rank, size = 0, 2
-
-
-def test_several_workers_are_refused():
-    case = DeviceCase(0, 50, 3, 2, PLAIN)
-    with pytest.raises(ValueError, match="Several workers require device='cpu'"):
-        case.build(NeverCalled(), True, 1, ENOUGH)
+@settings(max_examples=40, deadline=None)
+@given(
+    SUPPORTED, SIZES, st.integers(1, 7), st.integers(1, 3), st.integers(0, 2**32), st.sampled_from([2, 3]),
+    st.sampled_from([0, ENOUGH]),
+)  # fmt: skip
+def test_several_workers(options, n, n_features, d, seed, n_workers, budget):
+    """Every worker with its rows on a GPU, or all on one."""
+    check_workers(DeviceCase(seed, n, n_features, d, options), 1, budget, n_workers)
 
 
 def test_without_cupy_the_error_names_the_extra(monkeypatch):
