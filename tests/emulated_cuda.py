@@ -33,6 +33,7 @@ class EmulatedDevice:
     """See :class:`sparseleaf.cuda.device.Device`."""
 
     shared_bytes = 48 << 10
+    free_bytes = 1 << 30
     n_launches = 0
 
     def empty(self, shape, dtype):

@@ -117,9 +117,9 @@ void bind_tree(nb::module_& m) {
     nb::class_<DeviceTreeBuilder>(m, "DeviceTreeBuilder")
         .def(nb::init<std::shared_ptr<const FeatureTable>, GrowthRules, HistogramRules>(), nb::arg("table"),
              nb::arg("growth"), nb::arg("rules"))
-        .def("build", &DeviceTreeBuilder::build, nb::arg("gradients"), nb::arg("n_sample"),
-             nb::arg("n_here"), nb::arg("totals"), nb::arg("features"), nb::arg("n_node_features"),
-             nb::arg("key"), nb::arg("chunks"), nb::arg("search"), nb::arg("partition").none());
+        .def("build", &DeviceTreeBuilder::build, nb::arg("gradients"), nb::arg("n_sample"), nb::arg("n_here"),
+             nb::arg("totals"), nb::arg("features"), nb::arg("n_node_features"), nb::arg("key"),
+             nb::arg("chunks"), nb::arg("search"), nb::arg("partition").none());
     nb::class_<ExactTreeBuilder>(m, "ExactTreeBuilder")
         .def(nb::init<In2<uint32_t>, std::shared_ptr<const FeatureTable>, GrowthRules, ExactRules, int64_t,
                       int64_t, int>(),

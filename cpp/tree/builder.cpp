@@ -19,9 +19,9 @@ Limits limits_of(const GrowthRules& growth) {
 Frontier frontier_of(const GrowthRules& growth, int64_t n_rows, const Workers& workers, int n_threads) {
     const int64_t most = growth.max_leaves < 0 ? n_rows : std::min(growth.max_leaves - 1, n_rows);
     // all workers must take the same nodes, however many threads each has
-    if (!workers.alone()) return Frontier(most, growth.best_first, kMostExchanged, kRowsAtOnce, kExtraSlots);
-    return Frontier(most, growth.best_first, std::min<int64_t>(n_threads, kMostAtOnce),
-                    kRowsAtOnce * std::max(1, n_threads / 2), kExtraSlots);
+    if (!workers.alone()) return {most, growth.best_first, {kExtraSlots, kRowsAtOnce, kMostExchanged, false}};
+    const int64_t rows = kRowsAtOnce * std::max(1, n_threads / 2);
+    return {most, growth.best_first, {kExtraSlots, rows, std::min<int64_t>(n_threads, kMostAtOnce), false}};
 }
 
 void require_features(const In1<int32_t>& features, int64_t n_node_features, const FeatureTable& table) {
@@ -273,12 +273,11 @@ GrownTree DeviceTreeBuilder::build(const GradientColumns& gradients, int64_t n_s
     const int64_t most = growth_.max_leaves < 0 ? n_sample : std::min(growth_.max_leaves - 1, n_sample);
     DeviceFinder finder(
         *table_, scoring, limits, set, sampler, gradients.count_column, gradients.first_output,
-        n_slots_of(rules_, slot_bytes_of(*table_, numbers, m), kExtraDeviceSlots), chunks,
-                        search, partition);
+        n_slots_of(rules_, slot_bytes_of(*table_, numbers, m), kExtraDeviceSlots), chunks, search, partition);
     NoPartition none;
     Grower grower(limits, finder, none);
     grower.grow(std::move(root),
-                Frontier(most, growth_.best_first, kExtraDeviceSlots, kDeviceRowsAtOnce, kExtraDeviceSlots));
+                Frontier(most, growth_.best_first, {kExtraDeviceSlots, kDeviceRowsAtOnce, 0, true}));
     return GrownTree(grower.nodes, *table_, scoring.outputs);
 }
 

@@ -86,8 +86,9 @@ class DeviceTreeBuilder {
   public:
     DeviceTreeBuilder(std::shared_ptr<const FeatureTable> table, GrowthRules growth, HistogramRules rules);
 
-    // n_sample, totals: rows of all workers' samples, and the sums of all columns over them; n_here: rows of this
-    // worker's. They are on the device, as are the values of the gradients. search, partition: see DeviceFinder.
+    // n_sample, totals: rows of all workers' samples, and the sums of all columns over them; n_here: rows of
+    // this worker's. They are on the device, as are the values of the gradients. search, partition: see
+    // DeviceFinder.
     GrownTree build(const GradientColumns& gradients, int64_t n_sample, int64_t n_here,
                     const In1<int64_t>& totals, const In1<int32_t>& features, int64_t n_node_features,
                     uint64_t key, const DeviceChunks& chunks, const nb::object& search,

@@ -50,8 +50,8 @@ struct DeviceBatch {
 
 class DeviceFinder final : public SlotFinder {
   public:
-    // search(batch) → bytes, partition(batch) → rows on the left: see sparseleaf/cuda/builder.py. partition is
-    // None with one worker, whose rows on the left are known from the histograms.
+    // search(batch) → bytes, partition(batch) → rows on the left: see sparseleaf/cuda/builder.py. partition
+    // is None with one worker, whose rows on the left are known from the histograms.
     DeviceFinder(const FeatureTable& table, const Scoring& scoring, const Limits& limits,
                  const FeatureSet& features, const FeatureSampler& sampler, int64_t count_column,
                  int64_t first_output, int64_t n_slots, const DeviceChunks& chunks, const nb::object& search,

@@ -28,18 +28,18 @@ struct Candidate {
     }
 };
 
+// Which nodes best-first growth splits before their turn.
+struct Early {
+    int64_t most;     // limits the histograms of children that one-at-a-time growth would not have built
+    int64_t rows;     // of nodes that are split together: more rows are split alone
+    int64_t at_once;  // among so many nodes that wait
+    bool deep;        // or among all known nodes, where the number of batches counts more than the work
+};
+
 class Frontier {
   public:
-    // Best-first growth considers the next most_at_once nodes and returns those that are not split yet and
-    // have at most rows_at_once rows in total; at most most_early nodes are split speculatively, which limits
-    // the histograms of children that one-at-a-time growth would not have built.
-    Frontier(int64_t max_splits, bool best_first, int64_t most_at_once, int64_t rows_at_once,
-             int64_t most_early)
-        : left_(max_splits),
-          best_first_(best_first),
-          most_at_once_(most_at_once),
-          rows_at_once_(rows_at_once),
-          most_early_(most_early) {}
+    Frontier(int64_t max_splits, bool best_first, const Early& early)
+        : left_(max_splits), best_first_(best_first), early_(early) {}
 
     // parent: -1 for the root.
     void push(int32_t node, double gain, int64_t rows, int32_t parent) {
@@ -92,24 +92,48 @@ class Frontier {
             }
             behind_.erase(split);
         }
+        if (waiting_.empty() || left_ <= 0) return {};
+        return early_.deep ? pop_known() : pop_waiting();
+    }
+
+    // The best node, and those that wait.
+    std::vector<int32_t> pop_waiting() {
         std::vector<int32_t> batch;
         int64_t rows = 0, looked_at = 0;
         for (const Candidate& candidate : waiting_) {
-            if (looked_at++ == std::min(left_, most_at_once_)) break;
+            if (looked_at++ == std::min(left_, early_.at_once)) break;
             if (behind_.count(candidate.node)) continue;
             rows += candidate.rows;
-            if (!batch.empty() &&
-                (rows > rows_at_once_ || static_cast<int64_t>(behind_.size()) >= most_early_))
-                break;
+            if (!batch.empty() && (rows > early_.rows || n_early() >= early_.most)) break;
             batch.push_back(candidate.node);
             behind_[candidate.node];
         }
         return batch;
     }
 
+    // The best node, and others of high gain, whether they wait or their parent was split speculatively.
+    std::vector<int32_t> pop_known() {
+        const int32_t best = waiting_.begin()->node;
+        std::vector<Candidate> known(waiting_.begin(), waiting_.end());
+        for (const auto& [_, children] : behind_) known.insert(known.end(), children.begin(), children.end());
+        std::sort(known.begin(), known.end());
+        std::vector<int32_t> batch{best};
+        behind_[best];
+        int64_t rows = 0;
+        for (const Candidate& candidate : known) {
+            if (n_early() >= std::min(left_, early_.most) || rows > early_.rows) break;
+            if (!behind_.try_emplace(candidate.node).second) continue;
+            rows += candidate.rows;
+            batch.push_back(candidate.node);
+        }
+        return batch;
+    }
+
+    int64_t n_early() const { return static_cast<int64_t>(behind_.size()); }
+
     int64_t left_;
     bool best_first_;
-    int64_t most_at_once_, rows_at_once_, most_early_;
+    Early early_;
     int64_t turn_ = 0;
     std::set<Candidate> waiting_;
     std::map<int32_t, std::vector<Candidate>> behind_;  // children of the nodes split speculatively

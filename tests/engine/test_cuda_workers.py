@@ -30,7 +30,9 @@ def test_ranks_with_gpus_train_the_model_of_one_process(n, mpiexec, tmp_path):
     program.write_text(PROGRAM)
     done = mpiexec(n, program, "rows", *SUPPORTED)
     assert done.returncode == 0, done.stderr
-    alone = {name: jobs.digest(job[0].fit(**job[1])) for name, job in jobs.make_jobs().items() if name in SUPPORTED}
+    alone = {
+        name: jobs.digest(job[0].fit(**job[1])) for name, job in jobs.make_jobs().items() if name in SUPPORTED
+    }
     assert dict(line.split("\t") for line in done.stdout.splitlines()) == alone
 
 

@@ -46,6 +46,7 @@ class DeviceDenseShard(DenseShard):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._device = gpu.open_device()
+        gpu.require_memory(self._device, self._bytes())
         self._bins = DeviceBins.of(self._device, self.bins)
         targets = self.targets
         self._kernels = Kernels(
@@ -65,6 +66,18 @@ class DeviceDenseShard(DenseShard):
         self._all = self._device.upload(np.arange(self.n_rows, dtype=np.int32))
         self._leaf_of_row = self._device.empty(self.n_rows, np.int32)
         self._device_rows = self._all
+
+    def _bytes(self) -> int:
+        """Memory on the device, but for that of single trees."""
+        targets, pairs = self.targets, self.scores.size
+        fills = self.loss.fills(
+            self.loss.hessian_room(targets, self.scores.shape), targets, self.scores.shape
+        )
+        columns = padded_width(self.scores.shape[1] * (1 + fills))
+        known = targets.values.nbytes + targets.classes.nbytes + targets.weights.nbytes
+        row_bytes = -(-self.bins.shape[1] // 4) * 4
+        per_row = row_bytes + 2 * columns + 16
+        return int(known + self.n_rows * per_row + 4 * pairs * (2 + fills))
 
     def _uploaded(self, array: Array) -> Any:
         return self._device.upload(array) if len(array) else None

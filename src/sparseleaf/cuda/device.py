@@ -48,6 +48,10 @@ class Device(Protocol):
     def shared_bytes(self) -> int:
         """Shared memory that a block may use."""
 
+    @property
+    def free_bytes(self) -> int:
+        """Memory that can be allocated."""
+
     def launch(self, name: str, args: Array, n_blocks: int, threads: int, shared: int) -> None:
         """Launch a kernel; ``args`` is the struct of its arguments."""
 
@@ -160,6 +164,20 @@ class Kernels:
             self.device.launch(kernel, _arguments().pack(kernel, values), n_blocks, threads, shared)
 
 
+def memory_error(needed: int, free: int, more: str = "") -> MemoryError:
+    """The error of an allocation that is too large."""
+    return MemoryError(
+        f"Training needs {needed / 2**30:.1f} GiB {more}on the GPU, but {free / 2**30:.1f} GiB are free. Use fewer"
+        ' rows, fewer outputs, a smaller sketch_dim, fewer bins or device="cpu".'
+    )
+
+
+def require_memory(device: Device, needed: int) -> None:
+    """Raise MemoryError unless so many bytes can be allocated."""
+    if needed > device.free_bytes:
+        raise memory_error(needed, device.free_bytes)
+
+
 def blocks_of(n: int) -> int:
     """Blocks for a thread per element."""
     return -(-n // THREADS)
@@ -219,12 +237,8 @@ class CudaDevice:
         try:
             return self._cupy.empty(shape, dtype)
         except self._cupy.cuda.memory.OutOfMemoryError as error:
-            free, _ = self._cupy.cuda.runtime.memGetInfo()
             needed = int(np.prod(shape)) * np.dtype(dtype).itemsize
-            raise MemoryError(
-                f"Training needs {needed / 2**30:.1f} GiB more on the GPU, but {free / 2**30:.1f} GiB are free. Use"
-                ' fewer rows, a smaller sketch_dim, fewer bins or device="cpu".'
-            ) from error
+            raise memory_error(needed, self.free_bytes, "more ") from error
 
     def upload(self, array: Array) -> Any:
         """See :class:`Device`."""
@@ -257,6 +271,12 @@ class CudaDevice:
     def shared_bytes(self) -> int:
         """See :class:`Device`."""
         return self._shared
+
+    @property
+    def free_bytes(self) -> int:
+        """See :class:`Device`."""
+        pool = self._cupy.get_default_memory_pool()
+        return int(self._cupy.cuda.runtime.memGetInfo()[0]) + int(pool.free_bytes())
 
     def launch(self, name: str, args: Array, n_blocks: int, threads: int, shared: int) -> None:
         """See :class:`Device`."""

@@ -130,3 +130,12 @@ def test_leaf_sums_and_scores_are_those_of_the_cpu(seed, name, n, d, weighted, u
     assert same(shards[0].scores, shards[1].scores)
     some = np.flatnonzero(rng.random(n) < 0.5)
     assert same(*(shard._take(shard.scores, some) for shard in shards))
+
+
+def test_memory_is_checked_before_anything_is_allocated(monkeypatch):
+    monkeypatch.setattr(EmulatedDevice, "free_bytes", 1000)
+    allocated = []
+    monkeypatch.setattr(EmulatedDevice, "upload", lambda _, array: allocated.append(array))
+    with pytest.raises(MemoryError, match=r"0\.0 GiB on the GPU, but 0\.0 GiB are free\. Use fewer rows"):
+        both_shards(0, "mse", 100, 10, "no", False)
+    assert not allocated
