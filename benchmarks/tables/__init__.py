@@ -13,6 +13,7 @@ from benchmarks.tables import (
     explain,
     gbdt_mo,
     gbdt_sparse,
+    gpu,
     precision,
     ranking,
     report,
@@ -61,6 +62,7 @@ PAGES = {
     tuning.PAGE: tuning.page,
     serve.PAGE: serve.page,
     c_export.PAGE: c_export.page,
+    gpu.PAGE: gpu.page,
     serve.ANNIF_PAGE: serve.annif_page,
 }
 """The generator of each page."""

@@ -243,7 +243,7 @@ DEVICE = Parameter(
     "device",
     Names(("cpu", "cuda")),
     "cpu",
-    'Where trees are grown: "cpu" or "cuda", an NVIDIA GPU (experimental, requires the extra cuda). Does not affect the'
+    'Where trees are grown: "cpu" or "cuda", an NVIDIA GPU (requires the extra cuda). Does not affect the'
     " model.",
     advanced=True,
 )

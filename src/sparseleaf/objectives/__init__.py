@@ -2,7 +2,7 @@
 
 A file defines gradients and hessians, base score, link function, loss value, default metric and valid targets of a
 loss. Parameter validation, documentation, prediction and export are derived from it. Every module of this package is
-imported here, so a new loss is a new file (and a kernel function of the same name in ``cpp/objectives``).
+imported here, so a new loss is a new file (and a kernel function of the same name in ``cuda/losses.h``).
 """
 
 from importlib import import_module
