@@ -5,12 +5,17 @@
 
 Every run is a process of its own. "fit" is the whole training; "trees" is the boosting loop without projection and
 binning. The hash of the model must not depend on the number of threads.
+
+Cores that share clock rate, caches and memory are slower together than alone. How much, is measured by as many
+independent trainings at once as there are cores, one thread each (``CEILINGS``): no program that does the same work can be
+faster by more than their throughput over that of one.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import multiprocessing
 import os
 import tempfile
 from pathlib import Path
@@ -127,6 +132,36 @@ def train(data, name, n_jobs, repeats):
     return {"fit_seconds": min(fit), "tree_seconds": min(trees), "sha256": digest}
 
 
+CEILINGS = ("delicious_paper", "mnist")
+
+
+def ceiling(data, name, n):
+    """Throughput of ``n`` single-thread trainings at once over that of one alone."""
+    alone, together = (_mean_seconds(data, name, size) for size in (1, n))
+    return {"trainings": n, "alone": alone, "together": together, "throughput": n * alone / together}
+
+
+def _mean_seconds(data, name, n):
+    context = multiprocessing.get_context("spawn")
+    barrier, seconds = context.Barrier(n), context.Queue()
+    processes = [
+        context.Process(target=_train_together, args=(data, name, barrier, seconds)) for _ in range(n)
+    ]
+    for process in processes:
+        process.start()
+    total = sum(seconds.get() for _ in processes)
+    for process in processes:
+        process.join()
+    return total / n
+
+
+def _train_together(data, name, barrier, seconds):
+    estimator, X, y = RUNS[name](data)
+    estimator.set_params(n_jobs=1)
+    barrier.wait()
+    seconds.put(measured(lambda: estimator.fit(X, y))[1])
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -156,6 +191,13 @@ def main():
             )
             write_results(arguments.out, results)
         assert len({run["sha256"] for run in runs}) == 1, f"{name}: the model depends on the threads"
+        if name in CEILINGS and len(threads) > 1:
+            results.setdefault("ceilings", {})[name] = found = ceiling(arguments.data, name, max(threads))
+            print(
+                f"{name}: {found['trainings']} trainings at once: {found['throughput']:.1f} × one alone",
+                flush=True,
+            )
+            write_results(arguments.out, results)
 
 
 if __name__ == "__main__":
