@@ -7,8 +7,8 @@ Every run is a process of its own. "fit" is the whole training; "trees" is the b
 binning. The hash of the model must not depend on the number of threads.
 
 Cores that share clock rate, caches and memory are slower together than alone. How much, is measured by as many
-independent trainings at once as there are cores, one thread each (``CEILINGS``): no program that does the same work can be
-faster by more than their throughput over that of one.
+independent trainings at once as there are cores, one thread each (``CEILINGS``). Their throughput over that of one is
+the most that threads can gain.
 """
 
 from __future__ import annotations

@@ -59,11 +59,6 @@ class Device(Protocol):
 _worker = threading.local()
 
 
-def set_worker(rank: int) -> None:
-    """Set the rank of the worker in this thread: workers take the GPUs of a machine in turn."""
-    _worker.rank, _worker.device = rank, None
-
-
 def open_device() -> Device:
     """The GPU of the worker in this thread."""
     device: Device | None = getattr(_worker, "device", None)
@@ -72,9 +67,13 @@ def open_device() -> Device:
     return device
 
 
-def require_device(name: str) -> None:
-    """Raise an error unless trees can be grown on this device."""
+def prepare_device(name: str, rank: int) -> None:
+    """Raise an error unless the worker in this thread can train on this device.
+
+    Workers take the GPUs of a machine in turn.
+    """
     if name == "cuda":
+        _worker.rank, _worker.device = rank, None
         open_device()
 
 

@@ -13,7 +13,7 @@ from sparseleaf._arrays import effective_n_jobs
 from sparseleaf._settings import Settings, most_leaves
 from sparseleaf.binning import BinThresholds, bin_features
 from sparseleaf.callbacks import EarlyStopping
-from sparseleaf.cuda.device import require_device, require_layout, set_worker
+from sparseleaf.cuda.device import prepare_device, require_layout
 from sparseleaf.data.categories import join_categories
 from sparseleaf.distributed.failures import run_together
 from sparseleaf.model import AxisScorer, Model, Role, in_order, join_trees
@@ -292,7 +292,7 @@ class DenseProgram:
     def prepare(self, comm: Communicator, part: DensePartition, plan: Plan) -> tuple[Prepared, BoostedGrowth]:
         """See :class:`~sparseleaf.training.program.WorkerProgram`."""
         params, init_model, problem, bagging = plan.params, self.init_model, plan.problem, plan.bagging
-        set_worker(comm.rank)
+        prepare_device(params.device, comm.rank)
         layout = self.layout if comm.size > 1 else "rows"
         if init_model is None:
             start = common_base_score(comm, part, problem.loss, problem.rows.n_rows)
@@ -419,7 +419,6 @@ class DenseEnsemble(BoostedEnsemble):
         counts_init_trees: bool,
     ) -> None:
         params = estimator._settings()
-        require_device(params.device)
         super().__init__(params, eval_set, estimator.eval_set_form)
         self._estimator = estimator
         self._init_model = init_model

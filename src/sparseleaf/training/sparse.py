@@ -13,7 +13,7 @@ from sparseleaf._arrays import effective_n_jobs
 from sparseleaf._settings import most_leaves
 from sparseleaf.binning import EXACT_BINS, BinThresholds, bin_features
 from sparseleaf.callbacks import EarlyStopping
-from sparseleaf.cuda.device import require_device, require_layout, set_worker
+from sparseleaf.cuda.device import prepare_device, require_layout
 from sparseleaf.data.rows import RowsInfo, refuse_nan
 from sparseleaf.data.targets import Targets, join_forms
 from sparseleaf.data.weights import NO_WEIGHTS
@@ -164,7 +164,7 @@ class SparseProgram:
     ) -> tuple[Prepared, BoostedGrowth]:
         """See :class:`~sparseleaf.training.program.WorkerProgram`."""
         params, exact = self.params, self.params.split == "exact"
-        set_worker(comm.rank)
+        prepare_device(params.device, comm.rank)
         rows = gather_rows(comm, part) if plan.gather else None
         n_rows = part.number_rows(comm)
         if len(plan.held_out):
@@ -310,7 +310,6 @@ class SparseEnsemble(BoostedEnsemble):
         label_info: LabelInfo | None = None,
     ) -> None:
         params = estimator._settings()
-        require_device(params.device)
         super().__init__(params, eval_set)
         self._label_info = label_info
         self._init_model = init_model

@@ -91,7 +91,7 @@ def test_without_cupy_the_error_names_the_extra(monkeypatch):
         CudaDevice()
 
 
-def test_without_a_gpu_no_row_is_read(monkeypatch):
+def test_without_a_gpu_no_gradient_is_computed(monkeypatch):
     monkeypatch.setattr(cuda_device, "open_device", CudaDevice)
     monkeypatch.setitem(sys.modules, "cupy", None)
     read = []
