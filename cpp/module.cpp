@@ -29,6 +29,7 @@ void bind_sketch(nb::module_& m);
 void bind_softmax(nb::module_& m);
 void bind_sparse(nb::module_& m);
 void bind_discriminative(nb::module_& m);
+void bind_targets(nb::module_& m);
 void bind_text(nb::module_& m);
 void bind_tree(nb::module_& m);
 void bind_xctext(nb::module_& m);
@@ -65,6 +66,7 @@ NB_MODULE(_kernels, m) {
     bind_softmax(m);
     bind_sparse(m);
     bind_discriminative(m);
+    bind_targets(m);
     bind_text(m);
     bind_tree(m);
     bind_xctext(m);

@@ -1,4 +1,4 @@
-// Routing of binned rows through a grown tree.
+// The leaf of every row: by routing binned rows through a grown tree, or from the rows of every leaf.
 #include "goes_left.hpp"
 
 namespace sparseleaf {
@@ -38,6 +38,32 @@ void route_binned(In2<Bin> bins, In1<int32_t> rows, In1<int32_t> feature, In1<in
     });
 }
 
+// Writes the leaf of the rows of all leaves: leaf k has rows[starts[k]:ends[k]].
+void write_leaves(In1<int32_t> rows, In1<int64_t> starts, In1<int64_t> ends, Out1<int32_t> leaf_of_row,
+                  int n_threads) {
+    require_ranges(starts, ends, rows.size());
+    struct Part {
+        int32_t leaf;
+        int64_t begin, end;
+    };
+    constexpr int64_t kChunk = 8192;
+    std::vector<Part> parts;  // a leaf may have most rows
+    for (size_t leaf = 0; leaf < starts.size(); ++leaf)
+        for (int64_t begin = starts.data()[leaf]; begin < ends.data()[leaf]; begin += kChunk)
+            parts.push_back({static_cast<int32_t>(leaf), begin, std::min(ends.data()[leaf], begin + kChunk)});
+    const auto n_rows = static_cast<int64_t>(leaf_of_row.size());
+    GilRelease release;
+    n_threads = threads_for(static_cast<int64_t>(rows.size()), n_threads);
+    parallel_tasks(static_cast<int64_t>(parts.size()), n_threads, [&](int64_t task, int) {
+        const Part& part = parts[static_cast<size_t>(task)];
+        for (int64_t i = part.begin; i < part.end; ++i) {
+            const int32_t row = rows.data()[i];
+            require(row >= 0 && row < n_rows, "rows: must be less than the number of rows");
+            leaf_of_row.data()[row] = part.leaf;
+        }
+    });
+}
+
 template <typename Bin>
 void bind_for(nb::module_& m) {
     m.def("route_binned", &route_binned<Bin>, nb::arg("bins").noconvert(), nb::arg("rows"),
@@ -52,4 +78,6 @@ void bind_for(nb::module_& m) {
 void bind_route(nb::module_& m) {
     sparseleaf::bind_for<uint8_t>(m);
     sparseleaf::bind_for<uint32_t>(m);
+    m.def("write_leaves", &sparseleaf::write_leaves, nb::arg("rows"), nb::arg("starts"), nb::arg("ends"),
+          nb::arg("leaf_of_row").noconvert(), nb::arg("n_threads"));
 }

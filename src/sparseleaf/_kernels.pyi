@@ -842,6 +842,7 @@ def route_binned(
     leaf_of_row: _I32,
     n_threads: int,
 ) -> None: ...
+def write_leaves(rows: _I32, starts: _I64, ends: _I64, leaf_of_row: _I32, n_threads: int) -> None: ...
 
 # xctext.cpp
 def xc_parse(
@@ -870,6 +871,13 @@ def xc_format(
 # hits.cpp
 
 def best_hits(starts: _I64, scores: _F32, truth: _U8, hits: _U8, n_threads: int) -> None: ...
+
+# targets.cpp
+def known_values(values: _F32, counts: _I64, n_threads: int) -> tuple[float, float]: ...
+def largest_targets(values: _F32, classes: _I32, weights: _F32, out: _F64, n_threads: int) -> None: ...
+def target_sums(
+    values: _F32, classes: _I32, weights: _F32, scales: _F64, out: _I64, n_threads: int
+) -> None: ...
 
 # text/bindings.cpp
 _Csr: TypeAlias = tuple[_I64, _I32, _F32]  # indptr, columns, values

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
+
+if TYPE_CHECKING:
+    from sparseleaf._arrays import Array
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 BLOCKS_PER_THREAD = 4
 """Several blocks per thread, for load balancing."""
+
+
+BLOCK_ROWS = 16_384
 
 
 def in_threads(work: Callable[[Item], Result], items: Iterable[Item], n_jobs: int) -> list[Result]:
@@ -23,6 +29,33 @@ def in_threads(work: Callable[[Item], Result], items: Iterable[Item], n_jobs: in
         return [work(item) for item in items]
     with ThreadPoolExecutor(min(n_jobs, len(items))) as pool:
         return list(pool.map(work, items))
+
+
+def by_rows(work: Callable[[slice], object], n_rows: int, n_jobs: int) -> None:
+    """Call ``work`` with slices of the rows, each of about ``BLOCK_ROWS`` rows, in threads."""
+    blocks = [slice(begin, begin + BLOCK_ROWS) for begin in range(0, n_rows, BLOCK_ROWS)]
+    in_threads(work, blocks, n_jobs)
+
+
+def fill_rows(out: Array, row: Array, n_jobs: int) -> None:
+    """Set every row of ``out``; new memory is mapped by all threads, which takes longer than writing it."""
+
+    def fill(block: slice) -> None:
+        out[block] = row
+
+    by_rows(fill, len(out), n_jobs)
+
+
+def take_rows(X: Array, rows: Array, n_jobs: int) -> Array:
+    """``X[rows]`` of a dense array."""
+    out = np.empty((len(rows), *X.shape[1:]), X.dtype)
+
+    def take(block: slice) -> None:
+        # "raise" would write to a buffer first
+        np.take(X, rows[block], axis=0, out=out[block], mode="clip")
+
+    by_rows(take, len(rows), n_jobs)
+    return out
 
 
 def sparse_product(left: sp.csr_matrix, right: sp.csr_matrix, n_jobs: int) -> sp.csr_matrix:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sparseleaf._threads import in_threads, sparse_product
+from sparseleaf._threads import fill_rows, in_threads, sparse_product, take_rows
 
 
 def test_results_come_in_order_and_errors_through():
@@ -25,3 +25,13 @@ def test_a_sparse_product_is_that_of_one_thread_to_the_bit(shape, n_jobs):
     found, wanted = sparse_product(left, right, n_jobs), left @ right
     assert found.shape == wanted.shape
     np.testing.assert_array_equal(found.toarray(), wanted.toarray())
+
+
+@pytest.mark.parametrize("n_rows", [0, 3, 40_000])
+def test_rows_are_filled_and_taken(n_rows):
+    filled, row = np.empty((n_rows, 3), np.float32), np.array([1, 2, 3], np.float32)
+    fill_rows(filled, row, 3)
+    np.testing.assert_array_equal(filled, np.tile(row, (n_rows, 1)))
+    rng = np.random.default_rng(0)
+    X, rows = rng.random((100, 3), np.float32), rng.integers(0, 100, n_rows)
+    np.testing.assert_array_equal(take_rows(X, rows, 3), X[rows])

@@ -10,6 +10,7 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils import check_consistent_length, column_or_1d
 
+from sparseleaf._arrays import effective_n_jobs
 from sparseleaf.estimators.dense import DenseGBDT
 from sparseleaf.links import LINKS
 from sparseleaf.model import Model
@@ -127,7 +128,7 @@ class OutputRegressor(RegressorMixin, DenseGBDT):  # type: ignore[misc]
         self.output_names_ = model.label_names
 
     def _encode(self, y: Any, n_rows: int, known: KnownTargets | None) -> tuple[KnownTargets, DenseTargets]:
-        return encode_numbers(y, n_rows, known)
+        return encode_numbers(y, n_rows, known, effective_n_jobs(self.n_jobs))
 
 
 def _columns(values: Array) -> Array:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+
+from sparseleaf import _kernels
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
@@ -159,29 +160,47 @@ class TargetStatistics(Protocol):
         """Constant score that minimises the mean loss of every output, float32."""
 
 
-def largest_targets(targets: DenseTargets) -> Array:
+@dataclass(frozen=True)
+class KnownValues:
+    """Values that are not NaN.
+
+    Attributes
+    ----------
+    counts : int64 array, shape (n_columns,)
+        Number of known values of every column.
+    lowest, highest : float
+        Of all known values: infinity and -infinity if there are none.
+    """
+
+    counts: Array
+    lowest: float
+    highest: float
+
+    @classmethod
+    def of(cls, values: Array, n_jobs: int) -> KnownValues:
+        """From float32 values."""
+        counts = np.empty(values.shape[1], np.int64)
+        lowest, highest = _kernels.known_values(values, counts, n_jobs)
+        return cls(counts, lowest, highest)
+
+    @property
+    def finite(self) -> bool:
+        """Whether no value is infinite."""
+        return not self.counts.any() or bool(np.isfinite([self.lowest, self.highest]).all())
+
+
+def largest_targets(targets: DenseTargets, n_jobs: int) -> Array:
     """Maximum weight and maximum |weight · target| of every output, float64 (2, n_outputs)."""
-    largest = np.zeros((2, targets.n_outputs))
-    for weights, weighted in _weighted_blocks(targets):
-        np.maximum(largest[0], weights.max(axis=0, initial=0), out=largest[0])
-        np.maximum(largest[1], np.abs(weighted).max(axis=0, initial=0), out=largest[1])
+    largest = np.empty((2, targets.n_outputs))
+    _kernels.largest_targets(targets.values, targets.classes, targets.weights, largest, n_jobs)
     return largest
 
 
-def target_sums(targets: DenseTargets, scales: Array) -> Array:
+def target_sums(targets: DenseTargets, scales: Array, n_jobs: int) -> Array:
     """Σ weights and Σ weight · target, times their scales, int64 (2, n_outputs)."""
-    sums = np.zeros((2, targets.n_outputs), np.int64)
-    for block in _weighted_blocks(targets):
-        for i, values in enumerate(block):
-            sums[i] += np.rint(values * scales[i]).astype(np.int64).sum(axis=0)
+    sums = np.empty((2, targets.n_outputs), np.int64)
+    _kernels.target_sums(targets.values, targets.classes, targets.weights, scales, sums, n_jobs)
     return sums
-
-
-def _weighted_blocks(targets: DenseTargets) -> Iterator[tuple[Array, Array]]:
-    for begin in range(0, targets.n_rows, BLOCK_ROWS):  # in blocks, to limit the memory of float64 copies
-        block = targets.rows(slice(begin, begin + BLOCK_ROWS))
-        weights = block.known_weights()
-        yield weights, np.nan_to_num(block.as_matrix() * weights)
 
 
 def base_quantiles(targets: DenseTargets, level: float) -> Array:

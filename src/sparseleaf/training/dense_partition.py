@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparseleaf._arrays import even_ranges
+from sparseleaf._threads import fill_rows
 from sparseleaf.binning import bin_features
 from sparseleaf.data.targets import form_of
 from sparseleaf.data.weights import label_weights
@@ -17,6 +18,7 @@ from sparseleaf.objectives.dense import gradient_sums
 from sparseleaf.objectives.search import minimise
 from sparseleaf.objectives.targets import (
     DenseTargets,
+    KnownValues,
     TargetForm,
     TargetSums,
     base_quantiles,
@@ -103,7 +105,7 @@ class DensePartition(Partition):
             self._known,
             self.targets.form,
             None if self.queries is None else self.queries.ids,
-            float(np.nanmin(self.targets.values, initial=np.inf)) if len(self.targets.values) else np.inf,
+            KnownValues.of(self.targets.values, self.n_jobs).lowest,
         )
 
     def form(self) -> dict[str, Any]:
@@ -170,7 +172,8 @@ class DensePartition(Partition):
                     "The scores of the model to continue training from exceed the range of float32."
                 )
         else:
-            scores = np.repeat(base_score[None, :], bins.shape[0], axis=0)
+            scores = np.empty((bins.shape[0], len(base_score)), base_score.dtype)
+            fill_rows(scores, base_score, self.n_jobs)
         draws = None
         if draw_queries and self.queries is not None:
             draws = self.fold_keys()
@@ -226,9 +229,9 @@ class _AllTargets:
     n_jobs: int
 
     def sums(self) -> TargetSums:
-        largest = self.comm.allreduce(largest_targets(self.targets), "max")
+        largest = self.comm.allreduce(largest_targets(self.targets, self.n_jobs), "max")
         scales = np.stack([fixed_point_scales(row, self.n_rows) for row in largest])
-        return TargetSums(*(self.comm.allreduce(target_sums(self.targets, scales)) / scales))
+        return TargetSums(*(self.comm.allreduce(target_sums(self.targets, scales, self.n_jobs)) / scales))
 
     def quantiles(self, level: float) -> Array:
         """Quantiles of all outputs, which are divided among the workers."""

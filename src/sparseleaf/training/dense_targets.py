@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from sparseleaf.data.checks import check_names, check_sparse, check_values
 from sparseleaf.data.targets import ONE_CLASS_PER_ROW, Targets, encode_known, encode_targets, join_forms
-from sparseleaf.objectives.targets import NO_CLASSES, NO_VALUES, DenseTargets
+from sparseleaf.objectives.targets import NO_CLASSES, NO_VALUES, DenseTargets, KnownValues
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
@@ -123,7 +123,9 @@ def as_numbers(y: Any) -> Array:
     return values
 
 
-def encode_numbers(y: Any, n_rows: int, known: KnownTargets | None) -> tuple[KnownTargets, DenseTargets]:
+def encode_numbers(
+    y: Any, n_rows: int, known: KnownTargets | None, n_jobs: int = 1
+) -> tuple[KnownTargets, DenseTargets]:
     """Encode regression targets; ``known`` are those of training, for a validation set."""
     if known is not None:
         y = in_order(y, known.names)
@@ -137,15 +139,17 @@ def encode_numbers(y: Any, n_rows: int, known: KnownTargets | None) -> tuple[Kno
     column = values.ndim == 1
     with np.errstate(over="ignore"):
         values = np.ascontiguousarray(values[:, None] if column else values, np.float32)
-    if np.isinf(values).any():
+    there = KnownValues.of(values, n_jobs)
+    if not there.finite:
         raise ValueError("y has values that exceed the range of float32.")
     if known is not None and values.shape[1] != known.n_outputs:
         raise ValueError(
             f"y must have {known.n_outputs} outputs, as in training. Got {values.shape[1]} instead."
         )
-    counts = (~np.isnan(values)).sum(axis=0)
     kind = "regression-column" if column else "regression"
-    return KnownTargets(kind, names, counts), DenseTargets(values, NO_CLASSES, NO_VALUES, values.shape[1])
+    unknown = bool((there.counts < len(values)).any())
+    targets = DenseTargets(values, NO_CLASSES, NO_VALUES, values.shape[1], unknown)
+    return KnownTargets(kind, names, there.counts), targets
 
 
 def encode_labels(

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 from sparseleaf import _kernels
 from sparseleaf._arrays import even_ranges, hash_numbers, require_countable, smallest_hashes
+from sparseleaf._threads import take_rows
 from sparseleaf.binning import EXACT_BINS, SAMPLE_ROWS, BinThresholds, find_thresholds, join_thresholds
 from sparseleaf.data.rows import RowsInfo, join_info
 from sparseleaf.data.targets import ONE_CLASS_PER_ROW, Targets, form_of, relabelled
@@ -266,7 +267,7 @@ def find_common_thresholds(
     """Bin thresholds of all features, from a sample of all workers' rows; every worker computes some features."""
     sampled = None if max_bins == EXACT_BINS else sample(comm, part, SAMPLE_ROWS, seed)
     if sampled is not None:
-        columns = [X[sampled] for X in columns]
+        columns = [X[sampled] if sp.issparse(X) else take_rows(X, sampled, part.n_jobs) for X in columns]
     first = np.cumsum([0, *(X.shape[1] for X in columns)]).tolist()
     pieces = comm.alltoall(
         [

@@ -16,7 +16,7 @@ import numpy as np
 
 from sparseleaf import _kernels
 from sparseleaf._arrays import empty_aligned, even_ranges, hash_numbers
-from sparseleaf._threads import in_threads
+from sparseleaf._threads import fill_rows, in_threads
 from sparseleaf.training.builder import BinnedColumns, TreeSample, gradient_columns
 from sparseleaf.training.columns import padded_width
 
@@ -92,11 +92,12 @@ class Shard:
         padded = padded_width(width)
         if self._residuals.shape[1] == padded:
             return
-        self._residuals = empty_aligned((self.n_rows, padded), np.int16)
-        self._residuals[:] = 0
+        row = np.zeros(padded, np.int16)
         if width < padded:  # a free padding column counts the rows
             self._count_column = padded - 1
-            self._residuals[:, -1] = 1
+            row[-1] = 1
+        self._residuals = empty_aligned((self.n_rows, padded), np.int16)
+        fill_rows(self._residuals, row, self._n_jobs)
 
     def _quantise(self, values: Array, first: int, scales: Array, to: int, key: int | None) -> Array:
         """Quantise columns ``first``… of ``values`` into columns ``to``…; returns Σ of absolute values of each.
@@ -182,9 +183,9 @@ class Shard:
     def add_leaves(self, tree: FlatTree, vectors: LeafVectors) -> None:
         """Add the leaf vectors to the scores of all rows, including out-of-bag rows."""
         leaf_of_row = np.empty(self.n_rows, np.int32)
-        self._rows.write_leaves(tree.leaf_nodes.tolist(), leaf_of_row)
+        self._rows.write_leaves(tree.leaf_nodes.tolist(), leaf_of_row, self._n_jobs)
         if self._all_rows:
-            self._oob.write_leaves(tree.leaf_nodes.tolist(), leaf_of_row)
+            self._oob.write_leaves(tree.leaf_nodes.tolist(), leaf_of_row, self._n_jobs)
         else:
             self._route(self._oob.rows, tree, leaf_of_row)
         self._add(vectors, leaf_of_row)
@@ -281,9 +282,6 @@ class RowsByLeaf:
         """Start and end of the leaves' rows."""
         return self._starts[leaves], self._ends[leaves]
 
-    def write_leaves(self, leaves: list[int], leaf_of_row: Array) -> None:
+    def write_leaves(self, leaves: list[int], leaf_of_row: Array, n_jobs: int) -> None:
         """Write the leaf of every row."""
-        starts, ends = self.ranges(leaves)
-        # sorted by start, the leaves' ranges are contiguous
-        order = np.lexsort((ends, starts))
-        leaf_of_row[self.rows] = np.repeat(order.astype(np.int32), (ends - starts)[order])
+        _kernels.write_leaves(self.rows, *self.ranges(leaves), leaf_of_row, n_jobs)

@@ -86,3 +86,22 @@ def test_sets_that_do_not_fit_are_refused(change, match):
     arguments = {**TREE, **change, "leaf_of_row": np.empty(3, np.int32), "n_threads": 1}
     with pytest.raises(ValueError, match=match):
         _kernels.route_binned(bins, np.arange(3, dtype=np.int32), **arguments)
+
+
+def test_leaves_are_written_from_their_rows():
+    rng = np.random.default_rng(0)
+    rows = rng.permutation(30_000).astype(np.int32)[:29_990]
+    borders = np.array([0, 1, 1, 17_000, 29_990])  # one leaf is empty, two take several tasks
+    order = np.array([3, 1, 0, 2])
+    starts, ends = borders[:-1][order], borders[1:][order]
+    wanted = np.full(30_000, -7, np.int32)
+    for leaf, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        wanted[rows[start:end]] = leaf
+    for n_threads in (1, 3):
+        leaf_of_row = np.full(30_000, -7, np.int32)
+        _kernels.write_leaves(rows, starts, ends, leaf_of_row, n_threads)
+        np.testing.assert_array_equal(leaf_of_row, wanted)
+    with pytest.raises(ValueError, match="rows"):
+        _kernels.write_leaves(rows, starts, ends, leaf_of_row[:100], 3)
+    with pytest.raises(ValueError, match="ranges"):
+        _kernels.write_leaves(rows, starts, ends + 1, leaf_of_row, 3)
