@@ -3,6 +3,7 @@
 
 void bind_binning(nb::module_& m);
 void bind_candidates(nb::module_& m);
+void bind_counts(nb::module_& m);
 void bind_dense(nb::module_& m);
 void bind_forest(nb::module_& m);
 void bind_gil(nb::module_& m);
@@ -29,6 +30,7 @@ void bind_sketch(nb::module_& m);
 void bind_softmax(nb::module_& m);
 void bind_sparse(nb::module_& m);
 void bind_discriminative(nb::module_& m);
+void bind_start(nb::module_& m);
 void bind_targets(nb::module_& m);
 void bind_text(nb::module_& m);
 void bind_tree(nb::module_& m);
@@ -40,6 +42,7 @@ NB_MODULE(_kernels, m) {
     m.doc() = "Compiled kernels of sparseleaf. Not public: use the estimators.";
     bind_binning(m);
     bind_candidates(m);
+    bind_counts(m);
     bind_dense(m);
     bind_forest(m);
     bind_gil(m);
@@ -66,6 +69,7 @@ NB_MODULE(_kernels, m) {
     bind_softmax(m);
     bind_sparse(m);
     bind_discriminative(m);
+    bind_start(m);
     bind_targets(m);
     bind_text(m);
     bind_tree(m);

@@ -1,36 +1,12 @@
 // Statistics of dense targets, per output: what is known, the largest values, and sums.
-//
-// Every thread has sums and extremes of its rows; integers are added up, so that the number of threads does
-// not matter.
 #include <cmath>
 
-#include "common.hpp"
+#include "per_thread.hpp"
 
 namespace sparseleaf {
 namespace {
 
 constexpr int64_t kRows = 1024;  // per task
-
-// An array per thread, each in an allocation of its own, and all combined into the first.
-template <typename T>
-class PerThread {
-  public:
-    PerThread(int n_threads, int64_t size, T start) : arrays_(static_cast<size_t>(n_threads)) {
-        for (auto& array : arrays_) array.assign(static_cast<size_t>(size), start);
-    }
-
-    T* operator[](int thread) { return arrays_[static_cast<size_t>(thread)].data(); }
-
-    template <typename Combine>
-    void combined(T* out, Combine combine) const {
-        std::copy(arrays_[0].begin(), arrays_[0].end(), out);
-        for (size_t t = 1; t < arrays_.size(); ++t)
-            for (size_t i = 0; i < arrays_[t].size(); ++i) out[i] = combine(out[i], arrays_[t][i]);
-    }
-
-  private:
-    std::vector<std::vector<T>> arrays_;
-};
 
 // Calls work(first row, end, thread) for all rows in parallel.
 template <typename Work>
@@ -117,9 +93,9 @@ nb::tuple known_values(In2<float> values, Out1<int64_t> counts, int n_threads) {
             float* lowest = extremes[thread];
             add_known(values.data() + begin * d, end - begin, d, known[thread], lowest, lowest + d);
         });
-        known.combined(counts.data(), [](int64_t a, int64_t b) { return a + b; });
+        known.combined(counts.data(), n_threads, [](int64_t a, int64_t b) { return a + b; });
         std::vector<float> of_columns(static_cast<size_t>(2 * d));
-        extremes.combined(of_columns.data(), [](float a, float b) { return std::min(a, b); });
+        extremes.combined(of_columns.data(), n_threads, [](float a, float b) { return std::min(a, b); });
         for (int64_t j = 0; j < 2 * d; ++j) ends[j >= d] = std::min(ends[j >= d], of_columns[j]);
     }
     return nb::make_tuple(ends[0], -ends[1]);
@@ -141,7 +117,7 @@ void largest_targets(In2<float> values, In1<int32_t> classes, In2<float> weights
                 mine[d + j] = std::max(mine[d + j], std::fabs(weighted));
             });
     });
-    largest.combined(out.data(), [](double a, double b) { return std::max(a, b); });
+    largest.combined(out.data(), n_threads, [](double a, double b) { return std::max(a, b); });
 }
 
 // Σ weight and Σ weight · target of the known targets of every output, each rounded after multiplication by
@@ -163,7 +139,7 @@ void target_sums(In2<float> values, In1<int32_t> classes, In2<float> weights, In
                 mine[d + j] += static_cast<int64_t>(std::nearbyint(weighted * of_weighted[j]));
             });
     });
-    sums.combined(out.data(), [](int64_t a, int64_t b) { return a + b; });
+    sums.combined(out.data(), n_threads, [](int64_t a, int64_t b) { return a + b; });
 }
 
 }  // namespace

@@ -71,6 +71,19 @@ def csr_parts(X: Any) -> tuple[Array, Array, Array]:
     )
 
 
+def column_counts(matrix: Any, n_jobs: int, units: Array | None = None) -> Array:
+    """Number of stored entries of every column of a CSR matrix, int64; or the sum of their rows' ``units``, int64."""
+    counts = np.empty(matrix.shape[1], np.int64)
+    _kernels.count_columns(
+        np.ascontiguousarray(matrix.indptr, np.int64),
+        np.ascontiguousarray(matrix.indices, np.int32),
+        np.empty(0, np.int64) if units is None else units,
+        counts,
+        n_jobs,
+    )
+    return counts
+
+
 def sparse_parts(X: Any) -> tuple[Array, Array, Array]:
     """:func:`csr_parts` of rows that may be a dense array of float32."""
     if not isinstance(X, np.ndarray):

@@ -872,6 +872,22 @@ def xc_format(
 
 def best_hits(starts: _I64, scores: _F32, truth: _U8, hits: _U8, n_threads: int) -> None: ...
 
+# counts.cpp
+def count_columns(indptr: _I64, indices: _I32, units: _I64, counts: _I64, n_threads: int) -> None: ...
+
+# start.cpp
+def start_rows(
+    truth_indptr: _I64,
+    truth: _I32,
+    before_indptr: _I64,
+    before: _I32,
+    scores: _F32,
+    rank_of: _I32,
+    begin: int,
+    end: int,
+    n_threads: int,
+) -> _Block: ...
+
 # targets.cpp
 def known_values(values: _F32, counts: _I64, n_threads: int) -> tuple[float, float]: ...
 def largest_targets(values: _F32, classes: _I32, weights: _F32, out: _F64, n_threads: int) -> None: ...

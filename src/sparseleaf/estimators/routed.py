@@ -169,7 +169,7 @@ class RoutedClassifier(UpdateMixin, RerankMixin, SparseProbabilitiesMixin, Model
     def _empty_rows(
         self, X: Features, Y: sp.csr_matrix, weights: TrainingWeights, stage: Reranker | None
     ) -> EmptyRows | None:
-        return EmptyRows.fit(X, Y, weights)
+        return EmptyRows.fit(X, Y, weights, effective_n_jobs(self.n_jobs))
 
     def _estimated(self, size: RowsSize, n_parallel: int, n_jobs: int) -> memory.RoutedEstimate:
         """Memory to grow the trees, including the copy of the row indices."""

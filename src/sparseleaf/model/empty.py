@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 
+from sparseleaf._arrays import column_counts
 from sparseleaf.data.weights import NO_WEIGHTS, TrainingWeights
 from sparseleaf.model.attribution import Attribution
 from sparseleaf.model.registry import register
@@ -91,14 +92,16 @@ class EmptyRows(Stage):
         return cls(feature_counts > 0, *prior, float(of_empty[1]))
 
     @classmethod
-    def fit(cls, X: Features, Y: sp.csr_matrix, weights: TrainingWeights = NO_WEIGHTS) -> EmptyRows | None:
+    def fit(
+        cls, X: Features, Y: sp.csr_matrix, weights: TrainingWeights = NO_WEIGHTS, n_jobs: int = 1
+    ) -> EmptyRows | None:
         """From training rows and their labels; None for dense rows, where a zero is an ordinary value."""
         if not sp.issparse(X):
             return None
         empty = np.flatnonzero(find_empty(X))
         of_empty = weights.take(empty)
         return cls.from_counts(
-            feature_counts(X),
+            feature_counts(X, n_jobs),
             X.shape[0],
             (weights.counts(Y), weights.total(Y.shape[0])),
             (of_empty.counts(Y[empty]), of_empty.total(len(empty))),
@@ -260,9 +263,12 @@ def _prior(
     return best.astype(np.int32), rates[best].astype(np.float32)
 
 
-def feature_counts(X: sp.csr_matrix) -> Array:
-    """Number of rows in which each feature is non-zero."""
-    return np.bincount(X.indices[X.data != 0], minlength=X.shape[1])
+def feature_counts(X: sp.csr_matrix, n_jobs: int = 1) -> Array:
+    """Number of rows in which each feature is non-zero, int64."""
+    used = X.data != 0
+    if used.all():  # nearly always
+        return column_counts(X, n_jobs)
+    return np.bincount(X.indices[used], minlength=X.shape[1])
 
 
 def find_empty(X: sp.csr_matrix) -> Array:

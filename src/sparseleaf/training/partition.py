@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparseleaf import _kernels
-from sparseleaf._arrays import even_ranges, hash_numbers, require_countable, smallest_hashes
+from sparseleaf._arrays import column_counts, even_ranges, hash_numbers, require_countable, smallest_hashes
 from sparseleaf._threads import take_rows
 from sparseleaf.binning import EXACT_BINS, SAMPLE_ROWS, BinThresholds, find_thresholds, join_thresholds
 from sparseleaf.data.rows import RowsInfo, join_info
@@ -130,8 +130,7 @@ class SparsePartition(Partition):
 
     def label_counts(self) -> Array:
         """Number of rows of each label, int64."""
-        matrix = self.targets.matrix
-        return np.bincount(matrix.indices, minlength=matrix.shape[1]).astype(np.int64)
+        return column_counts(self.targets.matrix, self.n_jobs)
 
     def unscaled_weights(self) -> TrainingWeights:
         """Weights as given."""
@@ -168,34 +167,32 @@ def describe_empty_rows(comm: Communicator, part: SparsePartition, rows: RowsInf
     """Predictions for rows without known features; None for dense rows."""
     if not rows.sparse:
         return None
-    counts = comm.allreduce(feature_counts(part.features))
+    counts = comm.allreduce(feature_counts(part.features, part.n_jobs))
     empty = np.flatnonzero(find_empty(part.features))
     Y = part.targets.matrix
     weights, scale = part.weights, part.weight_scale
     return EmptyRows.from_counts(
         counts,
         rows.n_rows,
-        common_counts(comm, weights, Y, scale),
-        common_counts(comm, weights.take(empty), Y[empty], scale),
+        common_counts(comm, weights, Y, part.n_jobs, scale),
+        common_counts(comm, weights.take(empty), Y[empty], part.n_jobs, scale),
         weights.labels,
     )
 
 
 def common_counts(
-    comm: Communicator, weights: TrainingWeights, Y: sp.csr_matrix, scale: float = 1.0
+    comm: Communicator, weights: TrainingWeights, Y: sp.csr_matrix, n_jobs: int, scale: float = 1.0
 ) -> tuple[Array, float]:
     """Σ weights / scale of the rows with each label, and of all rows, over all workers.
 
     Sums are over integers, so that they do not depend on the partitions.
     """
-    units = np.ones(Y.shape[0], np.int64)
+    units = None
     if weights.rows is not None:
         units = np.rint(weights.rows.astype(np.float64) * _kernels.WEIGHT_SCALE).astype(np.int64)
         scale *= _kernels.WEIGHT_SCALE
-    sums = np.zeros(Y.shape[1] + 1, np.int64)
-    np.add.at(sums, Y.indices, np.repeat(units, np.diff(Y.indptr)))
-    sums[-1] = units.sum()
-    total = comm.allreduce(sums)
+    of_all = Y.shape[0] if units is None else units.sum()
+    total = comm.allreduce(np.append(column_counts(Y, n_jobs, units), of_all))
     return total[:-1] / scale, float(total[-1] / scale)
 
 
@@ -211,7 +208,7 @@ def agree_on_weights(comm: Communicator, part: SparsePartition, class_weight: An
     labels = None
     if class_weight is not None:
         scale = 1.0 if rows is None else _fixed_point_scale(_extremes(comm, rows)[1], n_rows)
-        counts, _ = common_counts(comm, TrainingWeights(_times(rows, scale)), form.matrix)
+        counts, _ = common_counts(comm, TrainingWeights(_times(rows, scale)), form.matrix, part.n_jobs)
         labels = label_weights(class_weight, form.names, counts)
         if labels is not None and form.kind in ONE_CLASS_PER_ROW:  # weights of the rows, as in scikit-learn
             of_rows = labels[form.matrix.indices]
@@ -244,7 +241,7 @@ def describe_prior(
     """The same for boosting from a base score; None if there are enough empty rows for trees to learn from."""
     if not rows.sparse or count_empty_rows(comm, part) >= ENOUGH_EMPTY:
         return None
-    counts = comm.allreduce(feature_counts(part.features))
+    counts = comm.allreduce(feature_counts(part.features, part.n_jobs))
     return EmptyRows.from_counts(
         counts, rows.n_rows, (label_counts, rows.n_rows), (np.zeros_like(label_counts), 0.0)
     )

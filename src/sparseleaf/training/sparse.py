@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparseleaf import memory
-from sparseleaf._arrays import effective_n_jobs
+from sparseleaf._arrays import column_counts, effective_n_jobs
 from sparseleaf._settings import most_leaves
 from sparseleaf.binning import EXACT_BINS, BinThresholds, bin_features
 from sparseleaf.callbacks import EarlyStopping
@@ -201,15 +201,15 @@ class SparseProgram:
                 weights=part.weights,
             )
             # most frequent first, for locality; labels without rows take no memory
-            counts, _ = common_counts(comm, part.weights, part.targets.matrix)
+            counts, _ = common_counts(comm, part.weights, part.targets.matrix, part.n_jobs)
             order = np.argsort(-counts, kind="stable")
             scores, present, first = None, counts > 0, 0
             if self.init_model is not None:
                 scores = self.init_model.tree_scores(part.features, None, part.n_jobs)
-                present |= comm.allreduce(np.bincount(scores.indices, minlength=len(counts))) > 0
+                present |= comm.allreduce(column_counts(scores, part.n_jobs)) > 0
                 first = self.init_model.n_trees
             label_ids = order[present[order]].astype(np.int32)
-            rank_of = np.full(len(order), -1, np.int64)
+            rank_of = np.full(len(order), -1, np.int32)
             rank_of[label_ids] = np.arange(len(label_ids))
             shard.start(rank_of, len(label_ids), scores)
             has_missing = (comm.allreduce(shard.missing_features()) > 0).astype(np.uint8)

@@ -9,8 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparseleaf import _kernels
-from sparseleaf._arrays import even_ranges
-from sparseleaf._threads import in_threads
+from sparseleaf._arrays import csr_parts, even_ranges
 from sparseleaf.data.weights import NO_WEIGHTS
 from sparseleaf.training.shard import BLOCK_ROWS, Shard
 
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
 
 SPARE_ENTRIES = 1 << 16
 """Buffer entries that are not worth releasing."""
-
-TRUTH_BIT = np.uint32(1 << 31)
 
 Block = tuple["Array", "Array", "Array"]
 
@@ -84,23 +81,26 @@ class SparseShard(Shard):
             self._weights = replace(self._weights, labels=of_rank)
         self._weigh()
 
-        def ranked_block(begin: int) -> Block:
-            block = slice(begin, begin + self._block_rows)
-            truth, _ = _ranked(targets[block], rank_of, n_ranked)
-            if scores is None:
-                before, values = truth[:0], np.empty(0, np.float32)
-            else:
-                before, values = _ranked(scores[block], rank_of, n_ranked)
-            keys = _union(truth, before)
-            starts = np.arange(min(self._block_rows, self.n_rows - begin) + 1) * np.int64(max(1, n_ranked))
-            labels = (keys % max(1, n_ranked)).astype(np.uint32)
-            start = np.zeros(len(keys), np.float32)
-            start[np.searchsorted(keys, before)] = values
-            true = np.zeros(len(keys), np.uint32)
-            true[np.searchsorted(keys, truth)] = TRUTH_BIT
-            return np.searchsorted(keys, starts).astype(np.int64), labels | true, start
-
-        self._blocks = in_threads(ranked_block, range(0, self.n_rows, self._block_rows), self._n_jobs)
+        indptr, truth = (
+            np.ascontiguousarray(targets.indptr, np.int64),
+            np.ascontiguousarray(targets.indices, np.int32),
+        )
+        before = np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32)
+        if scores is not None:
+            before = csr_parts(scores)
+        rank_of = np.ascontiguousarray(rank_of, np.int32)
+        self._blocks = [
+            _kernels.start_rows(
+                indptr,
+                truth,
+                *before,
+                rank_of,
+                begin,
+                min(self.n_rows, begin + self._block_rows),
+                self._n_jobs,
+            )
+            for begin in range(0, self.n_rows, self._block_rows)
+        ]
 
     def _weigh(self) -> None:
         rows, labels = self._weights.rows, self._weights.labels
@@ -284,21 +284,3 @@ class SparseShard(Shard):
             starts = indptr[begin : begin + self._block_rows + 1]
             entries = slice(starts[0], starts[-1])
             self._blocks.append((starts - starts[0], labels[entries].copy(), scores[entries].copy()))
-
-
-def _ranked(rows: sp.csr_matrix, rank_of: Array, n_ranked: int) -> tuple[Array, Array]:
-    """Entries of rows as keys, row · n_ranked + rank, increasing, and their values."""
-    ranks = rank_of[rows.indices]
-    known = ranks >= 0
-    row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))[known]
-    keys = row * np.int64(max(1, n_ranked)) + ranks[known]
-    order = np.argsort(keys, kind="stable")
-    return keys[order], rows.data[known][order]
-
-
-def _union(first: Array, second: Array) -> Array:
-    """Distinct values of two increasing arrays, increasing; np.union1d takes hundreds of times as long."""
-    both = np.concatenate((first, second))
-    both.sort(kind="stable")  # merges increasing parts
-    distinct: Array = both[np.append(True, both[1:] != both[:-1])] if len(both) else both
-    return distinct
