@@ -13,6 +13,8 @@ void bind_leaves(nb::module_& m);
 void bind_examples(nb::module_& m);
 void bind_largest(nb::module_& m);
 void bind_linear(nb::module_& m);
+void bind_lists(nb::module_& m);
+void bind_logistic(nb::module_& m);
 void bind_names(nb::module_& m);
 void bind_objectives(nb::module_& m);
 void bind_plain(nb::module_& m);
@@ -52,6 +54,8 @@ NB_MODULE(_kernels, m) {
     bind_examples(m);
     bind_largest(m);
     bind_linear(m);
+    bind_lists(m);
+    bind_logistic(m);
     bind_names(m);
     bind_objectives(m);
     bind_plain(m);

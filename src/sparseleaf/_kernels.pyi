@@ -872,6 +872,20 @@ def xc_format(
 
 def best_hits(starts: _I64, scores: _F32, truth: _U8, hits: _U8, n_threads: int) -> None: ...
 
+# lists.cpp
+def descending_order(values: _F32) -> _I64: ...
+def best_of_lists(
+    starts: _I64, labels: _I32, scores: _F32, best: _I32, ranked: _F32, n_threads: int
+) -> None: ...
+def mark_true(
+    starts: _I64, labels: _I32, true_indptr: _I64, true_labels: _I32, truth: _U8, n_threads: int
+) -> None: ...
+
+# logistic.cpp
+def logistic_sums(
+    inputs: _F32, truth: _U8, weights: _F64, slope: float, intercept: float, out: _F64, n_threads: int
+) -> None: ...
+
 # counts.cpp
 def count_columns(indptr: _I64, indices: _I32, units: _I64, counts: _I64, n_threads: int) -> None: ...
 

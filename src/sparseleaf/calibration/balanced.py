@@ -15,10 +15,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy.sparse as sp
+
+from sparseleaf.model.candidates import descending
 
 if TYPE_CHECKING:
-    import scipy.sparse as sp
-
     from sparseleaf._arrays import Array
 
 PRIOR_STRENGTH = 10.0
@@ -91,20 +92,30 @@ class GroupSums:
     def of(cls, outcomes: Outcomes, group: Array) -> GroupSums:
         """For thresholds that are dense where few labels are predicted."""
         scores, n_labels, n_groups = outcomes.scores, outcomes.scores.shape[1], int(group.max()) + 1
-        order = np.argsort(-scores.data, kind="stable")
+        order = descending(scores.data)
         ranked, labels, hits = scores.data[order], scores.indices[order], outcomes.hits[order]
         ends = (
             np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True)) + 1
         )  # equal scores are on the same side
         ends = ends[np.unique(np.geomspace(1, len(ends), STEPS).astype(np.int64)) - 1]
-        correct, predicted = np.zeros(n_labels), np.zeros(n_labels)
+        # the entries of every step, summed by label: a step changes the sums of its labels only
+        steps = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
+        new_hits, new_entries = (
+            sp.csr_matrix((values, (steps, labels)), shape=(len(ends), n_labels))
+            for values in (hits, np.ones(len(hits)))
+        )
+        correct, predicted, f1 = np.zeros(n_labels), np.zeros(n_labels), np.zeros(n_labels)
         sums = np.empty((3, len(ends), n_groups))
-        for step, (begin, end) in enumerate(pairwise([0, *ends.tolist()])):
-            correct += np.bincount(labels[begin:end], hits[begin:end], n_labels)
-            predicted += np.bincount(labels[begin:end], minlength=n_labels)
-            f1 = 2 * correct / np.maximum(predicted + outcomes.n_true, 1e-9)
-            for which, values in enumerate((correct, predicted, f1)):
-                sums[which, step] = np.bincount(group, values, n_groups)
+        for step, (begin, end) in enumerate(pairwise(new_hits.indptr.tolist())):
+            changed = new_hits.indices[begin:end]
+            added = new_hits.data[begin:end], new_entries.data[begin:end]
+            correct[changed] += added[0]
+            predicted[changed] += added[1]
+            after = 2 * correct[changed] / np.maximum(predicted[changed] + outcomes.n_true[changed], 1e-9)
+            for which, values in enumerate((*added, after - f1[changed])):
+                sums[which, step] = np.bincount(group[changed], values, n_groups)
+            f1[changed] = after
+        sums = np.cumsum(sums, axis=1)
         n_true = float(outcomes.n_true.sum())
         return cls(ranked[ends - 1], sums[0], sums[1], sums[2], n_true, n_labels)
 

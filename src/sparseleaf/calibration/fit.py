@@ -52,10 +52,10 @@ class RankedLabels:
     truth: Array
 
     @classmethod
-    def of(cls, labels: Array, scores: Array, Y: sp.csr_matrix) -> RankedLabels:
+    def of(cls, labels: Array, scores: Array, Y: sp.csr_matrix, n_jobs: int = 1) -> RankedLabels:
         """From rankings and the true labels."""
         starts = np.arange(len(labels) + 1, dtype=np.int64) * labels.shape[1]
-        truth = true_candidates(starts, labels.ravel(), Y).reshape(labels.shape) & (labels >= 0)
+        truth = true_candidates(starts, labels.ravel(), Y, n_jobs).reshape(labels.shape)
         return cls(labels, scores, truth)
 
     def probabilities(self, calibrator: Calibrator, n_jobs: int) -> sp.csr_matrix:
@@ -71,7 +71,7 @@ class RankedLabels:
     @classmethod
     def from_model(cls, model: Model, X: Features, Y: sp.csr_matrix, n_jobs: int) -> RankedLabels:
         """From rows that no stage of the model was trained on."""
-        return cls.of(*model.topk(X, PLACES, None, n_jobs), Y)
+        return cls.of(*model.topk(X, PLACES, None, n_jobs), Y, n_jobs)
 
 
 def fit_calibrator(

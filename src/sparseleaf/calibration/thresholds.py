@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sparseleaf.calibration.balanced import PRIOR_STRENGTH, Outcomes, balanced_thresholds
-from sparseleaf.model.candidates import true_candidates
+from sparseleaf.model.candidates import descending, true_candidates
 from sparseleaf.model.decision import Thresholds
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ def choose_thresholds(
     per_label: bool,
     on_probabilities: bool,
     group: Array | None = None,
+    n_jobs: int = 1,
 ) -> Thresholds:
     """The thresholds that are best for the target.
 
@@ -72,9 +73,10 @@ def choose_thresholds(
     on_probabilities : bool
     group : int array, shape (n_labels,), optional
         Frequency group of every label; for "balanced-f1", every group has a threshold.
+    n_jobs : int
     """
     name, number = parse_target(target)
-    truth = true_candidates(scores.indptr, scores.indices, Y)
+    truth = true_candidates(scores.indptr, scores.indices, Y, n_jobs)
     if name == BALANCED:
         group = np.zeros(scores.shape[1], np.int64) if group is None else group.astype(np.int64)
         balanced = np.full(len(group), NEVER, np.float32)
@@ -83,7 +85,7 @@ def choose_thresholds(
             balanced = balanced_thresholds(expected, group, per_label=per_label)
         common_to_all = group.max(initial=0) == 0 and not per_label
         return Thresholds(balanced[:1].copy() if common_to_all else balanced, on_probabilities)
-    order = np.argsort(-scores.data, kind="stable")
+    order = descending(scores.data)
     if name == "precision":
         common = _for_precision(scores.data[order], truth[order].astype(np.float64), number)
     elif name == "macro-f1" or per_label:

@@ -226,7 +226,8 @@ class BlendScores(Scores):
         n_rows = self.rows.n_rows
         labels, scores = np.empty((n_rows, k), np.int32), np.empty((n_rows, k), np.float32)
         for block, starts, joined, components in self._components():
-            labels[block], scores[block] = topk_of(starts, joined, mixed(components, self._scorer.weights), k)
+            means = mixed(components, self._scorer.weights)
+            labels[block], scores[block] = topk_of(starts, joined, means, k, self.rows.n_jobs)
         return labels, scores
 
     def sparse(self) -> sp.csr_matrix:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sparseleaf import _kernels
+
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
@@ -22,17 +24,24 @@ BLOCK_ROWS = 4096
 """Rows per block, which bounds memory: a row has hundreds of candidates with many columns."""
 
 
-def topk_of(starts: Array, labels: Array, scores: Array, k: int) -> tuple[Array, Array]:
-    """The k best of every list as arrays (n_lists, k); ties go to the lower label."""
-    sizes = np.diff(starts)
-    width = max(k, int(sizes.max(initial=0)))
-    listed = np.arange(width) < sizes[:, None]
-    padded = np.full(listed.shape, -np.inf, np.float32)
-    padded[listed] = scores
-    order = np.argsort(-padded, axis=1, kind="stable")[:, :k]
-    names = np.full(listed.shape, -1, np.int32)
-    names[listed] = labels
-    return np.take_along_axis(names, order, 1), np.take_along_axis(padded, order, 1)
+def topk_of(starts: Array, labels: Array, scores: Array, k: int, n_jobs: int = 1) -> tuple[Array, Array]:
+    """The k best of every list as arrays (n_lists, k), padded with -1 and -inf; ties go to the lower label."""
+    shape = len(starts) - 1, k
+    best, ranked = np.empty(shape, np.int32), np.empty(shape, np.float32)
+    _kernels.best_of_lists(
+        np.ascontiguousarray(starts, np.int64),
+        np.ascontiguousarray(labels, np.int32),
+        np.ascontiguousarray(scores, np.float32),
+        best,
+        ranked,
+        n_jobs,
+    )
+    return best, ranked
+
+
+def descending(scores: Array) -> Array:
+    """Positions of float32 scores, highest first; ties by position."""
+    return _kernels.descending_order(np.ascontiguousarray(scores, np.float32))
 
 
 def mixed(components: Array, weights: Array) -> Array:
@@ -68,15 +77,15 @@ def find_pairs(starts: Array, labels: Array, pairs: Pairs, n_labels: int) -> tup
     return keys[place] == key if len(keys) else np.zeros(len(key), bool), place
 
 
-def true_candidates(starts: Array, labels: Array, Y: sp.csr_matrix) -> Array:
+def true_candidates(starts: Array, labels: Array, Y: sp.csr_matrix, n_jobs: int = 1) -> Array:
     """Whether a candidate is a true label of its row."""
-    width = np.int64(max(1, Y.shape[1]))
-    true_keys = np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr)) * width + Y.indices
-    if not len(true_keys):
-        return np.zeros(len(labels), bool)
-    true_keys.sort()
-    candidate_keys = np.repeat(np.arange(len(starts) - 1), np.diff(starts)) * width + labels
-    truth: Array = (
-        true_keys[np.searchsorted(true_keys, candidate_keys).clip(max=len(true_keys) - 1)] == candidate_keys
+    truth = np.empty(len(labels), np.uint8)
+    _kernels.mark_true(
+        np.ascontiguousarray(starts, np.int64),
+        np.ascontiguousarray(labels, np.int32),
+        np.ascontiguousarray(Y.indptr, np.int64),
+        np.ascontiguousarray(Y.indices, np.int32),
+        truth,
+        n_jobs,
     )
-    return truth
+    return truth.view(bool)

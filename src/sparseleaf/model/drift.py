@@ -203,13 +203,13 @@ def precision_of(best: Array, Y: sp.csr_matrix) -> tuple[float, float, float]:
     return first, third, fifth
 
 
-def validation_record(scores: sp.csr_matrix, Y: sp.csr_matrix) -> dict[str, Any] | None:
+def validation_record(scores: sp.csr_matrix, Y: sp.csr_matrix, n_jobs: int) -> dict[str, Any] | None:
     """Precision on validation rows, from their scores; only labelled rows count. None if there are none."""
     labelled = np.flatnonzero(np.diff(Y.indptr))
     if not len(labelled):
         return None
-    part = scores[labelled]
-    best, _ = topk_of(part.indptr, part.indices, part.data, max(RANKS))
+    part = scores if len(labelled) == scores.shape[0] else scores[labelled]
+    best, _ = topk_of(part.indptr, part.indices, part.data, max(RANKS), n_jobs)
     return {"n_evaluated": len(labelled), "precision": list(precision_of(best, Y[labelled]))}
 
 

@@ -21,15 +21,21 @@ if TYPE_CHECKING:
 
 
 def label_frequencies(
-    counts: sp.csr_matrix, totals: Array, most: int | None, label_weights: Array | None = None
+    counts: sp.csr_matrix,
+    totals: Array,
+    most: int | None,
+    label_weights: Array | None = None,
+    n_jobs: int = 1,
 ) -> sp.csr_matrix:
     """Label counts of leaves relative to their totals; the ``most`` highest, sorted by label."""
-    frequencies = sp.csr_matrix(sp.diags(1 / np.where(totals > 0, totals, 1)) @ counts)
+    if not counts.has_sorted_indices:
+        counts = counts.sorted_indices()
+    factors = np.repeat(1 / np.where(totals > 0, totals, 1), np.diff(counts.indptr))
+    frequencies = sp.csr_matrix((counts.data * factors, counts.indices, counts.indptr), shape=counts.shape)
     if label_weights is not None:
         weights = TrainingWeights(labels=label_weights)
         frequencies.data = weights.frequencies(frequencies.data, 1.0, frequencies.indices)
-    frequencies.sort_indices()
-    return (frequencies if most is None else largest_entries(frequencies, most)).astype(np.float32)
+    return (frequencies if most is None else largest_entries(frequencies, most, n_jobs)).astype(np.float32)
 
 
 def rounded(frequencies: Array) -> Array:

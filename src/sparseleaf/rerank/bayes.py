@@ -18,18 +18,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit
-from sklearn.linear_model import LogisticRegression
 
 from sparseleaf import _kernels
-from sparseleaf._arrays import csr_parts
+from sparseleaf._arrays import csr_parts, even_ranges
 from sparseleaf._steps import UNSIGNED, narrow
-from sparseleaf._threads import in_threads
+from sparseleaf._threads import BLOCKS_PER_THREAD, in_threads
 from sparseleaf._vectors import PackedVectors
 from sparseleaf.data.weights import NO_WEIGHTS
 from sparseleaf.model.attribution import Attribution, added, secant_components
 from sparseleaf.model.candidates import PLACES, find_pairs, look_up, true_candidates
 from sparseleaf.model.importance import mixed_importances, normalised_rows
 from sparseleaf.model.registry import register
+from sparseleaf.rerank.logistic import fit_logistic
 from sparseleaf.rerank.mixing import Ranked
 from sparseleaf.rerank.stage import DEFAULT_WEIGHT, ListedReranker
 from sparseleaf.rerank.terms import product_terms
@@ -67,6 +67,9 @@ MAX_ADDED = 100
 """Maximum number of candidates added per row, those of highest evidence."""
 
 BLOCK_LABELS = 2048
+
+LABEL_ROWS = 8
+"""Number of rows that take as long as a label without rows."""
 
 
 @dataclass(frozen=True)
@@ -145,8 +148,8 @@ class DiscriminativeFeatures:
         features = np.empty((len(rows_of), most), np.int32)
         weights, absent = (np.empty((len(rows_of), most), np.float32) for _ in range(2))
 
-        def fit_block(begin: int) -> None:
-            block = slice(begin, begin + BLOCK_LABELS)
+        def fit_block(bounds: tuple[int, int]) -> None:
+            block = slice(*bounds)
             both = sp.csr_matrix(common_of(block), dtype=np.float32)
             both.eliminate_zeros()
             common = np.empty_like(weights[block])
@@ -161,7 +164,10 @@ class DiscriminativeFeatures:
             features[block][weights[block] <= 0] = -1  # only rounding, no evidence
             absent[block] = np.where(features[block] >= 0, lacking, 0)
 
-        in_threads(fit_block, range(0, len(rows_of), BLOCK_LABELS), n_jobs)
+        # several blocks per thread, of about the same number of rows: some labels have most rows
+        n_blocks = max(-(-len(rows_of) // BLOCK_LABELS), BLOCKS_PER_THREAD * n_jobs)
+        blocks = [(a, b) for a, b in even_ranges(rows_of + LABEL_ROWS, n_blocks) if a < b]
+        in_threads(fit_block, blocks, n_jobs)
         priors = rows_of if label_weights is None else rows_of * label_weights
         log_priors = np.log((priors + 0.5) / (n_rows + 1)).astype(np.float32)
         return cls(features, weights, absent, log_priors, np.rint(feature_counts).astype(np.int64))
@@ -197,10 +203,11 @@ class DiscriminativeFeatures:
         valued = itertools.chain.from_iterable(in_threads(values, tried, n_jobs))
         _, stage = max(valued, key=lambda one: one[0])  # the first in a tie
         starts, labels, trees, evidence = stage.candidates(X, *best, n_jobs)
-        truth = true_candidates(starts, labels, Y)
+        truth = true_candidates(starts, labels, Y, n_jobs)
         weights = validation.weights
         of_candidates = None if weights is None else np.repeat(weights, np.diff(starts))
-        return replace(stage, platt=fit_platt(stage.margins(trees, evidence), truth, of_candidates))
+        margins = stage.margins(trees, evidence)
+        return replace(stage, platt=fit_platt(margins, truth, of_candidates, n_jobs=n_jobs))
 
     def stage(self, most: int, power: float, weight: float) -> BayesReranker:
         """The stage with the first ``most`` features of every label."""
@@ -471,14 +478,13 @@ def _numbered(features: Array, width: int) -> tuple[Array, Array]:
     return np.flatnonzero(there).astype(features.dtype), (np.cumsum(there) - 1)[features]
 
 
-def fit_platt(margins: Array, truth: Array, weights: Array | None = None) -> tuple[float, float]:
+def fit_platt(
+    margins: Array, truth: Array, weights: Array | None = None, n_jobs: int = 1
+) -> tuple[float, float]:
     """Slope and offset of Platt scaling; (1, 0) if all candidates are relevant, or none."""
     if truth.all() or not truth.any():
         return 1.0, 0.0
-    # with float32, the line search of scikit-learn 1.6 may fail to converge and warn
-    columns = margins[:, None].astype(np.float64)
-    fitted = LogisticRegression(solver="newton-cholesky").fit(columns, truth.astype(np.float64), weights)
-    # four digits: the last ones depend on the BLAS library
-    slope, offset = (float(f"{number:.4g}") for number in (fitted.coef_[0, 0], fitted.intercept_[0]))
+    # four digits: the last ones may depend on the C library
+    slope, offset = (float(f"{number:.4g}") for number in fit_logistic(margins, truth, weights, n_jobs))
     # scores must increase with the margin
     return (slope, offset) if slope > 0 else (1.0, 0.0)

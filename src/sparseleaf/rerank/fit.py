@@ -214,8 +214,8 @@ class Reranking:
         try:
             with phase("choosing the threshold"):
                 scores = model.scores(X, None, n_jobs)
-                self.precision = validation_record(scores, Y)
-                return best_threshold(scores, Y, weights)
+                self.precision = validation_record(scores, Y, n_jobs)
+                return best_threshold(scores, Y, weights, n_jobs)
         except KeyboardInterrupt:
             self.interrupted = True
             warn("Choosing the threshold was interrupted; predict uses the default threshold.")

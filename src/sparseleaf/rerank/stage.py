@@ -155,7 +155,7 @@ class ListedReranker(Reranker):
         best = np.empty((labels.shape[0], k), np.int32)
         margins = np.empty((labels.shape[0], k), np.float32)
         for block, starts, joined, ranked in self._blocks(X, labels, scores, n_jobs):
-            best[block], margins[block] = topk_of(starts, joined, ranked, k)
+            best[block], margins[block] = topk_of(starts, joined, ranked, k, n_jobs)
         return best, np.where(best < 0, np.float32(-np.inf), self.scores_of(margins))
 
     def scores(self, X: Features, labels: Array, scores: Array, n_jobs: int) -> sp.csr_matrix:

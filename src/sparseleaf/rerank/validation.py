@@ -80,14 +80,14 @@ class Validation:
         """Candidates of the evidence re-rankers, and which of them are relevant."""
         if self._examples is None or self._examples[0] is not evidence:
             candidates = evidence.candidates(self.X, *self.found(evidence.places), self.n_jobs)
-            truth = true_candidates(candidates.starts, candidates.labels, self.Y)
+            truth = true_candidates(candidates.starts, candidates.labels, self.Y, self.n_jobs)
             self._examples = evidence, candidates, truth
         return self._examples[1:]
 
     def are_true(self, labels: Array) -> Array:
         """Whether rows have these labels, (n_rows, n); -1 for none."""
         starts = np.arange(len(self) + 1, dtype=np.int64) * labels.shape[1]
-        truth: Array = true_candidates(starts, labels.ravel(), self.Y).reshape(labels.shape) & (labels >= 0)
+        truth: Array = true_candidates(starts, labels.ravel(), self.Y, self.n_jobs).reshape(labels.shape)
         return truth
 
     def precision(self, stage: Reranker | None) -> Array:

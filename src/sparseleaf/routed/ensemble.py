@@ -193,6 +193,7 @@ def with_more_rows(
     Y: sp.csr_matrix,
     leaf_labels: int | None,
     weights: TrainingWeights = NO_WEIGHTS,
+    n_jobs: int = 1,
 ) -> RoutedTrees:
     """Add the labels of more rows to the leaves; ``leaves`` has the leaves that these rows reach."""
     weighted, rows = weights.weighted(Y), all_leaf_rows(grown)
@@ -203,7 +204,7 @@ def with_more_rows(
     counts = sp.csr_matrix(all_leaf_counts(grown) + leaves.T @ weighted)
     totals = _totals(counts, rows)
     of_labels = None if rows is None else weights.labels
-    frequencies = label_frequencies(counts, totals, leaf_labels, of_labels)
+    frequencies = label_frequencies(counts, totals, leaf_labels, of_labels, n_jobs)
     return replace(
         trees,
         leaf_indptr=frequencies.indptr.astype(np.int64),

@@ -82,7 +82,7 @@ def calibrate(
     try:
         with phase("calibration"):
             labels, scores, Y = reranking.ranked(model, PLACES, n_jobs)
-            ranked = RankedLabels.of(labels, scores, Y)
+            ranked = RankedLabels.of(labels, scores, Y, n_jobs)
             seen = label_counts
             if held_out is not None:
                 seen = seen - np.bincount(held_out.indices, minlength=len(seen))
@@ -101,6 +101,7 @@ def calibrate(
                 per_label=per_label,
                 on_probabilities=True,
                 group=calibrator.group,
+                n_jobs=n_jobs,
             )
             return [calibrator, thresholds]
     except KeyboardInterrupt:

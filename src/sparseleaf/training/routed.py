@@ -325,6 +325,7 @@ class RoutedEnsemble:
                     Y[held_out],
                     self._params.leaf_labels,
                     weights.take(held_out),
+                    self._n_jobs,
                 )
                 final = model.with_stage(Role.SCORER, replace(scorer, trees=more))
 

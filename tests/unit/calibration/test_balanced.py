@@ -104,3 +104,20 @@ def test_nothing_true_predicts_nothing():
         scores, sp.csr_matrix((3, 6)), "balanced-f1", per_label=False, on_probabilities=True, group=GROUP
     )
     np.testing.assert_array_equal(chosen.values, np.full(6, NEVER))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sums_of_groups_are_those_of_every_threshold(seed):
+    scores, Y = make_rows(seed, 400)
+    truth = true_candidates(scores.indptr, scores.indices, Y)
+    outcomes = Outcomes.of(scores, truth, Y, True)
+    sums = GroupSums.of(outcomes, GROUP)
+    assert len(np.unique(sums.thresholds)) == len(sums.thresholds)
+    for step, threshold in enumerate(sums.thresholds):
+        chosen = scores.data >= threshold
+        labels = scores.indices[chosen]
+        correct = np.bincount(labels, outcomes.hits[chosen], 6)
+        predicted = np.bincount(labels, minlength=6)
+        f1 = 2 * correct / (predicted + outcomes.n_true)
+        for found, wanted in ((sums.correct, correct), (sums.predicted, predicted), (sums.f1, f1)):
+            np.testing.assert_allclose(found[step], np.bincount(GROUP, wanted, 2), rtol=1e-12)
