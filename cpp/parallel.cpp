@@ -17,6 +17,8 @@ namespace sparseleaf {
 namespace {
 
 constexpr int kSpins = 6000;  // 0.25 ms: loops usually follow each other closely
+constexpr int kLockSpins = 500;
+constexpr size_t kCacheLine = 64;
 
 inline void pause() {
 #if defined(__x86_64__)
@@ -30,6 +32,25 @@ inline void prepare_to_throw() {
     [[maybe_unused]] const volatile int thrown = std::uncaught_exceptions();
 }
 
+// Locks a mutex that is held for a few instructions. All threads that have waited for the same loop want it
+// at once: if they slept, as they do in std::mutex::lock, the system would wake them one after the other,
+// which takes longer than many loops.
+class ShortLock {
+  public:
+    explicit ShortLock(std::mutex& mutex) : lock_(mutex, std::try_to_lock) {
+        for (int spin = 0; spin < kLockSpins && !lock_.owns_lock(); ++spin) {
+            pause();
+            lock_.try_lock();
+        }
+        if (!lock_.owns_lock()) lock_.lock();  // its owner may not be running
+    }
+
+    std::unique_lock<std::mutex>& get() { return lock_; }
+
+  private:
+    std::unique_lock<std::mutex> lock_;
+};
+
 // One call of parallel_tasks. Shared ownership, since threads may access it after the caller has returned.
 struct Job {
     const std::function<void(int64_t, int)>* task;
@@ -37,9 +58,10 @@ struct Job {
     int n_threads;
     std::atomic<int> joined{1};  // the caller is thread 0
     std::atomic<int> asleep{0};  // threads still to be woken
-    std::atomic<int64_t> next{0};
-    std::atomic<int64_t> finished{0};
-    std::atomic<bool> failed{false};
+    // written by all threads, task by task: each in a cache line of its own
+    alignas(kCacheLine) std::atomic<int64_t> next{0};
+    alignas(kCacheLine) std::atomic<int64_t> finished{0};
+    alignas(kCacheLine) std::atomic<bool> failed{false};
     std::exception_ptr error;
 
     bool open() const {
@@ -67,7 +89,7 @@ class Pool {
   public:
     void run(const std::shared_ptr<Job>& job) {
         {
-            const std::lock_guard lock(mutex_);
+            const ShortLock lock(mutex_);
             try {
                 while (static_cast<int>(n_workers_) < job->n_threads - 1) {
                     std::thread([this] { serve(); }).detach();
@@ -87,7 +109,7 @@ class Pool {
             pause();
         for (int64_t done; (done = job->finished.load(std::memory_order_acquire)) < job->n_tasks;)
             job->finished.wait(done);
-        const std::lock_guard lock(mutex_);
+        const ShortLock lock(mutex_);
         jobs_.erase(std::find(jobs_.begin(), jobs_.end(), job));
     }
 
@@ -111,8 +133,8 @@ class Pool {
             std::shared_ptr<Job> job;
             uint64_t seen = 0;
             {
-                std::unique_lock lock(mutex_);
-                wake_.wait(lock, [&] { return (job = find_open()) != nullptr; });
+                ShortLock lock(mutex_);
+                wake_.wait(lock.get(), [&] { return (job = find_open()) != nullptr; });
                 seen = posted_.load(std::memory_order_relaxed);
             }
             wake_two(*job);
@@ -128,7 +150,7 @@ class Pool {
     std::condition_variable wake_;
     std::deque<std::shared_ptr<Job>> jobs_;
     size_t n_workers_ = 0;
-    std::atomic<uint64_t> posted_{0};
+    alignas(kCacheLine) std::atomic<uint64_t> posted_{0};  // read by all waiting threads
 };
 
 // Never destroyed: threads may still sleep in it when the process exits.
