@@ -226,6 +226,7 @@ class SketchForestClassifier(RoutedClassifier):
             feature_weights=view.weights,
             unit_rows=view.unit_rows,
             label_weights=label_weights,
+            n_jobs=effective_n_jobs(self.n_jobs),
         )
 
     def _finish(self, X: Features, Y: sp.csr_matrix, seen: Array) -> bool:

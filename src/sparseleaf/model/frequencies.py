@@ -12,12 +12,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
-from sparseleaf._arrays import largest_entries, replace_rows
+from sparseleaf._arrays import even_ranges, largest_entries, replace_rows
+from sparseleaf._threads import in_threads
 from sparseleaf.data.weights import TrainingWeights
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
     from sparseleaf.model.routed import RoutedTrees
+
+BLOCK_ENTRIES = 1 << 16
+"""Minimum number of counts that are worth a thread."""
 
 
 def label_frequencies(
@@ -28,6 +32,20 @@ def label_frequencies(
     n_jobs: int = 1,
 ) -> sp.csr_matrix:
     """Label counts of leaves relative to their totals; the ``most`` highest, sorted by label."""
+
+    def of_block(bounds: tuple[int, int]) -> sp.csr_matrix:
+        block = slice(*bounds)
+        return _frequencies(counts[block], totals[block], most, label_weights)
+
+    n_blocks = min(n_jobs, counts.nnz // BLOCK_ENTRIES + 1)
+    if n_blocks == 1:
+        return _frequencies(counts, totals, most, label_weights)
+    return sp.vstack(in_threads(of_block, even_ranges(np.diff(counts.indptr), n_blocks), n_jobs), "csr")
+
+
+def _frequencies(
+    counts: sp.csr_matrix, totals: Array, most: int | None, label_weights: Array | None
+) -> sp.csr_matrix:
     if not counts.has_sorted_indices:
         counts = counts.sorted_indices()
     factors = np.repeat(1 / np.where(totals > 0, totals, 1), np.diff(counts.indptr))
@@ -35,7 +53,7 @@ def label_frequencies(
     if label_weights is not None:
         weights = TrainingWeights(labels=label_weights)
         frequencies.data = weights.frequencies(frequencies.data, 1.0, frequencies.indices)
-    return (frequencies if most is None else largest_entries(frequencies, most, n_jobs)).astype(np.float32)
+    return (frequencies if most is None else largest_entries(frequencies, most)).astype(np.float32)
 
 
 def rounded(frequencies: Array) -> Array:

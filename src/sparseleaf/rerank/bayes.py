@@ -54,8 +54,8 @@ are kept."""
 DEFAULTS = (8, 1.5)
 """Number of features and power without validation rows."""
 
-WEIGHTS = (0.0, 0.15, 0.3, 0.45, 0.6, 0.75, 0.9, 1.0)
-"""Weights of the trees to try."""
+WEIGHTS_OF_TASKS: list[tuple[float, ...]] = [(0.0, 0.15), (0.3, 0.45), (0.6, 0.75), (0.9, 1.0)]
+"""Weights of the trees to try, by task: small tasks keep many threads busy until the end."""
 
 SMOOTHING = 2.0
 """Pseudo-rows with the overall rates, added to every label."""
@@ -191,23 +191,21 @@ class DiscriminativeFeatures:
             )
 
         def values(tried: tuple[Any, ...]) -> list[tuple[float, BayesReranker]]:
-            (stage, labels, trees, bare, ranked), power = tried
+            (stage, labels, trees, bare, ranked), power, shares = tried
             evidence = bare + np.float32(power) * self.log_priors[labels]
-            stages = [
-                replace(stage, power=power, weight=share)
-                for share in (WEIGHTS if weight is None else (weight,))
-            ]
+            stages = [replace(stage, power=power, weight=share) for share in shares]
             return [(ranked.precision(stage.margins(trees, evidence)), stage) for stage in stages]
 
-        tried = itertools.product(in_threads(prepare, FEATURES, n_jobs), POWERS)
+        weights = WEIGHTS_OF_TASKS if weight is None else [(weight,)]
+        tried = itertools.product(in_threads(prepare, FEATURES, n_jobs), POWERS, weights)
         valued = itertools.chain.from_iterable(in_threads(values, tried, n_jobs))
         _, stage = max(valued, key=lambda one: one[0])  # the first in a tie
         starts, labels, trees, evidence = stage.candidates(X, *best, n_jobs)
         truth = true_candidates(starts, labels, Y, n_jobs)
-        weights = validation.weights
-        of_candidates = None if weights is None else np.repeat(weights, np.diff(starts))
+        of_rows = validation.weights
+        of_candidates = None if of_rows is None else np.repeat(of_rows, np.diff(starts))
         margins = stage.margins(trees, evidence)
-        return replace(stage, platt=fit_platt(margins, truth, of_candidates, n_jobs=n_jobs))
+        return stage.with_platt(fit_platt(margins, truth, of_candidates, n_jobs=n_jobs))
 
     def stage(self, most: int, power: float, weight: float) -> BayesReranker:
         """The stage with the first ``most`` features of every label."""
@@ -323,6 +321,13 @@ class BayesReranker(ListedReranker):
         """See :class:`~sparseleaf.rerank.stage.ListedReranker`."""
         starts, joined, trees, evidence = self.candidates(X, labels, scores, n_jobs)
         return starts, joined, self.margins(trees, evidence)
+
+    def with_platt(self, platt: tuple[float, float]) -> Self:
+        """A copy with other probabilities, which shares the compiled part."""
+        again = replace(self, platt=platt)
+        if "kernel" in vars(self):
+            vars(again)["kernel"] = self.kernel
+        return again
 
     def scores_of(self, margins: Array) -> Array:
         """See :class:`~sparseleaf.rerank.stage.ListedReranker`."""

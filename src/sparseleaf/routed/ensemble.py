@@ -132,6 +132,7 @@ def join_trees(
     feature_weights: Array | None = None,
     unit_rows: bool = False,
     label_weights: Array | None = None,
+    n_jobs: int = 1,
 ) -> RoutedTrees:
     """Join the trees of a model; leaves store the ``leaf_labels`` highest label frequencies.
 
@@ -143,7 +144,7 @@ def join_trees(
     totals = [_totals(tree.leaf_counts, tree.leaf_rows) for tree in trees]
     frequencies = [
         label_frequencies(
-            tree.leaf_counts, total, leaf_labels, None if tree.leaf_rows is None else label_weights
+            tree.leaf_counts, total, leaf_labels, None if tree.leaf_rows is None else label_weights, n_jobs
         )
         for tree, total in zip(trees, totals, strict=True)
     ]
