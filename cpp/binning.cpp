@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "common.hpp"
+#include "radix.hpp"
 
 namespace sparseleaf {
 namespace {
@@ -17,11 +18,23 @@ float between(float low, float high) {
     return middle < high ? middle : low;
 }
 
+void sort_floats(std::vector<float>& values) {
+    constexpr size_t kFew = 1024;  // a radix sort takes at least the time of clearing its counters
+    if (values.size() < kFew) {
+        std::sort(values.begin(), values.end());
+        return;
+    }
+    std::vector<uint32_t> keys(values.size());
+    for (size_t i = 0; i < values.size(); ++i) keys[i] = ordered_key(values[i]);
+    radix_sort(keys, 0);
+    for (size_t i = 0; i < values.size(); ++i) values[i] = of_ordered_key(keys[i]);
+}
+
 // Thresholds of one feature from its values (sorted in place) and the number of zeros not among them. If
 // there are at most max_bins distinct values, each has a bin; otherwise bins have about equal numbers of
 // rows, except that a frequent value that fills a bin, such as zero in sparse data, has a separate bin.
 std::vector<float> thresholds_of(std::vector<float>& values, int64_t n_zeros, int64_t max_bins) {
-    std::sort(values.begin(), values.end());
+    sort_floats(values);
     std::vector<float> distinct;
     std::vector<int64_t> count;
     const auto add = [&](float value, int64_t times) {

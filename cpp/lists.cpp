@@ -1,7 +1,7 @@
 // Lists of candidate labels: the order of scores, the best of every list, and which candidates are true.
-#include <bit>
 #include <cmath>
 
+#include "radix.hpp"
 #include "topk.hpp"
 
 namespace sparseleaf {
@@ -19,31 +19,20 @@ void require_starts(const In1<int64_t>& starts, size_t n_candidates) {
 // A key that increases as the value decreases; 0 and -0 have the same, NaN has the largest.
 uint32_t descending_key(float value) {
     if (std::isnan(value)) return 0xffffffffu;
-    const auto bits = std::bit_cast<uint32_t>(value == 0.0f ? 0.0f : value);
-    return (bits >> 31) ? bits : ~bits & 0x7fffffffu;
+    return ~ordered_key(value == 0.0f ? 0.0f : value);
 }
 
-// Positions of the values, highest first; ties by position, NaN last. Radix sort, which takes a tenth of the
-// time of comparisons.
+// Positions of the values, highest first; ties by position, NaN last.
 Numpy1<int64_t> descending_order(In1<float> values) {
     const size_t n = values.size();
     require(n <= 0xffffffffu, "values: too many");
     std::unique_ptr<int64_t[]> order(new int64_t[n]);
     {
         GilRelease release;
-        std::vector<uint64_t> entries(n), other(n);  // key and position
+        std::vector<uint64_t> entries(n);  // key and position
         for (size_t i = 0; i < n; ++i)
             entries[i] = static_cast<uint64_t>(descending_key(values.data()[i])) << 32 | i;
-        constexpr int kBits = 11;
-        for (int shift = 32; shift < 64; shift += kBits) {
-            std::vector<size_t> place(size_t{1} << kBits, 0);
-            const auto digit = [&](uint64_t entry) { return entry >> shift & (place.size() - 1); };
-            for (const uint64_t entry : entries) ++place[digit(entry)];
-            size_t before = 0;
-            for (size_t& count : place) before += std::exchange(count, before);
-            for (const uint64_t entry : entries) other[place[digit(entry)]++] = entry;
-            entries.swap(other);
-        }
+        radix_sort(entries, 32);
         for (size_t i = 0; i < n; ++i) order[i] = static_cast<int64_t>(entries[i] & 0xffffffffu);
     }
     return to_numpy(std::move(order), n);

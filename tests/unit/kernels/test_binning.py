@@ -55,6 +55,19 @@ def test_thresholds_are_the_twins(max_bins):
         assert (np.diff(own) > 0).all()
 
 
+@pytest.mark.parametrize("max_bins", [8, 2**31 - 2])
+def test_thresholds_of_many_rows_are_the_twins(max_bins):
+    """Many values are sorted in another way than few."""
+    X = np.tile(dense(max_bins)[0], (5, 1))
+    X[::2] *= F32(0.75)
+    offsets, thresholds = _kernels.find_thresholds_dense(X, max_bins, 2)
+    for f, name in enumerate(NAMES):
+        own = thresholds[offsets[f] : offsets[f + 1]]
+        assert own.tolist() == [float(threshold) for threshold in naive.thresholds_of(X[:, f], max_bins)], (
+            name
+        )
+
+
 @pytest.mark.parametrize("max_bins", [2, 8, 2**31 - 2])
 def test_sparse_thresholds_are_the_dense_ones(max_bins):
     X, offsets, thresholds = dense(max_bins)
