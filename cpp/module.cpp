@@ -21,6 +21,7 @@ void bind_plain(nb::module_& m);
 void bind_postings(nb::module_& m);
 void bind_predict(nb::module_& m);
 void bind_probabilities(nb::module_& m);
+void bind_product(nb::module_& m);
 void bind_ranking(nb::module_& m);
 void bind_rerank(nb::module_& m);
 void bind_route(nb::module_& m);
@@ -62,6 +63,7 @@ NB_MODULE(_kernels, m) {
     bind_postings(m);
     bind_predict(m);
     bind_probabilities(m);
+    bind_product(m);
     bind_ranking(m);
     bind_rerank(m);
     bind_route(m);

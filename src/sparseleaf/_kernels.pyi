@@ -886,6 +886,18 @@ def logistic_sums(
     inputs: _F32, truth: _U8, weights: _F64, slope: float, intercept: float, out: _F64, n_threads: int
 ) -> None: ...
 
+# product.cpp
+def csr_product(
+    left_indptr: _I64,
+    left_indices: _I32,
+    left_data: _F32 | _F64,
+    right_indptr: _I64,
+    right_indices: _I32,
+    right_data: _F32 | _F64,
+    n_columns: int,
+    n_threads: int,
+) -> tuple[_I64, _I32, _F32 | _F64]: ...
+
 # counts.cpp
 def count_columns(indptr: _I64, indices: _I32, units: _I64, counts: _I64, n_threads: int) -> None: ...
 

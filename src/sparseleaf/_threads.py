@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
+
+from sparseleaf import _kernels
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
@@ -59,14 +61,17 @@ def take_rows(X: Array, rows: Array, n_jobs: int) -> Array:
 
 
 def sparse_product(left: sp.csr_matrix, right: sp.csr_matrix, n_jobs: int) -> sp.csr_matrix:
-    """``left @ right``, bit-identical: every row of the product is computed by one thread."""
-    if n_jobs <= 1 or left.shape[0] <= 1:
-        return sp.csr_matrix(left @ right)
-    # blocks of about the same number of multiplications
-    effort = np.concatenate(([0], np.cumsum(np.diff(right.indptr)[left.indices])))[left.indptr]
-    n_blocks = BLOCKS_PER_THREAD * n_jobs
-    borders = np.searchsorted(effort, effort[-1] * np.arange(1, n_blocks) / n_blocks)
-    borders = np.unique(np.concatenate(([0], borders, [left.shape[0]])))
-    blocks = zip(borders[:-1].tolist(), borders[1:].tolist(), strict=True)
-    products = in_threads(lambda block: left[block[0] : block[1]] @ right, blocks, n_jobs)
-    return sp.vstack(products, format="csr")
+    """``left @ right`` of floats, bit-identical: every row of the product is computed by one thread."""
+    dtype = np.result_type(left.dtype, right.dtype, np.float32)
+    indptr, indices, data = _kernels.csr_product(
+        *_parts(left, dtype), *_parts(right, dtype), right.shape[1], n_jobs
+    )
+    return sp.csr_matrix((data, indices, indptr), shape=(left.shape[0], right.shape[1]))
+
+
+def _parts(matrix: sp.csr_matrix, dtype: np.dtype[Any]) -> tuple[Array, Array, Array]:
+    return (
+        np.ascontiguousarray(matrix.indptr, np.int64),
+        np.ascontiguousarray(matrix.indices, np.int32),
+        np.ascontiguousarray(matrix.data, dtype),
+    )

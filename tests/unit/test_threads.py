@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from sparseleaf import _kernels
 from sparseleaf._threads import fill_rows, in_threads, sparse_product, take_rows
 
 
@@ -17,14 +18,25 @@ def test_results_come_in_order_and_errors_through():
 
 
 @pytest.mark.parametrize("shape", [(40, 30, 20), (1, 5, 3), (0, 5, 3), (7, 0, 3)])
-@pytest.mark.parametrize("n_jobs", [2, 5])
+@pytest.mark.parametrize("n_jobs", [1, 2, 5])
 def test_a_sparse_product_is_that_of_one_thread_to_the_bit(shape, n_jobs):
     n, inner, m = shape
     left = sp.random(n, inner, 0.3, format="csr", dtype=np.float32, random_state=0)
     right = sp.random(inner, m, 0.3, format="csr", dtype=np.float32, random_state=1)
     found, wanted = sparse_product(left, right, n_jobs), left @ right
     assert found.shape == wanted.shape
-    np.testing.assert_array_equal(found.toarray(), wanted.toarray())
+    for name in ("indptr", "indices", "data"):  # sums of a later product depend on the order of the entries
+        np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name))
+    assert found.dtype == wanted.dtype
+
+
+def test_invalid_factors_of_a_product_are_refused():
+    indptr, indices, data = np.array([0, 1]), np.zeros(1, np.int32), np.ones(1, np.float32)
+    for left in ((indptr + 1, indices, data), (indptr, indices + 1, data), (indptr, indices[:0], data)):
+        with pytest.raises(ValueError, match=r"indptr|indices"):
+            _kernels.csr_product(*left, indptr, indices, data, 1, 2)
+    with pytest.raises(ValueError, match="indices"):
+        _kernels.csr_product(indptr, indices, data, indptr, indices + 1, data, 1, 2)
 
 
 @pytest.mark.parametrize("n_rows", [0, 3, 40_000])
