@@ -69,7 +69,7 @@ def fit_logistic(
     for _ in range(MAX_STEPS):
         (a, b), (_, c) = point.hessian.tolist()
         g, h = point.gradient.tolist()
-        if not a * c > b * b:  # no curvature left that numbers could tell
+        if not a * c > b * b:  # the hessian is singular in float64
             break
         newton = np.array([b * h - c * g, b * g - a * h]) / (a * c - b * b)
         expected = float(point.gradient @ newton)

@@ -206,7 +206,8 @@ class SparseProgram:
             scores, present, first = None, counts > 0, 0
             if self.init_model is not None:
                 scores = self.init_model.tree_scores(part.features, None, part.n_jobs)
-                present |= comm.allreduce(column_counts(scores, part.n_jobs)) > 0
+                scored = comm.allreduce(column_counts(scores, part.n_jobs)) > 0
+                present[: len(scored)] |= scored  # new labels are the last ones
                 first = self.init_model.n_trees
             label_ids = order[present[order]].astype(np.int32)
             rank_of = np.full(len(order), -1, np.int32)
