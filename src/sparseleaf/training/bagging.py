@@ -6,7 +6,7 @@ Draws are hashes of (seed, tree, draw or row), so that samples do not depend on 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -22,6 +22,20 @@ ROWS = 21
 MOST_REPEATS = 16
 """Maximum number of times that a row is in a bootstrap sample, for the range of fixed-point sums. The probability of
 more is below 10⁻¹⁴."""
+
+
+class Samples(Protocol):
+    """The rows of every tree."""
+
+    @property
+    def bootstrap(self) -> bool:
+        """Whether a row can be in the sample of a tree several times."""
+
+    def rows(self, tree: int) -> Array:
+        """The sample of a tree, increasing; int32."""
+
+    def oob_rows(self, tree: int) -> Array:
+        """The usable rows that are not in the sample of a tree, int32."""
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,10 @@ class BoostedGrowth:
         n_entries = int(self._place.rows.allreduce(np.array([self._shard.n_entries()]))[0])
         return [Grown((tree, vectors), len(tree.leaf_nodes), n_entries)]
 
+    def complete(self) -> Any:
+        """See :class:`~sparseleaf.training.program.Growth`; nothing."""
+        return None
+
 
 LARGEST_SCORE = 2.0**126
 """Bound of the sum over trees, with a margin below 2^128, the range of float32, for the base score."""
@@ -118,6 +122,11 @@ class BoostedEnsemble:
     def _evaluate(self) -> dict[str, float]:
         """Metrics by name, on the process that has the validation sets."""
         raise NotImplementedError
+
+    @property
+    def completes(self) -> bool:
+        """See :class:`~sparseleaf.training.trainer.Ensemble`."""
+        return False
 
     def pack(self, trees: Sequence[BoostedTree]) -> dict[str, Array]:
         """See :class:`~sparseleaf.training.trainer.Ensemble`."""

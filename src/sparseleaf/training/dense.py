@@ -563,7 +563,12 @@ class DenseEnsemble(BoostedEnsemble):
         }
 
     def finish(
-        self, trees: Sequence[BoostedTree], history: dict[str, list[float]], seed: int, workers: Workers
+        self,
+        trees: Sequence[BoostedTree],
+        completion: None,
+        history: dict[str, list[float]],
+        seed: int,
+        workers: Workers,
     ) -> bool:
         """See :class:`~sparseleaf.training.trainer.Ensemble`."""
         estimator, init_model, problem = self._estimator, self._init_model, self._problem

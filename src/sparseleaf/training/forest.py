@@ -1,4 +1,4 @@
-"""Forests of axis-aligned trees with vector leaves: the worker program.
+"""Growing the trees of a forest with vector leaves.
 
 A tree is fitted to the squared error of all outputs: with class indicators as targets this is the Gini index, and leaf
 values are class frequencies. Gradients are those at a constant score, the same for all trees. Trees are independent
@@ -17,21 +17,16 @@ import numpy as np
 
 from sparseleaf._arrays import derive_key
 from sparseleaf._settings import Settings
-from sparseleaf.binning import BinThresholds, bin_features
 from sparseleaf.distributed.communicator import LocalCommunicator
-from sparseleaf.distributed.failures import gather_results, run_together
+from sparseleaf.distributed.failures import gather_results
 from sparseleaf.distributed.placement import Placement
 from sparseleaf.objectives.mse import MSE
 from sparseleaf.objectives.targets import NO_CLASSES, DenseTargets
-from sparseleaf.progress import phase
-from sparseleaf.training.bagging import MOST_REPEATS, Bagging
+from sparseleaf.training.bagging import MOST_REPEATS, Samples
 from sparseleaf.training.builder import Growth, RowTrees
 from sparseleaf.training.columns import COUNT, DIAGONAL, SHARED
-from sparseleaf.training.dense import DenseProgram, with_categories
-from sparseleaf.training.dense_partition import common_base_score
 from sparseleaf.training.forest_shard import ForestShard
 from sparseleaf.training.leaves import NewtonLeaves
-from sparseleaf.training.partition import find_common_thresholds
 from sparseleaf.training.program import Grown
 from sparseleaf.training.sketches import make_sketch
 from sparseleaf.training.statistics import DenseGradients
@@ -39,12 +34,12 @@ from sparseleaf.training.tree import LeafVectors
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
+    from sparseleaf.binning import BinThresholds
     from sparseleaf.distributed.communicator import Communicator
     from sparseleaf.objectives.targets import TargetForm
     from sparseleaf.training.boosted import BoostedTree
     from sparseleaf.training.columns import Columns
-    from sparseleaf.training.dense import Description, Problem
-    from sparseleaf.training.dense_partition import DensePartition
+    from sparseleaf.training.dense import Problem
 
 NODES = 22
 """Purpose of random draws: part of their keys."""
@@ -94,57 +89,7 @@ class ForestRows:
 
     bins: Array
     targets: DenseTargets
-    bagging: Bagging
-
-
-@dataclass(frozen=True)
-class PreparedForest:
-    """Result of preparation, for the process that called ``fit``; ``rows`` only for out-of-bag predictions."""
-
-    thresholds: BinThresholds
-    base_score: Array | None
-    rows: ForestRows | None
-
-
-@dataclass(frozen=True)
-class ForestProgram:
-    """See :class:`~sparseleaf.training.program.WorkerProgram`."""
-
-    params: Settings
-    predicts_labels: bool
-
-    def describe(self, comm: Communicator, part: DensePartition) -> Description:
-        """See :class:`~sparseleaf.training.program.WorkerProgram`."""
-        return DenseProgram(self.params, "rows", None, self.predicts_labels).describe(comm, part)
-
-    def prepare(
-        self, comm: Communicator, part: DensePartition, plan: ForestPlan
-    ) -> tuple[PreparedForest, ForestGrowth]:
-        """See :class:`~sparseleaf.training.program.WorkerProgram`."""
-        params, problem = self.params, plan.problem
-        start = common_base_score(comm, part, problem.loss, problem.rows.n_rows)
-        if plan.labels and not problem.form.has_unknown:
-            start = np.zeros_like(start)  # absent classes have an exact frequency of 0
-        with phase("binning"):
-            thresholds = find_common_thresholds(comm, part, [part.features], params.max_bins, plan.seed)
-            thresholds = with_categories(thresholds, problem.categories)
-            bins = run_together(
-                comm, lambda: bin_features([part.features], thresholds, np.uint8, part.n_jobs)
-            )
-            if comm.size > 1:
-                gathered = comm.allgather((bins, part.targets))
-                bins = np.concatenate([one for one, _ in gathered])
-                targets = DenseTargets.join([one for _, one in gathered])
-            else:
-                targets = part.targets
-        bagging = Bagging.of(
-            targets, bootstrap=bootstraps(params), subsample=params.subsample, seed=plan.seed
-        )
-        rows = ForestRows(bins, targets, bagging)
-        forest = Forest.of(params, plan, thresholds, rows, start, part.n_jobs)
-        base_score = None if plan.labels else start
-        prepared = PreparedForest(thresholds, base_score, rows if params.oob_score else None)
-        return prepared, ForestGrowth(comm, forest, params.n_trees, part.n_jobs)
+    bagging: Samples
 
 
 class Forest:
@@ -158,7 +103,7 @@ class Forest:
     columns : Columns or None
         Those of all trees; None if every tree has a sketch of the gradients.
     trees : RowTrees
-    bagging : Bagging
+    bagging : Samples
     thresholds : BinThresholds
     n_node_features : int
     plan : ForestPlan
@@ -172,7 +117,7 @@ class Forest:
         statistics: DenseGradients,
         columns: Columns | None,
         trees: RowTrees,
-        bagging: Bagging,
+        bagging: Samples,
         thresholds: BinThresholds,
         n_node_features: int,
         plan: ForestPlan,
@@ -198,8 +143,9 @@ class Forest:
         rows: ForestRows,
         start: Array,
         n_jobs: int,
+        output_weights: Array | None = None,
     ) -> Forest:
-        """For these rows."""
+        """For these rows; ``output_weights`` are those of the outputs in the gain of a split, None for equal ones."""
         problem, n_rows = plan.problem, len(rows.bins)
         form, sketched = problem.form, sketch_width(params, problem.form)
         known = rows.targets
@@ -216,6 +162,7 @@ class Forest:
             tree_per_output=False,
             n_rows=n_rows,
             seed=plan.seed,
+            output_weights=output_weights,
             repeats=MOST_REPEATS if rows.bagging.bootstrap else 1,
         )
         place = Placement.by_rows(LocalCommunicator())
@@ -274,6 +221,9 @@ class ForestGrowth:
         trees = [tree for tree in gathered if tree is not None]
         self._number += len(trees)
         return [Grown(tree, len(tree[0].leaf_nodes), len(tree[1].values)) for tree in trees]
+
+    def complete(self) -> None:
+        """See :class:`~sparseleaf.training.program.Growth`; nothing."""
 
     def _grow(self, numbers: Sequence[int]) -> Iterator[BoostedTree]:
         """Trees in this order; others are grown ahead."""

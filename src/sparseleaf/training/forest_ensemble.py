@@ -14,7 +14,8 @@ from sparseleaf.model import AxisScorer, Model, Role, in_order, with_scaled_valu
 from sparseleaf.training.boosted import BoostedEnsemble
 from sparseleaf.training.dense import Problem
 from sparseleaf.training.dense_shard import DenseShard
-from sparseleaf.training.forest import ForestPlan, ForestProgram, MeanSquares, bootstraps
+from sparseleaf.training.forest import ForestPlan, MeanSquares, bootstraps
+from sparseleaf.training.forest_program import ForestProgram
 from sparseleaf.training.freeze import concatenate_trees
 from sparseleaf.training.out_of_bag import predict_out_of_bag
 from sparseleaf.training.packing import unpack_trees
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from sparseleaf.model.trees import Trees
     from sparseleaf.training.boosted import BoostedTree
     from sparseleaf.training.dense import Description, ValidationSet
-    from sparseleaf.training.forest import PreparedForest
+    from sparseleaf.training.forest_program import PreparedForest
     from sparseleaf.training.validation import EvalSet
 
 
@@ -120,7 +121,12 @@ class ForestEnsemble(BoostedEnsemble):
         }
 
     def finish(
-        self, trees: Sequence[BoostedTree], history: dict[str, list[float]], seed: int, workers: Workers
+        self,
+        trees: Sequence[BoostedTree],
+        completion: None,
+        history: dict[str, list[float]],
+        seed: int,
+        workers: Workers,
     ) -> bool:
         """See :class:`~sparseleaf.training.trainer.Ensemble`."""
         estimator, problem, prepared = self._estimator, self._problem, self._prepared

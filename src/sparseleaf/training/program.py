@@ -46,6 +46,13 @@ class Growth(Protocol):
     def next(self) -> list[Grown]:
         """Grow the next trees; identical on every worker."""
 
+    def complete(self) -> Any:
+        """What completes the model after the last tree; identical on every worker."""
+
+
+COMPLETE = "complete"
+"""Message to the workers after the last tree."""
+
 
 class WorkerProgram(Protocol):
     """What a worker does before the first tree. Must be picklable."""
@@ -64,7 +71,8 @@ def train(
 
     A generator that yields, in order: the description of the rows with their fingerprints (empty unless requested), the
     result of preparation, None after the replay, and then lists of :class:`Grown`. It is sent the plan, the trees to
-    replay, and None for each step.
+    replay, and None for each step; after the last one, it may be sent :data:`COMPLETE`, and yields what completes the
+    model.
     """
     description = program.describe(comm, part)
     prints = {}
@@ -77,6 +85,6 @@ def train(
     del prepared
     growth.replay(trees)
     del trees
-    yield None
+    message = yield None
     while True:
-        yield growth.next()
+        message = yield growth.next() if message is None else growth.complete()

@@ -192,6 +192,9 @@ class RoutedGrowth:
         self._number += len(trees)
         return [Grown(tree, tree.leaf_counts.shape[0], tree.leaf_counts.nnz) for tree in trees]
 
+    def complete(self) -> None:
+        """See :class:`~sparseleaf.training.program.Growth`; nothing."""
+
 
 class RoutedEnsemble:
     """See :class:`~sparseleaf.training.trainer.Ensemble`."""
@@ -199,6 +202,7 @@ class RoutedEnsemble:
     memory_advice = "Use fewer rows, features or n_jobs, or sparse rows."
     per_round = 1
     n_init_rounds = 0
+    completes = False
 
     def __init__(
         self, estimator: RoutedClassifier, eval_set: EvalSet, label_info: LabelInfo | None = None
@@ -300,7 +304,12 @@ class RoutedEnsemble:
         }
 
     def finish(
-        self, trees: Sequence[FrozenTree], history: dict[str, list[float]], seed: int, workers: Workers
+        self,
+        trees: Sequence[FrozenTree],
+        completion: None,
+        history: dict[str, list[float]],
+        seed: int,
+        workers: Workers,
     ) -> bool:
         """See :class:`~sparseleaf.training.trainer.Ensemble`."""
         estimator, X, Y, held_out = self._estimator, self._prepared.X, self._prepared.Y, self._plan.held_out

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sparseleaf.distributed.communicator import WorkerLostError
+from sparseleaf.training.program import COMPLETE
 
 if TYPE_CHECKING:
     from sparseleaf.distributed.launch import Workers
@@ -47,17 +48,30 @@ class Session:
         """
 
         def step() -> list[Grown]:
-            if not self._replayed:
-                self._workers.send(list(trees[: len(trees) - into_round]))
-                for _ in range(into_round):
-                    self._workers.send(None)
-                self._replayed = True
+            self._replay(trees, into_round)
             grown: list[Grown] = self._workers.step()
             return grown
 
         grown = self._with_restarts(step)
         self._losses = 0
         return grown
+
+    def complete(self, trees: Sequence[Any]) -> Any:
+        """What completes the model of these trees, those up to the best round."""
+
+        def step() -> Any:
+            self._replay(trees, 0)
+            return self._workers.send(COMPLETE)
+
+        return self._with_restarts(step)
+
+    def _replay(self, trees: Sequence[Any], into_round: int) -> None:
+        if self._replayed:
+            return
+        self._workers.send(list(trees[: len(trees) - into_round]))
+        for _ in range(into_round):
+            self._workers.send(None)
+        self._replayed = True
 
     def _with_restarts(self, work: Callable[[], Result]) -> Result:
         """Run ``work``, again after each restart."""

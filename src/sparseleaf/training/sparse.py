@@ -429,7 +429,12 @@ class SparseEnsemble(BoostedEnsemble):
         }
 
     def finish(
-        self, trees: Sequence[BoostedTree], history: dict[str, list[float]], seed: int, workers: Workers
+        self,
+        trees: Sequence[BoostedTree],
+        completion: None,
+        history: dict[str, list[float]],
+        seed: int,
+        workers: Workers,
     ) -> bool:
         """See :class:`~sparseleaf.training.trainer.Ensemble`."""
         description, estimator, prepared = self._description, self._estimator, self._prepared

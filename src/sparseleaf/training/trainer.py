@@ -53,6 +53,10 @@ class Ensemble(Protocol):
     def n_init_rounds(self) -> int:
         """Rounds of the initial model."""
 
+    @property
+    def completes(self) -> bool:
+        """Whether workers complete the model after the last tree: see :meth:`Growth.complete`."""
+
     def validate(self, description: Any, workers: Workers) -> memory.Estimate:
         """Validate parameters and validation sets against the training set; returns the memory estimate."""
 
@@ -87,9 +91,17 @@ class Ensemble(Protocol):
         """Metrics on the validation sets after a round; empty without validation sets."""
 
     def finish(
-        self, trees: Sequence[Any], history: dict[str, list[float]], seed: int, workers: Workers
+        self,
+        trees: Sequence[Any],
+        completion: Any,
+        history: dict[str, list[float]],
+        seed: int,
+        workers: Workers,
     ) -> bool:
-        """Set the estimator's model; returns whether Ctrl-C interrupted a step after the trees."""
+        """Set the estimator's model; returns whether Ctrl-C interrupted a step after the trees.
+
+        ``completion`` is what the workers completed the model with, or None.
+        """
 
 
 Prepare = Callable[[], tuple[Ensemble, dict[str, Any]]]
@@ -172,7 +184,8 @@ class Trainer:
         if stopper is not None and self._history.get(stopper.metric):
             values = self._history[stopper.metric]
             self._keep(best_tree(values, higher_is_better=stopper.higher_is_better))
-        unfinished = ensemble.finish(self._trees, self._history, checkpoint.seed, workers)
+        completion = self._completion(session, workers) if ensemble.completes else None
+        unfinished = ensemble.finish(self._trees, completion, self._history, checkpoint.seed, workers)
         estimator.interrupted_ = self._interrupted or unfinished
 
     @property
@@ -253,6 +266,17 @@ class Trainer:
             warn(f"Training was interrupted; the model has the {self._complete} {unit} grown so far.")
         self._keep(self._complete)
         self._write(checkpoint)
+
+    def _completion(self, session: Session, workers: Workers) -> Any:
+        """What completes the model; None if training was interrupted."""
+        if workers.agree(self._interrupted):
+            return None
+        try:
+            return session.complete(self._trees)
+        except KeyboardInterrupt:
+            self._interrupted = True
+            warn("Training was interrupted; the model has the boosted trees only.")
+            return None
 
     def _write(self, checkpoint: Checkpoint) -> None:
         """Write the complete rounds to the checkpoint, if there are new ones."""
