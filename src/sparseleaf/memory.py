@@ -55,7 +55,7 @@ class MemoryEstimate(Estimate):
     Examples
     --------
     >>> from sparseleaf import MultiGBDTRegressor
-    >>> estimate = MultiGBDTRegressor().estimate_memory([[0.0]] * 100, [[0.0, 1.0]] * 100)
+    >>> estimate = MultiGBDTRegressor(n_trees=50).estimate_memory([[0.0]] * 100, [[0.0, 1.0]] * 100)
     >>> estimate.bins
     100
     """
@@ -71,6 +71,11 @@ class MemoryEstimate(Estimate):
     def certain(self) -> int:
         """Memory that is allocated in any case, independent of the trees."""
         return self.features + self.bins + self.residuals
+
+    def __add__(self, other: MemoryEstimate) -> MemoryEstimate:
+        return MemoryEstimate(
+            *(getattr(self, one.name) + getattr(other, one.name) for one in fields(MemoryEstimate))
+        )
 
 
 @dataclass(frozen=True)

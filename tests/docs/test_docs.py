@@ -209,8 +209,10 @@ def test_file_format_page_lists_all_that_is_in_a_file(tmp_path):
     sparse = sparseleaf.SparseGBDTClassifier(n_trees=2, projection="random", projection_dim=5).fit(X, names)
     categories = np.arange(200)[:, None] % 5
     dense = sparseleaf.MultiGBDTRegressor(n_trees=2, categorical_features=[0]).fit(categories, categories % 2)
+    X = np.random.default_rng(0).normal(size=(200, 12))
+    mixed = sparseleaf.MultiGBDTRegressor(learning_rate=0.4).fit(X, X[:, :8].sum(axis=1))  # with a forest
     found = set()
-    for model in (sparse, dense):
+    for model in (sparse, dense, mixed):
         model.model_ = replace(model.model_, target_columns={"target": ["y"]})  # as `sparseleaf train` does
         model.save(path)
         raw = path.read_bytes()

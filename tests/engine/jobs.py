@@ -101,6 +101,10 @@ def make_jobs():
         "bagged": (
             MultiGBDTRegressor(learning_rate=0.6, n_models=2), {"X": X, "y": partly, "sample_weight": weights},
         ),
+        "bagged classes": (
+            MultiGBDTClassifier(learning_rate=0.6, n_models=2),
+            {"X": X, "y": np.array(list("dacb"))[frequent]},
+        ),
         "bagged rank": (
             GBDTRanker(n_trees=3, n_models=2, subsample=0.7),
             {"X": X, "y": grades, "qid": np.repeat(np.arange(N_ROWS // QUERY), QUERY)},
@@ -116,8 +120,9 @@ def make_jobs():
     }  # fmt: skip
 
 
-ALL = ("sparse", "sampled", "names", "leml", "reranked", "exact", "ldsm", "forest", "multi", "unknown", "absolute",
-       "log-cosh", "monotone", "per output", "sketch", "bagged", "bagged rank", "classes", "categories", "rank",
+ALL = ("sparse", "sampled", "names", "leml", "reranked", "exact", "ldsm", "forest", "multi",
+       "unknown", "absolute", "log-cosh", "monotone", "per output", "sketch", "bagged",
+       "bagged classes", "bagged rank", "classes", "categories", "rank",
        "forest of outputs", "random forest of classes")  # fmt: skip
 WHOLE = ("ldsm", "forest", "forest of outputs", "random forest of classes")
 """Jobs of which every worker gets all rows: there is no layout."""

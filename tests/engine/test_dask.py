@@ -20,6 +20,7 @@ from sparseleaf.data import load_xc, save_xc
 from sparseleaf.distributed import dask as launcher
 from sparseleaf.distributed.dask import QUIET, DaskLauncher, DaskWorkers, local_cluster
 from sparseleaf.estimators import ESTIMATORS
+from sparseleaf.training.program import COMPLETE
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed")
 pytestmark = pytest.mark.filterwarnings("ignore")  # those of Dask and of its libraries are not ours
@@ -51,7 +52,8 @@ def train(job, client, n, layout, **more):
 @pytest.mark.parametrize(("n", "names"), first(1, [
     (3, ("sparse", "multi", "rank")),
     (1, ("sparse",)),
-    (2, ("sampled", "names", "leml", "reranked", "unknown", "absolute", "classes")),
+    (2, ("sampled", "names", "leml", "reranked", "unknown", "absolute", "classes",
+         "bagged classes")),
     (4, ("sparse", "multi", "per output")),
 ]))  # fmt: skip
 def test_workers_train_the_model_of_one_process(n, names, layout, client, alone):
@@ -262,6 +264,24 @@ def test_it_goes_on_when_a_worker_is_killed_within_a_round(layout, client, monke
     found = train((estimator, rows), client, 2, layout)
     assert len(killed) == 2
     assert jobs.digest(found) == wanted
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", ["rows", "features"])
+def test_it_goes_on_when_a_worker_is_killed_before_the_forest(layout, client, alone, monkeypatch):
+    """New workers evaluate the held-out rows of all rounds again."""
+
+    def kill(self, message):
+        if message == COMPLETE and not killed:
+            killed.append(next(iter(client.run(os.getpid, workers=self._addresses[1:]).values())))
+            os.kill(killed[0], signal.SIGKILL)
+        return send(self, message)
+
+    killed, send = [], DaskWorkers.send
+    monkeypatch.setattr(DaskWorkers, "send", kill)
+    found = train(jobs.make_jobs()["bagged classes"], client, 2, layout)
+    assert len(killed) == 1
+    assert jobs.digest(found) == alone["bagged classes"]
 
 
 @pytest.mark.slow

@@ -356,7 +356,8 @@ N_MODELS = Parameter(
     "auto",
     "Number of boosted models whose average is the model (bagging); they are stored as one. Each leaves out another"
     f' fold of the rows, one of {N_FOLDS} or more. "auto": {N_FOLDS} with n_trees="auto" and up to {BAGGED_ROWS:,}'
-    " rows, otherwise 1; one model with a fixed number of trees leaves out no rows.",
+    " rows, otherwise 1; one model with a fixed number of trees leaves out no rows. A forest is added to several models"
+    ' with n_trees="auto" if it improves the predictions of held-out rows.',
 )
 
 

@@ -19,10 +19,11 @@ from sparseleaf.estimators.base import CUSTOM, ModelEstimator, saved
 from sparseleaf.estimators.evaluation import make_metric
 from sparseleaf.estimators.texts import are_texts
 from sparseleaf.model import Model, Role, Rows, with_float_values
-from sparseleaf.training.auto import AUTO_VALUES, AutoValue, resolve, trees_per_round
+from sparseleaf.training.auto import AUTO_VALUES, AutoValue, n_rounds, resolve, trees_per_round
 from sparseleaf.training.dense import DenseEnsemble, Problem, SearchPlan, ValidationSet
 from sparseleaf.training.dense_partition import DensePartition
 from sparseleaf.training.dense_targets import KnownTargets, weighted
+from sparseleaf.training.fold_forest import forest_memory
 from sparseleaf.training.resuming import describe_init_model
 from sparseleaf.training.validation import EvalSet, check_each, eval_sets
 
@@ -119,17 +120,20 @@ class DenseGBDT(ModelEstimator):
         self, n_rows: int, n_features: int, kind: str, form: TargetForm
     ) -> memory.MemoryEstimate:
         loss = self._dense_loss(kind)
-        params, _ = resolve(
+        params, bagging = resolve(
             self._settings(),
             self.auto_values,
             n_rows,
             form.n_outputs,
             continues=self.warm_start,
             constant_hessian=loss.constant_hessian,
+            mixes=loss.mixing is not None,
         )
-        return self._estimate(
-            n_rows, n_features, form.n_outputs, SearchPlan(params, loss, form, None), params
-        )
+        plan = SearchPlan(params, loss, form, None)
+        estimated = self._estimate(n_rows, n_features, form.n_outputs, plan, params)
+        if not bagging.n_forest_trees:
+            return estimated
+        return estimated + forest_memory(n_rows, n_features, form, bagging, effective_n_jobs(self.n_jobs))
 
     # --- prediction
 
@@ -174,16 +178,15 @@ class DenseGBDT(ModelEstimator):
             raise ValueError(f"The 'every' parameter must be an int >= 1. Got {every!r} instead.")
         model = self._model()
         features = self._features(X)
-        per_round = trees_per_round(model)
-        n_rounds = model.n_trees // per_round
-        for used in sorted({*range(every, n_rounds + 1, every), n_rounds}):
-            yield self._scores(features, used * per_round)
+        per_round, first, last = trees_per_round(model), model.scorer.n_forest_trees, n_rounds(model)
+        for used in sorted({*range(every, last + 1, every), last}):
+            yield self._scores(features, model.n_trees if used == last else first + used * per_round)
 
     # --- inside
 
     def _adopt(self, model: Model) -> None:
         super()._adopt(model)
-        self.best_iteration_ = model.n_trees // trees_per_round(model)
+        self.best_iteration_ = n_rounds(model)
         self.n_outputs_ = model.n_labels
 
     def _check(self) -> None:

@@ -44,7 +44,7 @@ class MultiGBDTClassifier(OutputClassifier, MultiGBDT):
         ``eval_metric`` after every tree for each validation set: ``"valid loss"`` for a single set, ``"valid_0 loss"``,
         ``"valid_1 loss"``, … for several.
     best_iteration_ : int
-        Number of trees in the model; with ``tree_per_output``, number of rounds.
+        Number of rounds in the model: trees, unless there are bagged models or ``tree_per_output``.
     threshold_ : float
         Minimum score of the labels that :meth:`predict` returns.
     interrupted_ : bool

@@ -36,7 +36,7 @@ class MultiGBDTRegressor(OutputRegressor, MultiGBDT):
         ``eval_metric`` after every tree for each validation set: ``"valid rmse"`` for a single set, ``"valid_0 rmse"``,
         ``"valid_1 rmse"``, … for several.
     best_iteration_ : int
-        Number of trees in the model; with ``tree_per_output``, number of rounds.
+        Number of rounds in the model: trees, unless there are bagged models or ``tree_per_output``.
     interrupted_ : bool
         Whether ``fit`` was stopped early by Ctrl-C; the model has the trees grown until then.
     vectorizer_ : TextVectorizer or None

@@ -77,7 +77,7 @@ class GBDTRanker(DenseGBDT):
         ``eval_metric`` after every tree for each validation set: ``"valid ndcg@5"`` for a single set,
         ``"valid_0 ndcg@5"``, ``"valid_1 ndcg@5"``, … for several.
     best_iteration_ : int
-        Number of trees in the model.
+        Number of rounds in the model: trees, unless there are bagged models.
     interrupted_ : bool
         Whether ``fit`` was stopped early by Ctrl-C; the model has the trees grown until then.
     vectorizer_ : TextVectorizer or None

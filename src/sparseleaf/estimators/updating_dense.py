@@ -17,7 +17,7 @@ from sparseleaf.model.drift import measure_drift, measure_metric_drift, record_o
 from sparseleaf.model.update import updated_model
 from sparseleaf.objectives.targets import TargetForm
 from sparseleaf.progress import phase, reporting
-from sparseleaf.training.auto import bagged_models
+from sparseleaf.training.auto import n_rounds
 from sparseleaf.training.dense import Problem
 from sparseleaf.training.dense_targets import KnownTargets, weighted
 from sparseleaf.training.more_trees import n_more_trees
@@ -59,7 +59,7 @@ def update_dense(
 
     def trees(scorer: AxisScorer, new: NewRows) -> AxisScorer:
         extra = clone(estimator).set_params(
-            n_trees=n_more_trees(model.n_trees // bagged_models(model), new) if n_trees is None else n_trees,
+            n_trees=n_more_trees(n_rounds(model), new) if n_trees is None else n_trees,
             n_models=1,
             early_stopping_rounds=None,
             warm_start=False,

@@ -19,6 +19,7 @@ from sparseleaf._arrays import csr_parts, row_blocks
 from sparseleaf._steps import UNSIGNED, narrow
 from sparseleaf.model.explain import attribute_trees
 from sparseleaf.model.importance import tree_importances
+from sparseleaf.model.mix import NO_FOREST, Mix
 from sparseleaf.model.registry import register
 from sparseleaf.model.shap_tables import ShapTables
 from sparseleaf.model.stage import Scorer, Scores
@@ -47,11 +48,14 @@ class AxisScorer(Scorer):
     n_labels : int
     base_score : float32 array, shape (n_labels,), or None
         Initial scores; None if scores are sparse, starting at 0.
+    mix : Mix
+        Which trees are those of a forest.
     """
 
     trees: Trees
     n_labels: int
     base_score: Array | None = None
+    mix: Mix = NO_FOREST
 
     kind: ClassVar[str] = "trees"
     takes_nan: ClassVar[bool] = True
@@ -64,6 +68,11 @@ class AxisScorer(Scorer):
     def n_trees(self) -> int:
         """Number of trees."""
         return self.trees.n_trees
+
+    @property
+    def n_forest_trees(self) -> int:
+        """Number of trees of the forest beside boosted models, the first ones."""
+        return self.mix.n_forest_trees
 
     @property
     def axis_trees(self) -> Trees:
@@ -129,7 +138,7 @@ class AxisScorer(Scorer):
 
     def tensors(self, compact: bool) -> dict[str, Array]:
         """See :func:`encode_trees`."""
-        tensors = encode_trees(self.trees, compact)
+        tensors = encode_trees(self.trees, compact) | self.mix.tensors()
         return tensors if self.base_score is None else tensors | {"base_score": self.base_score}
 
     @classmethod
@@ -147,7 +156,7 @@ class AxisScorer(Scorer):
             raise ValueError(
                 f"feature_gain must have {source.n_columns} entries, has {len(trees.feature_gain)}"
             )
-        stage = cls(trees, source.n_labels, base_score)
+        stage = cls(trees, source.n_labels, base_score, Mix.from_tensors(source, trees.n_trees))
         _ = stage.predictor  # validates indices and values
         return stage
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sparseleaf._arrays import Array
+    from sparseleaf.objectives.mixing import MixingRule
     from sparseleaf.objectives.targets import DenseTargets, TargetStatistics
 
 
@@ -65,6 +66,9 @@ class DenseObjective(Objective):
         training stops.
     on_device : bool
         Whether gradients can be computed on a GPU.
+    mixing : MixingRule or None
+        How the weights of boosted models and a forest of the targets are fitted to held-out rows; None if a forest,
+        which minimises squared errors, is not added.
     """
 
     default_metric: ClassVar[str] = "loss"
@@ -79,6 +83,7 @@ class DenseObjective(Objective):
     held_out_patience: ClassVar[int] = 30
     held_out_min_improvement: ClassVar[float] = 0.005
     on_device: ClassVar[bool] = False
+    mixing: ClassVar[MixingRule | None] = None
 
     @property
     def quantile(self) -> float | None:

@@ -10,6 +10,7 @@ import numpy as np
 from sparseleaf.links import LOGISTIC
 from sparseleaf.objectives.base import register
 from sparseleaf.objectives.dense import RowObjective
+from sparseleaf.objectives.mixing import LowestLoss
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
@@ -25,6 +26,7 @@ class Logistic(RowObjective):
     task = "classification"
     description = "binary cross-entropy of each label"
     link = LOGISTIC
+    mixing = LowestLoss()
 
     def base_score(self, targets: TargetStatistics) -> Array:
         """Log-odds of the mean; constant outputs are treated as if half a row differed."""

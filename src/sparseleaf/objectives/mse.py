@@ -9,6 +9,7 @@ import numpy as np
 
 from sparseleaf.objectives.base import register
 from sparseleaf.objectives.dense import RowObjective
+from sparseleaf.objectives.mixing import LowestLoss
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
@@ -25,6 +26,7 @@ class MSE(RowObjective):
     description = "squared error"
     constant_hessian = True
     grows_with_targets = True
+    mixing = LowestLoss()
 
     def base_score(self, targets: TargetStatistics) -> Array:
         """The mean."""

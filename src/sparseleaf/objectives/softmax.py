@@ -12,6 +12,7 @@ from sparseleaf import _kernels
 from sparseleaf.links import SOFTMAX
 from sparseleaf.objectives.base import register
 from sparseleaf.objectives.dense import RowObjective, log_mean
+from sparseleaf.objectives.mixing import LowestLoss
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
@@ -30,6 +31,7 @@ class Softmax(RowObjective):
     full_hessian = True
     takes_classes = True
     needs_classes = True
+    mixing = LowestLoss()
 
     def full_hessians(self, targets: DenseTargets, g: Array, n_jobs: int) -> Array:
         """See :class:`DenseObjective`."""

@@ -24,6 +24,12 @@ N_FOLDS = 8
 BAGGED_ROWS = 5_000
 """Number of rows up to which models are bagged; beyond it, a single model is almost as accurate."""
 
+FOREST_TREES = 96
+"""Trees of the forest beside bagged models; a multiple of the folds, so that every row has as many trees without it."""
+
+FOREST_TARGETS = 100_000
+"""Number of rows times outputs up to which a forest is grown: it bounds the size of the model."""
+
 MAX_ROUNDS = 1_000
 N_TREES = 100
 """Number of trees with ``"auto"`` where no rows can be held out: when continuing from a model."""
@@ -77,11 +83,14 @@ class Bagging:
         Folds of the rows; 0 if no rows are left out.
     stops : bool
         Whether the held-out rows determine the number of rounds.
+    n_forest_trees : int
+        Trees of the forest that is grown beside the models; 0 for none. See :mod:`sparseleaf.training.fold_forest`.
     """
 
     n_models: int = 1
     n_folds: int = 0
     stops: bool = False
+    n_forest_trees: int = 0
 
     @property
     def saved(self) -> dict[str, int]:
@@ -97,10 +106,12 @@ def resolve(
     *,
     continues: bool,
     constant_hessian: bool,
+    mixes: bool = False,
 ) -> tuple[Settings, Bagging]:
     """Replace "auto" by the values for a training set; ``continues``: trees are added to a model.
 
-    Without a constant hessian, all outputs are used in the split search: a sketch has no hessians.
+    ``mixes``: whether the loss supports a forest beside bagged models. Without a constant hessian, all outputs are used
+    in the split search: a sketch has no hessians.
     """
     automatic = params.n_trees == AUTO and not continues
     n_models = params.n_models
@@ -119,16 +130,21 @@ def resolve(
         values["split"] = "sketch"
     stops = automatic and params.early_stopping_rounds is None
     n_folds = max(n_models, N_FOLDS) if stops or n_models > 1 else 0
-    return Settings(**values), Bagging(n_models, n_folds, stops)
+    small = n_rows <= BAGGED_ROWS and n_rows * n_outputs <= FOREST_TARGETS
+    mixed = mixes and bagged and stops and small and _all_outputs(params)
+    return Settings(**values), Bagging(n_models, n_folds, stops, FOREST_TREES if mixed else 0)
 
 
 def _can_sketch(params: Settings) -> bool:
     """Whether ``split="auto"`` may mean "sketch": the other parameters do not require all outputs."""
+    return params.split == AUTO and params.hessian == "diagonal" and _all_outputs(params)
+
+
+def _all_outputs(params: Settings) -> bool:
+    """Whether leaves have values of all outputs, without constraints."""
     return (
-        params.split == AUTO
-        and params.leaf_labels is None
+        params.leaf_labels is None
         and params.leaf_min_gain == 0
-        and params.hessian == "diagonal"
         and not params.tree_per_output
         and params.monotone_constraints is None
     )
@@ -143,6 +159,12 @@ def trees_per_round(model: Model) -> int:
     """Trees per boosting round of a model: one per bagged model and, with ``tree_per_output``, per output."""
     parameters: dict[str, Any] = model.parameters
     return max(1, bagged_models(model) * (model.n_labels if parameters.get("tree_per_output") else 1))
+
+
+def n_rounds(model: Model) -> int:
+    """Boosting rounds of a model, without the trees of its forest."""
+    rounds: int = (model.n_trees - model.scorer.n_forest_trees) // trees_per_round(model)
+    return rounds
 
 
 def bagged_models(model: Model) -> int:

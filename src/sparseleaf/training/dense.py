@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,9 +17,10 @@ from sparseleaf.cuda.device import prepare_device, require_layout
 from sparseleaf.data.categories import join_categories
 from sparseleaf.distributed.failures import run_together
 from sparseleaf.model import AxisScorer, Model, Role, in_order, join_trees
+from sparseleaf.model.mix import NO_FOREST
 from sparseleaf.objectives.targets import TargetForm
 from sparseleaf.progress import phase
-from sparseleaf.training.auto import AUTO, Bagging, resolve
+from sparseleaf.training.auto import AUTO, Bagging, n_rounds, resolve
 from sparseleaf.training.boosted import BoostedEnsemble, BoostedGrowth
 from sparseleaf.training.boosting_round import BoostingRound
 from sparseleaf.training.builder import Growth, HistogramTrees
@@ -27,6 +28,7 @@ from sparseleaf.training.columns import COUNT, DIAGONAL, MATRIX, SHARED
 from sparseleaf.training.dense_partition import common_base_score, common_output_weights, count_queries
 from sparseleaf.training.dense_shard import DenseShard
 from sparseleaf.training.dense_targets import KnownTargets, join_known
+from sparseleaf.training.fold_forest import FoldForest, forest_memory
 from sparseleaf.training.folds import BaggedGrowth, fold_of, held_out_name
 from sparseleaf.training.freeze import concatenate_trees
 from sparseleaf.training.leaves import NewtonLeaves
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from sparseleaf.objectives.targets import DenseTargets
     from sparseleaf.training.boosted import BoostedTree
     from sparseleaf.training.dense_partition import DensePartition
+    from sparseleaf.training.fold_forest import MixedForest
     from sparseleaf.training.validation import EvalSet
 
 MAX_FULL_OUTPUTS = 32
@@ -319,17 +322,30 @@ class DenseProgram:
         weights = common_output_weights(comm, part, start, problem.rows.n_rows) if plan.standardises else None
         boosting_round = dense_round(plan, thresholds, has_missing, weights)
         if bagging.n_folds:
-            shard.bag(fold_of(part.fold_keys(), bagging.n_folds, plan.seed), bagging.n_models)
+            fold = fold_of(part.fold_keys(), bagging.n_folds, plan.seed)
+            shard.bag(fold, bagging.n_models)
+            forest = None
+            if bagging.n_forest_trees:
+                labels = self.predicts_labels
+                forest = FoldForest.of(
+                    comm, part, shard, fold, plan, thresholds, start, weights, labels=labels
+                )
             per_model = problem.form.n_outputs if params.tree_per_output else 1
-            growth = BaggedGrowth(comm, shard, boosting_round, layout, bagging, per_model, weights)
+            growth = BaggedGrowth(
+                comm, shard, boosting_round, layout, bagging, per_model, weights, forest
+            )
             return Prepared(thresholds, start), growth
         first = 0 if init_model is None else init_model.n_trees
         return Prepared(thresholds, start), BoostedGrowth(comm, shard, boosting_round, layout, first)
 
 
 def shard_class(plan: Plan) -> type[DenseShard]:
-    """Where the rows are: on a GPU if it computes the gradients and the split search uses them as they are."""
-    if plan.params.device == "cpu" or not plan.search.loss.on_device or plan.search.sketch:
+    """Where the rows are: on a GPU if it computes the gradients and the split search uses them as they are.
+
+    The few rows of models beside which a forest is grown stay in main memory, where the forest is.
+    """
+    bagged = plan.bagging.n_forest_trees > 0
+    if plan.params.device == "cpu" or not plan.search.loss.on_device or plan.search.sketch or bagged:
         return DenseShard
     from sparseleaf.cuda.dense_shard import DeviceDenseShard
 
@@ -452,7 +468,10 @@ class DenseEnsemble(BoostedEnsemble):
         self._problem, self._search = problem, SearchPlan(params, loss, form, directions)
         self._count_rounds()
         n_rows = rows.n_rows // description.n_workers
-        return estimator._estimate(n_rows, rows.n_features, form.n_outputs, self._search, params)
+        estimated = estimator._estimate(n_rows, rows.n_features, form.n_outputs, self._search, params)
+        if not self._bagging.n_forest_trees:
+            return estimated
+        return estimated + forest_memory(rows.n_rows, rows.n_features, form, self._bagging, self._n_jobs)
 
     def _resolve_auto(self, n_rows: int, n_outputs: int, loss: DenseObjective) -> Settings:
         continues = self._init_model is not None or self._estimator.warm_start
@@ -468,6 +487,7 @@ class DenseEnsemble(BoostedEnsemble):
             n_outputs,
             continues=continues,
             constant_hessian=loss.constant_hessian,
+            mixes=loss.mixing is not None,
         )
         self.n_rounds = self._params.n_trees
         return self._params
@@ -485,6 +505,11 @@ class DenseEnsemble(BoostedEnsemble):
                     f"The 'n_trees' parameter must be at least the {self.n_init_rounds} trees of the fitted model with"
                     f" warm_start=True. Got {self._params.n_trees} instead."
                 )
+
+    @property
+    def completes(self) -> bool:
+        """See :class:`~sparseleaf.training.trainer.Ensemble`."""
+        return self._bagging.n_forest_trees > 0
 
     def summary(self) -> str:
         """See :class:`~sparseleaf.training.trainer.Ensemble`."""
@@ -565,7 +590,7 @@ class DenseEnsemble(BoostedEnsemble):
     def finish(
         self,
         trees: Sequence[BoostedTree],
-        completion: None,
+        completion: MixedForest | None,
         history: dict[str, list[float]],
         seed: int,
         workers: Workers,
@@ -573,8 +598,13 @@ class DenseEnsemble(BoostedEnsemble):
         """See :class:`~sparseleaf.training.trainer.Ensemble`."""
         estimator, init_model, problem = self._estimator, self._init_model, self._problem
         rows, known, n_outputs = problem.rows, problem.known, problem.form.n_outputs
+        averaged, mix = [self._averaged(tree) for tree in trees], NO_FOREST
+        if completion is not None:
+            averaged, mix = completion.mixed_with(averaged, self._bagging.n_models), completion.mix
+        elif init_model is not None:
+            mix = init_model.scorer.mix
         grown = concatenate_trees(
-            [self._averaged(tree) for tree in trees],
+            averaged,
             np.arange(n_outputs),
             rows.n_features,
             n_outputs,
@@ -587,28 +617,42 @@ class DenseEnsemble(BoostedEnsemble):
             history = {
                 name: [*init_model.history.get(name, []), *values] for name, values in history.items()
             } or init_model.history
-        scorer = AxisScorer(grown, n_outputs, self._prepared.base_score)
-        estimator._adopt(
-            Model(
-                stages=in_order([estimator._vectorizer_stage(), scorer, self._description.empty]),
-                method=estimator.method,
-                n_features=rows.n_features,
-                n_labels=n_outputs,
-                label_names=known.names,
-                target_kind=known.kind,
-                label_counts=known.counts,
-                n_train_rows=rows.n_rows,
-                parameters=estimator._saved_parameters(seed) | self._bagging.saved,
-                history=history,
-                feature_names=estimator._feature_names(),
-                categories=problem.categories,
-                link=estimator._link(problem.loss, known.kind).name,
-            )
+        scorer = AxisScorer(grown, n_outputs, self._prepared.base_score, mix)
+        model = Model(
+            stages=in_order([estimator._vectorizer_stage(), scorer, self._description.empty]),
+            method=estimator.method,
+            n_features=rows.n_features,
+            n_labels=n_outputs,
+            label_names=known.names,
+            target_kind=known.kind,
+            label_counts=known.counts,
+            n_train_rows=rows.n_rows,
+            parameters=estimator._saved_parameters(seed) | self._bagging.saved,
+            history=history,
+            feature_names=estimator._feature_names(),
+            categories=problem.categories,
+            link=estimator._link(problem.loss, known.kind).name,
         )
+        if completion is not None and self._names:
+            model = replace(model, history=history | self._final_metrics(model, workers))
+        estimator._adopt(model)
         calibrator = workers.once(lambda: estimator._eval_calibrator(self._eval_set))
         if calibrator is not None:
             estimator._adopt(estimator.model_.with_stage(Role.CALIBRATOR, calibrator))
         return False
+
+    def _final_metrics(self, model: Model, workers: Workers) -> dict[str, list[float]]:
+        """History of the validation sets, with the metrics of the whole model in the best round."""
+
+        def measure() -> dict[str, list[float]]:
+            curves = {}
+            for name, one in zip(self._names, self._validation, strict=True):
+                key, scores = f"{name} {one.metric.name}", model.dense(one.features, None, self._n_jobs)
+                curves[key] = list(model.history[key])
+                curves[key][n_rounds(model) - 1] = one.metric.measure(one.targets, scores)
+            return curves
+
+        return workers.once(measure)
 
 
 def with_categories(thresholds: BinThresholds, categories: dict[int, list[Any]]) -> BinThresholds:

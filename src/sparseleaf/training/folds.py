@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sparseleaf.training.boosted import BoostedTree
     from sparseleaf.training.boosting_round import BoostingRound
     from sparseleaf.training.dense_shard import DenseShard
+    from sparseleaf.training.fold_forest import FoldForest, MixedForest
     from sparseleaf.training.program import Grown
 
 FOLDS = 14
@@ -57,6 +58,8 @@ class BaggedGrowth(BoostedGrowth):
         Trees of one model in a round.
     output_weights : float64 array or None
         Weights of the outputs in the loss of the held-out rows; None for equal ones.
+    forest : FoldForest or None
+        Grown after the last round, to be mixed with the models of the best round.
     """
 
     def __init__(
@@ -68,37 +71,63 @@ class BaggedGrowth(BoostedGrowth):
         bagging: Bagging,
         per_model: int,
         output_weights: Array | None,
+        forest: FoldForest | None = None,
     ) -> None:
         super().__init__(comm, shard, boosting_round, layout, 0)
         self._bagging = bagging
         self._per_model = per_model
         self._output_weights = output_weights
+        self._forest = forest
+        self._best: tuple[float, Array, Communicator] | None = None
 
     def replay(self, trees: Sequence[BoostedTree]) -> None:
         """See :class:`~sparseleaf.training.program.Growth`."""
         for number, tree in enumerate(trees):
             self._shard.use_model(self._model_of(number))
             self._shard.apply_tree(*tree)
-        self._number = len(trees)
+            self._number = number + 1
+            if self._forest is not None and self._round_ends:
+                self._measure()
         super().replay(())
 
     def next(self) -> list[Grown]:
         """See :class:`~sparseleaf.training.program.Growth`."""
         self._shard.use_model(self._model_of(self._number))
         grown = super().next()
-        if not self._bagging.stops or self._number % (self._bagging.n_models * self._per_model):
+        if not self._bagging.stops or not self._round_ends:
             return grown
         metrics = {held_out_name(self._shard.loss): self._measure()}
         return [replace(one, metrics=metrics) for one in grown]
+
+    def complete(self) -> MixedForest | None:
+        """The forest and the mixing weights, if they improve the held-out rows' metric."""
+        if self._forest is None or self._best is None:
+            return None
+        _, scores, rows = self._best
+        return self._forest.grow(np.concatenate(rows.allgather(scores)))
+
+    @property
+    def _round_ends(self) -> bool:
+        return self._number % (self._bagging.n_models * self._per_model) == 0
 
     def _model_of(self, number: int) -> int:
         return number // self._per_model % self._bagging.n_models
 
     def _measure(self) -> float:
-        """Weighted mean of the metric, in fixed point: the same for any number of workers."""
+        """Weighted mean of the metric, in fixed point: the same for any number of workers.
+
+        The scores of the best round are kept for the mixing weights.
+        """
         shard: DenseShard = self._shard
         held_out, scores = shard.held_out()
-        values, weights = shard.loss.held_out_parts(shard.targets, scores, held_out, self._output_weights)
+        value = self._mean(shard.loss.held_out_parts(shard.targets, scores, held_out, self._output_weights))
+        gain = value if shard.loss.held_out_higher_is_better else -value
+        if self._forest is not None and (self._best is None or gain > self._best[0]):
+            self._best = gain, scores, self._place.rows  # a replay precedes the conversion to features
+        return value
+
+    def _mean(self, parts: tuple[Array, Array]) -> float:
+        values, weights = parts
         rows = self._place.rows
         largest = rows.allreduce(np.array([np.abs(values).max(initial=0.0), weights.max(initial=0.0)]), "max")
         n = int(rows.allreduce(np.array([len(values)]))[0])

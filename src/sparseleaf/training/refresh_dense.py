@@ -1,7 +1,7 @@
 """Refreshing the leaves of boosted trees with dense scores: Newton steps of new rows, tree by tree.
 
 A leaf value becomes the mean of the old one and the step of the new rows in the leaf, weighted by their numbers of
-rows. Splits, and the outputs that a leaf stores, are kept.
+rows. Splits, the outputs that a leaf stores and the weights of a forest and boosted models are kept.
 """
 
 from __future__ import annotations
@@ -46,31 +46,57 @@ def refresh_dense(
     trees, parameters = with_float_values(scorer.trees), new.before.parameters
     _require_refreshable(parameters)
     rate, l2 = float(parameters["learning_rate"]) / bagged_models(new.before), float(parameters["l2"])
-    per_round = trees_per_round(new.before)
+    per_round, mix = trees_per_round(new.before), scorer.mix
     cover = leaf_cover(trees, new.before.n_train_rows)
     outputs = trees.leaf_labels.astype(np.uint32)
     if not len(outputs):
         outputs = np.tile(np.arange(scorer.n_labels, dtype=np.uint32), len(cover))
     values = trees.leaf_values.astype(np.float32)
+    boosted = slice(_n_entries(trees, mix.n_forest_trees), None)
+    values[boosted] /= np.float32(mix.boosted_weight)
     scores = np.repeat(scorer.base_score[None, :], len(leaves), axis=0)
     g, h = np.empty_like(scores), loss.hessian_room(targets, scores.shape)
+
+    def refresh(rows: _LeafRows, step: Array) -> None:
+        weight = (rows.counts / (new.keep * cover[rows.leaves] + rows.counts)).astype(np.float32)
+        place, entries = rows.entries(trees.leaf_indptr)
+        stepped = step[place, outputs[entries]].astype(np.float32)
+        values[entries] += weight[place] * (stepped - values[entries])
+
     with phase("leaves", trees.n_trees) as advance:
-        for tree in range(trees.n_trees):
-            if tree % per_round == 0:
-                loss.at(tree // per_round).gradients(targets, scores, g, h, new.n_jobs)
+        for tree in range(mix.n_forest_trees):
+            rows = _LeafRows(leaves[:, tree])
+            share = mix.forest_weight / mix.n_forest_trees
+            refresh(rows, share * rows.newton(*_squared_error(targets, loss, scorer.base_score), 0.0))
+            advance(tree + 1, "")
+        for tree in range(mix.n_forest_trees, trees.n_trees):
+            number = tree - mix.n_forest_trees
+            if number % per_round == 0:
+                loss.at(number // per_round).gradients(targets, scores, g, h, new.n_jobs)
             leaf = np.ascontiguousarray(leaves[:, tree])
             rows = _LeafRows(leaf)
             if loss.quantile is None:
                 step = rows.newton(g, h, l2)
             else:
                 step = rows.quantiles(targets, scores, loss.quantile, new.n_jobs)
-            weight = (rows.counts / (new.keep * cover[rows.leaves] + rows.counts)).astype(np.float32)
-            place, entries = rows.entries(trees.leaf_indptr)
-            stepped = (rate * step)[place, outputs[entries]].astype(np.float32)
-            values[entries] += weight[place] * (stepped - values[entries])
+            refresh(rows, rate * step)
             _kernels.add_leaves(scores, leaf, trees.leaf_indptr, outputs, values, new.n_jobs)
             advance(tree + 1, "")
+    values[boosted] *= np.float32(mix.boosted_weight)
     return replace(trees, leaf_values=values, cover=new_cover(trees, cover, leaves, new.keep))
+
+
+def _n_entries(trees: Trees, n_trees: int) -> int:
+    """Number of stored values of the first trees."""
+    n_leaves = np.count_nonzero(trees.feature[: trees.tree_offsets[n_trees]] < 0)
+    return int(trees.leaf_indptr[n_leaves])
+
+
+def _squared_error(targets: DenseTargets, loss: DenseObjective, base_score: Array) -> tuple[Array, Array]:
+    """Gradients and hessians that the trees of a forest are fitted to: at the prediction of the base score."""
+    weights = targets.known_weights()
+    start = loss.link.apply(base_score[None, :])
+    return weights * (start - np.nan_to_num(targets.as_matrix())), weights
 
 
 class _LeafRows:

@@ -137,6 +137,7 @@ ESTIMATORS = [
     (MultiGBDTRegressor, "numbers", {"advanced": {"growth": "depth-wise", "tree_per_output": True}}),
     (MultiGBDTRegressor, "numbers", {"n_trees": "auto"}),
     (MultiGBDTClassifier, "classes", {}),
+    (MultiGBDTClassifier, "classes", {"n_trees": "auto", "learning_rate": 0.5}),
     (MultiGBDTClassifier, "labels", {"colsample_bytree": 0.6, "subsample": 0.8}),
 ]
 
