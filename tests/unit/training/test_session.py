@@ -79,6 +79,29 @@ def test_a_loss_that_always_recurs_ends_the_training():
     assert workers.log.count("restart") == MAX_RESTARTS
 
 
+@pytest.mark.parametrize("lost", [None, 4, 5])
+def test_a_model_is_completed_after_a_loss_and_without_new_trees(lost):
+    """Its trees, those up to the best round, are replayed where no tree was grown before."""
+    workers = Workers([] if lost is None else [lost])
+    session = Session(workers)
+    session.send(None)
+    session.send("plan")
+    assert session.complete(["tree 0"]) == "answer to complete"
+    begun = [None, "plan", ["tree 0"], "complete"]
+    again = [] if lost != 4 else ["lost", "restart", *begun]
+    assert workers.log == [*begun, *again]
+
+
+def test_a_model_is_completed_by_the_workers_that_grew_its_trees():
+    workers = Workers()
+    session = Session(workers)
+    session.send(None)
+    session.send("plan")
+    session.next([], 0)
+    assert session.complete(["tree 0"]) == "answer to complete"
+    assert workers.log == [None, "plan", [], "step", "complete"]
+
+
 def test_losses_are_counted_anew_after_a_tree():
     """Each tree is lost twice before it is grown."""
     workers = Workers()
