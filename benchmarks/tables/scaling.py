@@ -37,16 +37,16 @@ Training time in seconds and speed-up over one thread on a machine with {machine
 separately from the rest of this page; models are byte-identical. `python -m benchmarks.scaling --data DIR`
 
 {table(["threads", *threads], rows)}
-{ceilings(results)}"""
+{together(results)}"""
 
 
-def ceilings(results: dict) -> str:
+def together(results: dict) -> str:
     """What the machine allows; empty if it was not measured."""
-    found = results.get("ceilings")
-    if not found:
+    ceilings = results.get("ceilings")
+    if not ceilings:
         return ""
-    one = next(iter(found.values()))
-    parts = [f"{run['throughput']:.1f} × ({TITLES[name]})" for name, run in found.items()]
+    one = next(iter(ceilings.values()))
+    parts = [f"{run['throughput']:.1f} × ({TITLES[name]})" for name, run in ceilings.items()]
     return f"""
 Cores share clock rate, caches and memory: {one["trainings"]} independent trainings at once, one thread each, have the throughput of
 {" and ".join(parts)} one alone, the most that {one["trainings"]} threads can gain.

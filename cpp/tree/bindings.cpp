@@ -73,9 +73,9 @@ void bind_structs(nb::module_& m) {
         .def_ro("places", &DeviceBatch::places)
         .def_ro("built_slots", &DeviceBatch::built_slots)
         .def_ro("n_partitions", &DeviceBatch::n_partitions)
-        .def_ro("n_parted", &DeviceBatch::n_parted)
+        .def_ro("n_partition_chunks", &DeviceBatch::n_partition_chunks)
         .def_ro("n_builds", &DeviceBatch::n_builds)
-        .def_ro("n_built", &DeviceBatch::n_built)
+        .def_ro("n_build_chunks", &DeviceBatch::n_build_chunks)
         .def_ro("n_several", &DeviceBatch::n_several)
         .def_ro("n_searches", &DeviceBatch::n_searches)
         .def_ro("n_slots", &DeviceBatch::n_slots);

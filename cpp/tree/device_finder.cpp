@@ -76,7 +76,7 @@ void DeviceFinder::partition(const std::vector<Siblings>& siblings, const std::v
         to.add(divided.chunks);
         to.add(divided.first);
         to.n_partitions = static_cast<int64_t>(divided.first.size()) - 1;
-        to.n_parted = divided.n();
+        to.n_partition_chunks = divided.n();
     };
     if (!several_workers_ || families.empty()) return add(batch, partitions, chunks);
     DeviceBatch now;
@@ -117,7 +117,7 @@ void DeviceFinder::add_builds(const std::vector<Siblings>& siblings, DeviceBatch
     batch.add(chunks.chunks);
     batch.add(chunks.several);
     batch.n_builds = static_cast<int64_t>(siblings.size());
-    batch.n_built = chunks.n();
+    batch.n_build_chunks = chunks.n();
     batch.n_several = static_cast<int64_t>(chunks.several.size());
 }
 

@@ -16,22 +16,23 @@ struct DeviceChunks {
 
 // What the device does for a batch of nodes: partitions rows, builds histograms, searches splits.
 //
-// Arrays are in one buffer, which is copied at once; `places` are their offsets in bytes, -1 for an absent
-// one:
-//     partitions  start, end, start of the right rows, feature, bin, missing bin, whether missing rows go
-//     left parted      chunks of these: index of the partition, begin, end, whether there is no other chunk
-//     first_chunks  the first chunk of every partition, and the end
-//     builds      slot, start and end of the rows, slot of the sibling (holding the parent's histogram) or -1
-//     built       chunks of these
-//     several     the builds of several chunks; with several workers all, whose histograms they sum
-//     searches    slot and number of rows of every searched node
-//     node_scores, totals, chosen, low, high  of these: the score of the unsplit node, its sums, the sampled
-//                 features (absent: all) and the bounds of its values (absent without constraints)
+// Arrays are in one buffer, which is copied at once; `places` are their offsets in bytes, in this order:
+// - partitions: start, end, feature, bin, missing bin, whether missing rows go left;
+// - partition_chunks: index of the partition, begin, end, whether there is no other chunk;
+// - first_chunks: the first chunk of every partition, and the end;
+// - builds: slot, start and end of the rows, slot of the sibling with the parent's histogram or -1;
+// - build_chunks: as those of partitions;
+// - several: the builds of several chunks; with several workers all, whose histograms they sum;
+// - searches: slot and number of rows of every searched node;
+// - node_scores, totals: of these, the score of the unsplit node and its sums;
+// - chosen: the sampled features; -1 for all;
+// - low, high: the bounds of its values; -1 without constraints.
 struct DeviceBatch {
     std::vector<uint8_t> bytes;
     std::vector<int64_t> places;
     std::vector<int64_t> built_slots;
-    int64_t n_partitions = 0, n_parted = 0, n_builds = 0, n_built = 0, n_several = 0, n_searches = 0;
+    int64_t n_partitions = 0, n_partition_chunks = 0, n_builds = 0, n_build_chunks = 0, n_several = 0,
+            n_searches = 0;
     int64_t n_slots = 0;  // that must exist
 
     template <typename T>

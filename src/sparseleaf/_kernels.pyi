@@ -773,9 +773,9 @@ class DeviceBatch:
     places: list[int]
     built_slots: list[int]
     n_partitions: int
-    n_parted: int
+    n_partition_chunks: int
     n_builds: int
-    n_built: int
+    n_build_chunks: int
     n_several: int
     n_searches: int
     n_slots: int

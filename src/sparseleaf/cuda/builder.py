@@ -49,8 +49,8 @@ SEARCH_BYTES = 80 << 10
 PADDING = 16
 """Numbers that the gain reads beyond the last column, with weight 0."""
 
-ARRAYS = ("partitions", "parted", "first_chunks", "builds", "built", "several", "searches", "node_scores", "totals",
-          "chosen", "low", "high")  # fmt: skip
+ARRAYS = ("partitions", "partition_chunks", "first_chunks", "builds", "build_chunks", "several", "searches",
+          "node_scores", "totals", "chosen", "low", "high")  # fmt: skip
 """Arguments of the kernels that are arrays of a batch, in the order of its places."""
 
 
@@ -285,8 +285,8 @@ class _DeviceTree:
         launch = self._kernels.launch_plain
         self._partition(batch, values)
         launch("clear_slots", batch.n_several * per_slot, 0, THREADS, values)
-        n_built = batch.n_built * self._n_groups * self._n_tiles
-        launch("build_histograms", n_built, self._shared, HISTOGRAM_THREADS, values)
+        n_build_chunks = batch.n_build_chunks * self._n_groups * self._n_tiles
+        launch("build_histograms", n_build_chunks, self._shared, HISTOGRAM_THREADS, values)
         if self._communicator.size > 1:
             self._sum_over_workers(batch.built_slots)
         launch("subtract_histograms", batch.n_several * per_slot, 0, THREADS, values)
@@ -316,12 +316,12 @@ class _DeviceTree:
         return self._kernels.fixed | {name: begin + place if place >= 0 else 0 for name, place in places}
 
     def _partition(self, batch: _kernels.DeviceBatch, values: dict[str, float]) -> None:
-        values["lefts"] = self._of.room("lefts", 4 * batch.n_parted)
+        values["lefts"] = self._of.room("lefts", 4 * batch.n_partition_chunks)
         values["n_left"] = self._of.room("n_left", 8 * batch.n_partitions)
         launch = self._kernels.launch_plain
-        launch("count_left", batch.n_parted, 4, THREADS, values)
+        launch("count_left", batch.n_partition_chunks, 4, THREADS, values)
         launch("sum_left", batch.n_partitions, 4 * THREADS, THREADS, values)
-        launch("scatter_rows", batch.n_parted, 4 * THREADS, THREADS, values)
+        launch("scatter_rows", batch.n_partition_chunks, 4 * THREADS, THREADS, values)
 
     def _sum_over_workers(self, slots: Sequence[int]) -> None:
         device, size = self._of.device, self._slot_size

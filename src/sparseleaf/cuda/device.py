@@ -172,7 +172,7 @@ def memory_error(needed: int, free: int, more: str = "") -> MemoryError:
 
 
 def require_memory(device: Device, needed: int) -> None:
-    """Raise MemoryError unless so many bytes can be allocated."""
+    """Raise MemoryError unless this number of bytes can be allocated."""
     if needed > device.free_bytes:
         raise memory_error(needed, device.free_bytes)
 

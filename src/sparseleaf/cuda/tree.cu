@@ -37,13 +37,13 @@ SL_INLINE i32 exclusive_sums(i32* values, int n, i32 sum) {
 
 // --- partitions: [left rows in old order | right rows in old order].
 //
-// parted: chunks; index of the partition, begin and end of the rows, whether there is no other chunk.
+// partition_chunks: chunks; index of the partition, begin and end of the rows, whether there is no other chunk.
 
 struct PartitionArgs {
     const u8* all_bins;
     i64 all_row_bytes;
     const i64* partitions;
-    const i64* parted;
+    const i64* partition_chunks;
     const i64* first_chunks;
     i32* lefts;
     i64* n_left;  // of every partition
@@ -54,7 +54,7 @@ struct PartitionArgs {
 // Rows on the left in every chunk; keeps a copy of the rows.
 SL_KERNEL(count_left, PartitionArgs) {
     SL_SHARED(i32, count);
-    const i64* chunk = args.parted + kChunk * SL_BLOCK;
+    const i64* chunk = args.partition_chunks + kChunk * SL_BLOCK;
     const Split split{args.partitions + kPartition * chunk[0]};
     SL_EACH_THREAD(t) {
         if (t == 0) count[0] = 0;
@@ -99,7 +99,7 @@ SL_KERNEL(sum_left, PartitionArgs) {
 // Writes the rows of a chunk to their places.
 SL_KERNEL(scatter_rows, PartitionArgs) {
     SL_SHARED(i32, before);
-    const i64* chunk = args.parted + kChunk * SL_BLOCK;
+    const i64* chunk = args.partition_chunks + kChunk * SL_BLOCK;
     const i64* partition = args.partitions + kPartition * chunk[0];
     const Split split{partition};
     const i64 right = partition[0] + args.n_left[chunk[0]];
@@ -126,7 +126,7 @@ SL_KERNEL(scatter_rows, PartitionArgs) {
     }
 }
 
-// --- histograms. builds: slot, start, end, the sibling's slot or -1. built: chunks, as of partitions.
+// --- histograms. builds: slot, start, end, the sibling's slot or -1. build_chunks: as of partitions.
 
 struct SlotArgs {
     const i64* several;  // the builds of several chunks
@@ -172,7 +172,7 @@ struct BuildArgs {
     i64 n_gradients;
     const i32* rows;
     const i64* builds;
-    const i64* built;
+    const i64* build_chunks;
     const i32* offsets;
     const i32* groups;  // first feature of every group, a multiple of 4, and its largest number of bins; and the end
     i64 width;
@@ -189,7 +189,7 @@ struct BuildArgs {
 // adds to different banks. A column beyond the gradients counts the rows.
 SL_KERNEL(build_histograms, BuildArgs) {
     SL_SHARED(i32, local);
-    const i64* chunk = args.built + kChunk * (SL_BLOCK / (args.n_groups * args.n_tiles));
+    const i64* chunk = args.build_chunks + kChunk * (SL_BLOCK / (args.n_groups * args.n_tiles));
     const int group = static_cast<int>(SL_BLOCK / args.n_tiles % args.n_groups);
     const int tile = static_cast<int>(SL_BLOCK % args.n_tiles);
     const int lanes = static_cast<int>(tile + 1 < args.n_tiles ? args.lanes : args.last_lanes);

@@ -331,9 +331,7 @@ class DenseProgram:
                     comm, part, shard, fold, plan, thresholds, start, weights, labels=labels
                 )
             per_model = problem.form.n_outputs if params.tree_per_output else 1
-            growth = BaggedGrowth(
-                comm, shard, boosting_round, layout, bagging, per_model, weights, forest
-            )
+            growth = BaggedGrowth(comm, shard, boosting_round, layout, bagging, per_model, weights, forest)
             return Prepared(thresholds, start), growth
         first = 0 if init_model is None else init_model.n_trees
         return Prepared(thresholds, start), BoostedGrowth(comm, shard, boosting_round, layout, first)

@@ -26,7 +26,6 @@ from sparseleaf.objectives.targets import (
     target_sums,
 )
 from sparseleaf.training.columns import fixed_point_scales
-from sparseleaf.training.dense_shard import DenseShard
 from sparseleaf.training.dense_targets import KnownTargets, times_label_weights, with_labels
 from sparseleaf.training.partition import Partition
 
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from sparseleaf.model import Model
     from sparseleaf.objectives.dense import DenseObjective
     from sparseleaf.objectives.queries import Queries
+    from sparseleaf.training.dense_shard import DenseShard
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class DensePartition(Partition):
         base_score: Array,
         init_model: Model | None,
         draw_queries: bool,
-        shard_class: type[DenseShard] = DenseShard,
+        shard_class: type[DenseShard],
     ) -> DenseShard:
         """Bin the rows and initialise their scores; ``draw_queries`` samples whole queries."""
         bins = bin_features([self.features], thresholds, np.uint8, self.n_jobs)

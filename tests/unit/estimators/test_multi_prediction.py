@@ -16,7 +16,7 @@ from multi_models import MODELS, classes_of, clf, make, reg, same_trees
 from smalldata import saved_bytes
 from sparseleaf import MultiGBDTClassifier
 from sparseleaf.model import Rows
-from sparseleaf.training import dense_partition
+from sparseleaf.training import dense
 
 pd = pytest.importorskip("pandas")
 
@@ -29,12 +29,12 @@ def test_predictions_leaves_and_training_scores_agree(case, monkeypatch):
     """The twin on raw values, the model, and the scores that training itself kept: bit for bit."""
     shards = []
 
-    class Watched(dense_partition.DenseShard):
+    class Watched(dense.DenseShard):
         def __init__(self, *args, **kwargs):
             super().__init__(*args, **kwargs)
             shards.append(self)
 
-    monkeypatch.setattr(dense_partition, "DenseShard", Watched)
+    monkeypatch.setattr(dense, "DenseShard", Watched)
     X, Y = make(300, 4, 3, seed=7, missing=0.1, categories=2)
     est = clone(MODELS[case])
     if isinstance(est, MultiGBDTClassifier):
