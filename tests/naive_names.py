@@ -76,3 +76,25 @@ def related(values, broader):
 def idf(n_rows, count):
     """Weight of a word."""
     return math.log((n_rows + 1) / (count + 1)) + 1
+
+
+def part_margins(row, parts, weights, bias):
+    """Mean, least and largest margin of the parts of a label; -1 without any."""
+    margins = [row @ weights[part] + bias[part] for part in parts]
+    return (sum(margins) / len(margins), min(margins), max(margins)) if margins else (-1, -1, -1)
+
+
+def split(word, counts):
+    """The parts of a word, by trying all; counts of the words of names."""
+    counts = {other: min(count, 50) for other, count in counts.items() if len(other) >= 4}
+    ways = [
+        (counts[head] * counts[tail], -begin, -link, head, tail)
+        for begin in range(len(word))
+        for link in range(3)
+        for head, tail in [(word[: max(begin - link, 0)], word[begin:])]
+        if head in counts and tail in counts
+    ]
+    if not ways:
+        return [word]
+    *_, head, tail = max(ways)
+    return split(head, counts) + split(tail, counts)

@@ -458,6 +458,19 @@ def related_values(
     first: int,
     n_threads: int,
 ) -> None: ...
+def part_margins(
+    indptr: _I64,
+    indices: _I32,
+    data: _F32,
+    starts: _I64,
+    labels: _I32,
+    parts: IndexLists,
+    weights: PackedVectors,
+    bias: _F32,
+    table: _F32,
+    first: int,
+    n_threads: int,
+) -> None: ...
 
 class CentroidReranker:
     def __init__(self, centroids: PackedVectors, squared_norms: _F32) -> None: ...

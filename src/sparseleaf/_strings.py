@@ -63,3 +63,9 @@ class PackedStrings:
         if len(sizes) != count or int(sizes.sum(dtype=np.int64)) != len(text):
             raise ValueError(f"{source.prefix}sizes must be the sizes of {count} strings in text")
         return cls(text, np.concatenate(([0], np.cumsum(sizes, dtype=np.int64))))
+
+
+def split_strings(text: Array, lengths: Array) -> list[bytes]:
+    """Concatenated strings of these lengths in bytes."""
+    whole, ends = text.tobytes(), np.cumsum(lengths, dtype=np.int64).tolist()
+    return [whole[a:b] for a, b in zip([0, *ends[:-1]], ends, strict=True)] if ends else []

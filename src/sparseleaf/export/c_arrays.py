@@ -196,6 +196,7 @@ def _evidence_arrays(evidence: Any) -> Arrays:
     index, side = evidence.neighbours, evidence.side
     names = None if side is None else side.names
     hierarchy = None if side is None else side.hierarchy
+    parts = None if side is None else side.parts
     arrays = {
         "shape": _integers(
             evidence.places,
@@ -204,6 +205,7 @@ def _evidence_arrays(evidence: Any) -> Arrays:
             index is not None,
             names is not None,
             hierarchy is not None,
+            0 if parts is None else parts.parts.width,
         ),
         "bias": evidence.models.bias,
         # as the columns of evidence are computed: numpy's logarithm may differ from that of the C library
@@ -218,6 +220,9 @@ def _evidence_arrays(evidence: Any) -> Arrays:
         arrays |= prefixed("names", _name_arrays(names))
     if hierarchy is not None:
         arrays |= prefixed("broader", _list_arrays(hierarchy.broader))
+    if parts is not None:
+        arrays |= {"part_bias": parts.models.bias, **prefixed("parts", _list_arrays(parts.parts))}
+        arrays |= prefixed("part_models", _vector_arrays(parts.models.weights))
     return arrays
 
 

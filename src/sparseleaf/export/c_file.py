@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from sparseleaf._arrays import Array
 
 MAGIC = b"SPARSELF"
-VERSION = 1
+VERSION = 2
 BYTE_ORDER_MARK = 0x01020304
 ALIGNMENT = 64
 NAME_SIZE = 40

@@ -12,6 +12,7 @@ import numpy as np
 
 from sparseleaf import _kernels
 from sparseleaf._steps import UNSIGNED, narrow
+from sparseleaf._strings import split_strings
 from sparseleaf.features.settings import ANALYZERS, NORMS
 from sparseleaf.features.unicode import text_tables
 
@@ -147,7 +148,7 @@ class TermBlock:
         if not self.has_words or self._limited:
             return self, np.arange(self.width, dtype=np.int32)
         words, lengths, _ = self.split_words(texts, n_jobs)
-        old, new = _strings(self.text, self.lengths), _strings(words, lengths)
+        old, new = split_strings(self.text, self.lengths), split_strings(words, lengths)
         joined = sorted({*old, *new})
         number = {term: place for place, term in enumerate(joined)}
         place = np.array([number[term] for term in old], np.int32)
@@ -325,11 +326,6 @@ def joined(parts: list[CsrArrays]) -> CsrArrays:
         np.concatenate([part[1] for part in parts]),
         np.concatenate([part[2] for part in parts]),
     )
-
-
-def _strings(text: Array, lengths: Array) -> list[bytes]:
-    whole, ends = text.tobytes(), np.cumsum(lengths, dtype=np.int64).tolist()
-    return [whole[a:b] for a, b in zip([0, *ends[:-1]], ends, strict=True)] if ends else []
 
 
 def _count_range(settings: TextSettings, n_rows: int) -> tuple[int, int]:

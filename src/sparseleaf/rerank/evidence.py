@@ -244,7 +244,8 @@ class Evidence:
         """What the features of the rows add to the numbers that score components of pairs are made of.
 
         These are the trees' score of the pairs that are ``listed`` among its candidates, the cosine with the centroid,
-        the margin of the linear model, Σ cosine³ over the neighbours with the label, and how much of its name is found.
+        the margin of the linear model, Σ cosine³ over the neighbours with the label, how much of its name is found, and
+        the mean margin of the parts of its names.
         """
         assert self.models is not None
         X, n_jobs = before.rows.X, before.rows.n_jobs
@@ -259,6 +260,8 @@ class Evidence:
         }
         if self.side is not None and self.side.names is not None:
             parts["names"] = self.side.names.explain(query.rows, pairs, n_jobs)
+        if self.side is not None and self.side.parts is not None:
+            parts["name parts"] = self.side.parts.explain(query.rows, pairs, n_jobs)
         return parts
 
     def label_importances(
@@ -315,11 +318,13 @@ class Evidence:
         held[held_out] = True
         examples = Examples(rows, Y, *whole._proposed(X, trees, 0, n_jobs), held, weights)
         before, after = LinearModels.fit(examples, seed, n_jobs)
+        side_before, side_after = (None, None) if side is None else side.trained(examples, seed, n_jobs)
+        whole = replace(whole, models=after, side=side_after)
         if before is None:
-            return None, replace(whole, models=after)
+            return None, whole
         weights = weights.take(~held)
-        seen, _ = cls._blind(X[~held], Y[~held], weights, whole.centroids.feature_weights, side)
-        return replace(seen, models=before), replace(whole, models=after)
+        seen, _ = cls._blind(X[~held], Y[~held], weights, whole.centroids.feature_weights, side_before)
+        return replace(seen, models=before), whole
 
     @classmethod
     def _blind(
@@ -370,7 +375,11 @@ class Evidence:
         if neighbours is not None:
             fresh = new.old_counts[new.Y.indices] == 0
             examples = examples.with_negatives(neighbours, first, fresh, new.n_jobs)
-        return replace(blind, models=self.models.updated(examples, new.seed, new.n_jobs))
+        return replace(
+            blind,
+            models=self.models.updated(examples, new.seed, new.n_jobs),
+            side=None if blind.side is None else blind.side.updated(examples, new.seed, new.n_jobs),
+        )
 
     # --- tensors of the model file
 

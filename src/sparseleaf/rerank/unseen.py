@@ -13,6 +13,7 @@ import numpy as np
 from sparseleaf._arrays import hash_numbers
 from sparseleaf.rerank.evidence import COLUMNS, Candidates
 from sparseleaf.rerank.models import NO_ROWS
+from sparseleaf.rerank.parts import PART_COLUMNS
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
@@ -42,6 +43,8 @@ def with_unseen(
     kept = named | ~hidden
     table = candidates.table.copy()
     table[hidden, : len(COLUMNS)] = _no_rows(evidence.places)
+    if evidence.side.parts is not None:  # their models may have been trained on no other rows
+        table[hidden, -len(PART_COLUMNS) :] = NO_ROWS
     row = np.repeat(np.arange(len(candidates.starts) - 1), np.diff(candidates.starts))[kept]
     sizes = np.bincount(row, minlength=len(candidates.starts) - 1)
     joined = Candidates(

@@ -152,6 +152,12 @@ DAMAGES = {
     "side.names.places": [lambda t: t * np.uint32(0), lambda t: t + np.uint32(5000)],
     "side.names.similar.sizes": [lambda t: t[:-1], lambda t: t + t.dtype.type(1)],
     "side.names.similar.values": [lambda t: t[:-1]],
+    "side.parts.sizes": [lambda t: t[:-1], lambda t: t + t.dtype.type(1)],
+    "side.parts.steps": [lambda t: t[:-1], lambda t: np.full_like(t, 255)],
+    "side.parts.count": [lambda t: t + np.uint32(1), lambda t: t - np.uint32(1), lambda t: t * np.uint32(0)],
+    "side.parts.models.bias": [lambda t: t[:-1], lambda t: t * np.float32(np.nan)],
+    "side.parts.models.sizes": [lambda t: t[:-1]],
+    "side.parts.models.values": [lambda t: t[:-1]],
     "side.broader.sizes": [lambda t: t[:-1], lambda t: t + t.dtype.type(1)],
     "side.broader.steps": [lambda t: t[:-1], lambda t: t.astype(np.uint32) + np.uint32(2**31)],
 }
@@ -185,6 +191,7 @@ def test_updates_keep_the_information(saved):
     assert precision(clf, *UNSEEN) > 0.6
     assert clf.model_.rerank.evidence.side.names.n_labels == N_LABELS + 1
     assert clf.model_.rerank.evidence.side.hierarchy.n_labels == N_LABELS + 1
+    assert clf.model_.rerank.evidence.side.parts.n_labels == N_LABELS + 1
 
 
 @pytest.mark.parametrize(
@@ -211,7 +218,7 @@ def test_fields_with_vocabularies_of_their_own():
 def test_names_alone_and_a_hierarchy_alone():
     names = forest().fit(*SEEN, label_info=LabelInfo(NAMES)).model_.rerank.evidence
     assert names.side.hierarchy is None
-    assert len(names.columns) == 18
+    assert len(names.columns) == 21
     broader = forest().fit(*SEEN, label_info=LabelInfo(broader=BROADER)).model_.rerank.evidence
     assert broader.side.names is None
     assert broader.columns[-3:] == ("broader score", "narrower score", "sibling score")

@@ -6,7 +6,7 @@
 
 #include "rerank.h"
 
-static const float steepness = 3.0f, least_score = 1e-30f;
+static const float steepness = 3.0f, least_score = 1e-30f, no_parts = -1.0f;
 
 enum { STRIDE = 64, COMPONENTS = 4, AHEAD = 4 };
 
@@ -32,15 +32,28 @@ static bool read_neighbours(evidence_t *evidence, const part_t *part, const int6
            lists_read(&evidence->row_labels, &labels, evidence->n_rows, evidence->n_labels);
 }
 
+static bool read_parts(evidence_t *evidence, const part_t *part, size_t n_parts)
+{
+    const part_t lists = part_of(part, "parts."), models = part_of(part, "part_models.");
+    evidence->has_parts = true;
+    evidence->n_columns += PART_COLUMNS;
+    evidence->part_bias = part_array(part, "part_bias", F32, n_parts);
+    if (!evidence->part_bias || !are_finite(evidence->part_bias, n_parts))
+        return part_fail(part, "part_bias", "not finite");
+    return lists_read(&evidence->parts, &lists, evidence->n_labels, n_parts) &&
+           vectors_read(&evidence->part_models, &models, n_parts, evidence->n_features) &&
+           vectors_map(&evidence->part_models, &models, evidence->n_features);
+}
+
 bool evidence_read(evidence_t *evidence, const part_t *part, size_t n_features, size_t n_labels, bool boosted)
 {
     memset(evidence, 0, sizeof *evidence);
     evidence->n_features = n_features;
     evidence->n_labels = n_labels;
-    /* places, neighbours, features to look up a row by, whether there are neighbours, names, a hierarchy */
-    const int64_t *shape = part_array(part, "shape", I64, 6);
+    /* places, neighbours, features to look up a row by, whether there are neighbours, names, a hierarchy; parts */
+    const int64_t *shape = part_array(part, "shape", I64, 7);
     if (!shape) return false;
-    for (int i = 0; i < 6; ++i)
+    for (int i = 0; i < 7; ++i)
         if (shape[i] < 0 || shape[i] > INT32_MAX) return part_fail(part, "shape", "out of range");
     const part_t centroids = part_of(part, "centroids."), models = part_of(part, "models.");
     evidence->places = (size_t)shape[0];
@@ -77,6 +90,7 @@ bool evidence_read(evidence_t *evidence, const part_t *part, size_t n_features, 
         evidence->n_columns += RELATED_COLUMNS;
         evidence->most_relations = evidence->most_candidates * longest(&evidence->broader);
     }
+    if (shape[6] && !read_parts(evidence, part, (size_t)shape[6])) return false;
     const part_t booster = part_of(part, "booster.");
     if (!trees_read(&evidence->booster, &booster)) return false;
     if (evidence->booster.n_labels != 1 || evidence->booster.n_columns != evidence->n_columns)
@@ -92,6 +106,8 @@ void evidence_free(evidence_t *evidence)
     lists_free(&evidence->row_labels);
     names_free(&evidence->names);
     lists_free(&evidence->broader);
+    lists_free(&evidence->parts);
+    lists_free(&evidence->part_models);
     trees_free(&evidence->booster);
 }
 
@@ -342,6 +358,31 @@ static void fill_related(const evidence_t *evidence, scratch_t *scratch, size_t 
     }
 }
 
+/* Mean, least and largest margin of the parts of every candidate. */
+static void fill_parts(const evidence_t *evidence, row_t unit, scratch_t *scratch, size_t n, float *columns)
+{
+    const size_t width = evidence->n_columns;
+    const spread_t spread = {unit.features, unit.n, scratch->spread};
+    for (size_t e = 0; e < unit.n; ++e) scratch->spread[unit.features[e]] = unit.values[e];
+    for (size_t i = 0; i < n; ++i) {
+        float *line = columns + i * width;
+        float sum = 0.0f, count = 0.0f, least = no_parts, largest = no_parts;
+        cursor_t cursor = lists_begin(&evidence->parts, (size_t)scratch->candidates[i].label);
+        while (lists_next(&evidence->parts, &cursor)) {
+            const size_t part = (size_t)cursor.index;
+            const float margin = vector_product(&evidence->part_models, part, spread) + evidence->part_bias[part];
+            if (count == 0.0f || margin < least) least = margin;
+            if (count == 0.0f || margin > largest) largest = margin;
+            sum += margin;
+            count += 1.0f;
+        }
+        line[0] = count == 0.0f ? no_parts : sum / count;
+        line[1] = least;
+        line[2] = largest;
+    }
+    for (size_t e = 0; e < unit.n; ++e) scratch->spread[unit.features[e]] = 0.0f;
+}
+
 static void score_boosted(const evidence_t *evidence, row_t row, row_t unit, scratch_t *scratch, size_t n,
                           float highest, float sharpest)
 {
@@ -353,7 +394,11 @@ static void score_boosted(const evidence_t *evidence, row_t row, row_t unit, scr
             names_evidence(&evidence->names, &scratch->found, (size_t)scratch->candidates[i].label, more + i * width);
         more += NAME_COLUMNS;
     }
-    if (evidence->has_hierarchy) fill_related(evidence, scratch, n, more);
+    if (evidence->has_hierarchy) {
+        fill_related(evidence, scratch, n, more);
+        more += RELATED_COLUMNS;
+    }
+    if (evidence->has_parts) fill_parts(evidence, unit, scratch, n, more);
     trees_single(&evidence->booster, scratch->table, n, scratch->results);
     for (size_t i = 0; i < n; ++i) {
         const float score = sigmoid(scratch->results[i]);

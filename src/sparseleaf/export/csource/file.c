@@ -6,7 +6,7 @@
 
 #include "predictor.h"
 
-enum { HEADER_SIZE = 32, ENTRY_SIZE = 64, ALIGNMENT = 64, VERSION = 1, BYTE_ORDER_MARK = 0x01020304 };
+enum { HEADER_SIZE = 32, ENTRY_SIZE = 64, ALIGNMENT = 64, VERSION = 2, BYTE_ORDER_MARK = 0x01020304 };
 
 static const size_t type_sizes[] = {1, 1, 2, 2, 4, 4, 8, 4, 8, 2};
 

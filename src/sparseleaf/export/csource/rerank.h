@@ -30,7 +30,7 @@ float centroids_cosine(const centroids_t *centroids, size_t label, spread_t spre
 
 /* --- names and hierarchy of labels */
 
-enum { NAME_COLUMNS = 7, RELATED_COLUMNS = 3 };
+enum { NAME_COLUMNS = 7, RELATED_COLUMNS = 3, PART_COLUMNS = 3 };
 
 typedef struct {
     size_t n_words, n_names, places;
@@ -85,9 +85,11 @@ typedef struct {
     lists_t row_labels; /* (n_rows, n_labels) */
     const float *weights; /* of the four components of "linear", else NULL */
     trees_t booster;
-    bool has_names, has_hierarchy;
+    bool has_names, has_hierarchy, has_parts;
     names_t names;
     lists_t broader;
+    lists_t parts, part_models; /* parts of the names of every label, and the linear models of these */
+    const float *part_bias;
     size_t n_columns, most_candidates, most_relations;
 } evidence_t;
 
