@@ -35,6 +35,8 @@ class Examples:
     held_out : bool array, shape (n_rows,), or empty
         Rows that the first of two solutions does without.
     weights : TrainingWeights
+    negatives : tuple of int
+        Negatives of a label, and more per positive.
     """
 
     rows: sp.csr_matrix
@@ -43,6 +45,7 @@ class Examples:
     labels: Array
     held_out: Array = field(default_factory=lambda: np.empty(0, bool))
     weights: TrainingWeights = NO_WEIGHTS
+    negatives: tuple[int, int] = NEGATIVES
 
     @property
     def positive(self) -> Array:
@@ -66,7 +69,7 @@ class Examples:
             truth.indices.astype(np.int32),
             held_out,
             self.Y.shape[1],
-            *NEGATIVES,
+            *self.negatives,
             seed,
         )
         return starts, rows, sides, seen if held_out.any() else seen[:0]

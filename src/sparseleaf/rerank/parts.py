@@ -10,7 +10,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -44,6 +45,9 @@ LINKING = 2
 FREQUENT = 50
 """Number of names from which words are equally good parts."""
 
+NEGATIVES = (200, 5)
+"""Negatives of a part, and more per positive: parts have more positives than labels."""
+
 MOST_PARTS = 2**31 - 1
 
 
@@ -67,7 +71,11 @@ class NameParts:
         """Number of labels."""
         return self.parts.n_lists
 
-    @property
+    def __getstate__(self) -> dict[str, Any]:
+        # without the matrix, which is rebuilt on demand
+        return {name: value for name, value in vars(self).items() if name != "membership"}
+
+    @cached_property
     def membership(self) -> sp.csr_matrix:
         """Which label has which parts, (n_labels, n_parts)."""
         indices = self.parts.indices
@@ -154,6 +162,7 @@ class NameParts:
             starts=candidates.indptr.astype(np.int64),
             labels=candidates.indices.astype(np.int32),
             weights=TrainingWeights(examples.weights.rows),
+            negatives=NEGATIVES,
         )
 
     # --- tensors of the model file
