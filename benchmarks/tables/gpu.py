@@ -35,8 +35,9 @@ def tables() -> str:
     name = next(iter(runs.values()))["cuda"]["gpu"]
     return f"""{table([*heads, *(SYSTEMS[peer] for peer in peers), "GPU memory, GB"], rows)}
 
-`python -m benchmarks.gpu --data DIR` on one {name}; {about(results["machine"])}. The hashes of the two models of every row are
-equal. The fit includes binning and projections, which run on the CPU; the time per tree leaves out the first tree.
+`python -m benchmarks.gpu --data DIR` on one {name}; {about(results["machine"])}. Where
+both were trained, the hashes of the two models are equal. The fit includes binning and projections, which run on the CPU; the time per
+tree leaves out the first tree, and for other libraries is the fit divided by the trees. XGBoost's fit leaves out binning.
 """
 
 
