@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 OPTIONS = ("--std=c++17", "--fmad=false")
 """No contraction of multiply-add, which rounds once instead of twice: the CPU's kernels have none either."""
 
-
 SOURCES = ("tree.cu", "round.cu")
 
 THREADS = 256
@@ -72,9 +71,11 @@ def prepare_device(name: str, rank: int) -> None:
 
     Workers take the GPUs of a machine in turn.
     """
-    if name == "cuda":
+    if name != "cuda":
+        return
+    if getattr(_worker, "rank", None) != rank:
         _worker.rank, _worker.device = rank, None
-        open_device()
+    open_device()
 
 
 def require_layout(name: str, layout: str, n_workers: int) -> None:

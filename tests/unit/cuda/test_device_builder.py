@@ -3,6 +3,7 @@
 import dataclasses
 import struct
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -21,6 +22,8 @@ from sparseleaf.data import save_xc
 from sparseleaf.distributed.communicator import LocalCommunicator
 from unit.training.test_builder import ENOUGH, OPTIONS, PLAIN, SIZES, Case, assert_same
 from unit.training.test_builder import check as check_workers
+
+OPEN_DEVICE = cuda_device.open_device  # which tests replace
 
 
 class DeviceCase(Case):
@@ -209,3 +212,16 @@ def test_the_command_line_trains_on_the_device(tmp_path):
         assert run([*map(str, arguments), "--device", device, "--quiet"]) == 0
         files.append(model.read_bytes())
     assert files[0] == files[1]
+
+
+def test_a_worker_opens_its_device_once(monkeypatch):
+    """Trainings one after the other share it; another rank has another."""
+    opened = []
+    monkeypatch.setattr(cuda_device, "_worker", threading.local())
+    monkeypatch.setattr(cuda_device, "open_device", OPEN_DEVICE)
+    monkeypatch.setattr(cuda_device, "CudaDevice", lambda rank: opened.append(rank) or EmulatedDevice())
+    cuda_device.prepare_device("cpu", 0)
+    for rank in (0, 0, 1, 1):
+        cuda_device.prepare_device("cuda", rank)
+        assert cuda_device.open_device() is cuda_device.open_device()
+    assert opened == [0, 1]
