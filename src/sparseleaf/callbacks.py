@@ -135,7 +135,7 @@ class EarlyStopping:
 
     def __call__(self, state: TrainingState) -> bool:
         """Whether to stop; see :data:`Callback`."""
-        return self._stops(state.history[self.metric])
+        return self.stops(state.history[self.metric])
 
     def stops_at(self, values: Sequence[float]) -> int | None:
         """Number of trees after which training stops for these metric values; None if it does not.
@@ -149,10 +149,20 @@ class EarlyStopping:
         -------
         n_trees : int or None
         """
-        return next((n for n in range(1, len(values) + 1) if self._stops(values[:n])), None)
+        return next((n for n in range(1, len(values) + 1) if self.stops(values[:n])), None)
 
-    def _stops(self, values: Sequence[float]) -> bool:
-        """Whether the last ``rounds`` values do not improve on those before them."""
+    def stops(self, values: Sequence[float]) -> bool:
+        """Whether the last ``rounds`` of these metric values do not improve on those before them.
+
+        Parameters
+        ----------
+        values : sequence of float
+            Metric after every tree.
+
+        Returns
+        -------
+        stops : bool
+        """
         if len(values) <= self.rounds:
             return False
         best = max if self.higher_is_better else min

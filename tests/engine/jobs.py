@@ -101,6 +101,9 @@ def make_jobs():
         "bagged": (
             MultiGBDTRegressor(learning_rate=0.6, n_models=2), {"X": X, "y": partly, "sample_weight": weights},
         ),
+        "separate": (  # unrelated outputs, which get trees of their own
+            MultiGBDTRegressor(learning_rate=0.6, n_models=2), {"X": X, "y": np.sin(3 * known[:, :4])},
+        ),
         "bagged classes": (
             MultiGBDTClassifier(learning_rate=0.6, n_models=2),
             {"X": X, "y": np.array(list("dacb"))[frequent]},
@@ -121,7 +124,7 @@ def make_jobs():
 
 
 ALL = ("sparse", "sampled", "names", "leml", "reranked", "exact", "ldsm", "forest", "multi",
-       "unknown", "absolute", "log-cosh", "monotone", "per output", "sketch", "bagged",
+       "unknown", "absolute", "log-cosh", "monotone", "per output", "sketch", "bagged", "separate",
        "bagged classes", "bagged rank", "classes", "categories", "rank",
        "forest of outputs", "random forest of classes")  # fmt: skip
 WHOLE = ("ldsm", "forest", "forest of outputs", "random forest of classes")

@@ -22,6 +22,11 @@ def alone():
     return {name: jobs.digest(estimator.fit(**rows)) for name, (estimator, rows) in jobs.make_jobs().items()}
 
 
+def test_a_job_has_outputs_with_trees_of_their_own():
+    estimator, rows = jobs.make_jobs()["separate"]
+    assert estimator.fit(**rows).model_.parameters["tree_per_output"] is True
+
+
 @pytest.mark.parametrize("layout", first(1, ["rows", "features"]))
 @pytest.mark.parametrize("n", first(1, [2, 1, 3, 4]))
 def test_ranks_train_the_model_of_one_process(n, layout, mpiexec, alone):

@@ -19,12 +19,13 @@ from sparseleaf.estimators.base import CUSTOM, ModelEstimator, saved
 from sparseleaf.estimators.evaluation import make_metric
 from sparseleaf.estimators.texts import are_texts
 from sparseleaf.model import Model, Role, Rows, with_float_values
-from sparseleaf.training.auto import AUTO_VALUES, AutoValue, n_rounds, resolve, trees_per_round
+from sparseleaf.training.auto import AUTO, AUTO_VALUES, AutoValue, Bagging, n_rounds, resolve, trees_per_round
 from sparseleaf.training.dense import DenseEnsemble, Problem, SearchPlan, ValidationSet
 from sparseleaf.training.dense_partition import DensePartition
 from sparseleaf.training.dense_targets import KnownTargets, weighted
 from sparseleaf.training.fold_forest import forest_memory
 from sparseleaf.training.resuming import describe_init_model
+from sparseleaf.training.sharing import own_bagging, with_own_trees
 from sparseleaf.training.validation import EvalSet, check_each, eval_sets
 
 if TYPE_CHECKING:
@@ -129,11 +130,8 @@ class DenseGBDT(ModelEstimator):
             constant_hessian=loss.constant_hessian,
             mixes=loss.mixing is not None,
         )
-        plan = SearchPlan(params, loss, form, None)
-        estimated = self._estimate(n_rows, n_features, form.n_outputs, plan, params)
-        if not bagging.n_forest_trees:
-            return estimated
-        return estimated + forest_memory(n_rows, n_features, form, bagging, effective_n_jobs(self.n_jobs))
+        search = SearchPlan(params, loss, form, None)
+        return self._estimate(n_rows, n_rows, n_features, form, search, params, bagging)
 
     # --- prediction
 
@@ -240,8 +238,8 @@ class DenseGBDT(ModelEstimator):
                     " in"
                     f" the model. Got {name}={value!r} of {self.method!r} instead."
                 )
-        per_output = bool(model.parameters.get("tree_per_output"))
-        if per_output != params.tree_per_output:
+        per_output = model.parameters.get("tree_per_output") is True
+        if params.tree_per_output not in (AUTO, per_output):
             raise ValueError(
                 f"Continued training (init_model, warm_start) requires tree_per_output={per_output}, as in the model."
                 f" Got {params.tree_per_output} instead."
@@ -352,15 +350,24 @@ class DenseGBDT(ModelEstimator):
         return matrix.astype(np.int8) if matrix.any() else None
 
     def _estimate(
-        self, n_rows: int, n_features: int, n_outputs: int, plan: SearchPlan, params: Settings
+        self,
+        n_rows: int,
+        n_here: int,
+        n_features: int,
+        form: TargetForm,
+        search: SearchPlan,
+        params: Settings,
+        bagging: Bagging,
     ) -> memory.MemoryEstimate:
-        return memory.estimate_dense(
-            n_rows,
+        """Memory of a worker with ``n_here`` of the rows."""
+        n_outputs = form.n_outputs
+        estimated = memory.estimate_dense(
+            n_here,
             n_features,
             n_outputs,
-            hessian_columns=(0, 1, n_outputs, n_outputs * (n_outputs + 1) // 2)[plan.hessian],
-            width=plan.width,
-            sketch_width=plan.sketch,
+            hessian_columns=(0, 1, n_outputs, n_outputs * (n_outputs + 1) // 2)[search.hessian],
+            width=search.width,
+            sketch_width=search.sketch,
             max_bins=params.max_bins,
             n_trees=params.n_trees * params.n_models * (n_outputs if params.tree_per_output else 1),
             n_models=params.n_models,
@@ -368,6 +375,15 @@ class DenseGBDT(ModelEstimator):
             max_leaves=most_leaves(params, n_rows),
             histogram_budget=params.histogram_mb << 20,
         )
+        if bagging.n_forest_trees:
+            n_jobs = effective_n_jobs(self.n_jobs)
+            estimated = estimated + forest_memory(n_rows, n_features, form, bagging, n_jobs)
+        if not bagging.compares_sharing:
+            return estimated
+        params = with_own_trees(params)
+        search = SearchPlan(params, search.loss, form, search.directions)
+        own = self._estimate(n_rows, n_here, n_features, form, search, params, own_bagging(bagging))
+        return max(estimated, own, key=lambda one: one.total)
 
 
 def _as_numbers(constraints: Any) -> Array:

@@ -27,8 +27,11 @@ BAGGED_ROWS = 5_000
 FOREST_TREES = 96
 """Trees of the forest beside bagged models; a multiple of the folds, so that every row has as many trees without it."""
 
-FOREST_TARGETS = 100_000
+FEW_TARGETS = 100_000
 """Number of rows times outputs up to which a forest is grown: it bounds the size of the model."""
+
+MAX_ALONE = 32
+"""Number of outputs up to which each may have trees of its own."""
 
 MAX_ROUNDS = 1_000
 N_TREES = 100
@@ -85,12 +88,15 @@ class Bagging:
         Whether the held-out rows determine the number of rounds.
     n_forest_trees : int
         Trees of the forest that is grown beside the models; 0 for none. See :mod:`sparseleaf.training.fold_forest`.
+    compares_sharing : bool
+        Whether held-out rows decide if every output has trees of its own. See :mod:`sparseleaf.training.sharing`.
     """
 
     n_models: int = 1
     n_folds: int = 0
     stops: bool = False
     n_forest_trees: int = 0
+    compares_sharing: bool = False
 
     @property
     def saved(self) -> dict[str, int]:
@@ -111,8 +117,10 @@ def resolve(
     """Replace "auto" by the values for a training set; ``continues``: trees are added to a model.
 
     ``mixes``: whether the loss supports a forest beside bagged models. Without a constant hessian, all outputs are used
-    in the split search: a sketch has no hessians.
+    in the split search: a sketch has no hessians. Until sharing is compared, outputs share trees.
     """
+    undecided = params.tree_per_output == AUTO
+    params = Settings(**vars(params) | {"tree_per_output": not undecided and params.tree_per_output})
     automatic = params.n_trees == AUTO and not continues
     n_models = params.n_models
     if n_models == AUTO:
@@ -130,9 +138,10 @@ def resolve(
         values["split"] = "sketch"
     stops = automatic and params.early_stopping_rounds is None
     n_folds = max(n_models, N_FOLDS) if stops or n_models > 1 else 0
-    small = n_rows <= BAGGED_ROWS and n_rows * n_outputs <= FOREST_TARGETS
+    small = n_rows <= BAGGED_ROWS and n_rows * n_outputs <= FEW_TARGETS
     mixed = mixes and bagged and stops and small and _all_outputs(params)
-    return Settings(**values), Bagging(n_models, n_folds, stops, FOREST_TREES if mixed else 0)
+    compared = undecided and one_column and stops and small and 1 < n_outputs <= MAX_ALONE
+    return Settings(**values), Bagging(n_models, n_folds, stops, FOREST_TREES if mixed else 0, compared)
 
 
 def _can_sketch(params: Settings) -> bool:
@@ -158,7 +167,7 @@ def max_rounds(n_models: int, n_outputs: int) -> int:
 def trees_per_round(model: Model) -> int:
     """Trees per boosting round of a model: one per bagged model and, with ``tree_per_output``, per output."""
     parameters: dict[str, Any] = model.parameters
-    return max(1, bagged_models(model) * (model.n_labels if parameters.get("tree_per_output") else 1))
+    return max(1, bagged_models(model) * (model.n_labels if parameters.get("tree_per_output") is True else 1))
 
 
 def n_rounds(model: Model) -> int:

@@ -20,6 +20,7 @@ from sparseleaf.model import AxisScorer, Model, Role, in_order, join_trees
 from sparseleaf.model.mix import NO_FOREST
 from sparseleaf.objectives.targets import TargetForm
 from sparseleaf.progress import phase
+from sparseleaf.training import sharing
 from sparseleaf.training.auto import AUTO, Bagging, n_rounds, resolve
 from sparseleaf.training.boosted import BoostedEnsemble, BoostedGrowth
 from sparseleaf.training.boosting_round import BoostingRound
@@ -28,7 +29,7 @@ from sparseleaf.training.columns import COUNT, DIAGONAL, MATRIX, SHARED
 from sparseleaf.training.dense_partition import common_base_score, common_output_weights, count_queries
 from sparseleaf.training.dense_shard import DenseShard
 from sparseleaf.training.dense_targets import KnownTargets, join_known
-from sparseleaf.training.fold_forest import FoldForest, forest_memory
+from sparseleaf.training.fold_forest import FoldForest
 from sparseleaf.training.folds import BaggedGrowth, fold_of, held_out_name
 from sparseleaf.training.freeze import concatenate_trees
 from sparseleaf.training.leaves import NewtonLeaves
@@ -249,6 +250,20 @@ class Plan:
         loss = self.problem.loss
         return self.params.standardise and loss.grows_with_targets and self.problem.form.n_outputs > 1
 
+    def settled(self, *, own_trees: bool) -> Plan:
+        """The plan after sharing was compared; ``own_trees``: every output has trees of its own."""
+        if not own_trees:
+            return replace(self, bagging=replace(self.bagging, compares_sharing=False))
+        return self._with(sharing.with_own_trees(self.params), sharing.own_bagging(self.bagging))
+
+    def compared(self) -> Plan:
+        """The plan of a short model on the rows outside of one fold."""
+        return self._with(sharing.compared_settings(self.params), sharing.compared_bagging(self.bagging))
+
+    def _with(self, params: Settings, bagging: Bagging) -> Plan:
+        search = SearchPlan(params, self.problem.loss, self.problem.form, self.search.directions)
+        return replace(self, params=params, bagging=bagging, search=search)
+
 
 @dataclass(frozen=True)
 class Prepared:
@@ -256,6 +271,8 @@ class Prepared:
 
     thresholds: BinThresholds
     base_score: Array
+    own_trees: bool
+    """Whether sharing was compared and every output has trees of its own."""
 
 
 @dataclass(frozen=True)
@@ -294,47 +311,79 @@ class DenseProgram:
 
     def prepare(self, comm: Communicator, part: DensePartition, plan: Plan) -> tuple[Prepared, BoostedGrowth]:
         """See :class:`~sparseleaf.training.program.WorkerProgram`."""
-        params, init_model, problem, bagging = plan.params, self.init_model, plan.problem, plan.bagging
-        prepare_device(params.device, comm.rank)
-        layout = self.layout if comm.size > 1 else "rows"
+        init_model, problem = self.init_model, plan.problem
+        prepare_device(plan.params.device, comm.rank)
         if init_model is None:
             start = common_base_score(comm, part, problem.loss, problem.rows.n_rows)
         else:
             assert init_model.base_score is not None
             start = init_model.base_score
-        with phase("binning"):
-            thresholds = find_common_thresholds(comm, part, [part.features], params.max_bins, plan.seed)
+        with phase("bin thresholds"):
+            thresholds = find_common_thresholds(comm, part, [part.features], plan.params.max_bins, plan.seed)
             thresholds = with_categories(thresholds, problem.categories)
-            by_query = getattr(params, "subsample_by", "row") == "query"
-            shard = run_together(
-                comm,
-                lambda: part.make_shard(
-                    thresholds,
-                    plan.loss_of,
-                    plan.search.matrix,
-                    start,
-                    init_model,
-                    by_query,
-                    shard_class(plan),
-                ),
-            )
-            has_missing = (comm.allreduce(shard.missing_features()) > 0).astype(np.uint8)
+        own_trees = False
+        if plan.bagging.compares_sharing:
+            with phase("comparing shared and separate trees"):
+                prefers = self._prefers_own_trees(comm, part, plan, thresholds, start)
+            own_trees = comm.broadcast(prefers)  # workers may have different processors
+            plan = plan.settled(own_trees=own_trees)
+        layout = self.layout if comm.size > 1 else "rows"
+        with phase("binning"):
+            growth = self._growth(comm, part, plan, thresholds, start, layout)
+        return Prepared(thresholds, start, own_trees), growth
+
+    def _prefers_own_trees(
+        self, comm: Communicator, part: DensePartition, plan: Plan, thresholds: BinThresholds, start: Array
+    ) -> bool:
+        """Whether held-out rows have a lower loss if every output has trees of its own."""
+
+        def losses(compared: Plan, per_round: int) -> Array:
+            growth = self._growth(comm, part, compared, thresholds, start, "rows")
+            assert isinstance(growth, BaggedGrowth)
+            return sharing.held_out_losses(growth, per_round)
+
+        shared, n_outputs = plan.compared(), plan.problem.form.n_outputs
+        own = shared.settled(own_trees=True)
+        return sharing.prefers_own_trees(losses(shared, 1), losses(own, n_outputs))
+
+    def _growth(
+        self,
+        comm: Communicator,
+        part: DensePartition,
+        plan: Plan,
+        thresholds: BinThresholds,
+        start: Array,
+        layout: str,
+    ) -> BoostedGrowth:
+        """The growth of this plan, on the binned rows."""
+        params, bagging, problem = plan.params, plan.bagging, plan.problem
+        by_query = getattr(params, "subsample_by", "row") == "query"
+        shard = run_together(
+            comm,
+            lambda: part.make_shard(
+                thresholds,
+                plan.loss_of,
+                plan.search.matrix,
+                start,
+                self.init_model,
+                by_query,
+                shard_class(plan),
+            ),
+        )
+        has_missing = (comm.allreduce(shard.missing_features()) > 0).astype(np.uint8)
         weights = common_output_weights(comm, part, start, problem.rows.n_rows) if plan.standardises else None
         boosting_round = dense_round(plan, thresholds, has_missing, weights)
-        if bagging.n_folds:
-            fold = fold_of(part.fold_keys(), bagging.n_folds, plan.seed)
-            shard.bag(fold, bagging.n_models)
-            forest = None
-            if bagging.n_forest_trees:
-                labels = self.predicts_labels
-                forest = FoldForest.of(
-                    comm, part, shard, fold, plan, thresholds, start, weights, labels=labels
-                )
-            per_model = problem.form.n_outputs if params.tree_per_output else 1
-            growth = BaggedGrowth(comm, shard, boosting_round, layout, bagging, per_model, weights, forest)
-            return Prepared(thresholds, start), growth
-        first = 0 if init_model is None else init_model.n_trees
-        return Prepared(thresholds, start), BoostedGrowth(comm, shard, boosting_round, layout, first)
+        if not bagging.n_folds:
+            first = 0 if self.init_model is None else self.init_model.n_trees
+            return BoostedGrowth(comm, shard, boosting_round, layout, first)
+        fold = fold_of(part.fold_keys(), bagging.n_folds, plan.seed)
+        shard.bag(fold, bagging.n_models)
+        forest = None
+        if bagging.n_forest_trees:
+            labels = self.predicts_labels
+            forest = FoldForest.of(comm, part, shard, fold, plan, thresholds, start, weights, labels=labels)
+        per_model = problem.form.n_outputs if params.tree_per_output else 1
+        return BaggedGrowth(comm, shard, boosting_round, layout, bagging, per_model, weights, forest)
 
 
 def shard_class(plan: Plan) -> type[DenseShard]:
@@ -465,11 +514,10 @@ class DenseEnsemble(BoostedEnsemble):
         directions = estimator._directions(form.n_outputs, description.categories)
         self._problem, self._search = problem, SearchPlan(params, loss, form, directions)
         self._count_rounds()
-        n_rows = rows.n_rows // description.n_workers
-        estimated = estimator._estimate(n_rows, rows.n_features, form.n_outputs, self._search, params)
-        if not self._bagging.n_forest_trees:
-            return estimated
-        return estimated + forest_memory(rows.n_rows, rows.n_features, form, self._bagging, self._n_jobs)
+        n_here = -(-rows.n_rows // description.n_workers)
+        return estimator._estimate(
+            rows.n_rows, n_here, rows.n_features, form, self._search, params, self._bagging
+        )
 
     def _resolve_auto(self, n_rows: int, n_outputs: int, loss: DenseObjective) -> Settings:
         continues = self._init_model is not None or self._estimator.warm_start
@@ -478,8 +526,12 @@ class DenseEnsemble(BoostedEnsemble):
                 "Continued training (init_model, warm_start) requires n_models=1 or 'auto'."
                 f" Got n_models={self._params.n_models} instead."
             )
+        params = self._params
+        if self._init_model is not None and params.tree_per_output == AUTO:
+            own_trees = self._init_model.parameters.get("tree_per_output") is True
+            params = Settings(**vars(params) | {"tree_per_output": own_trees})
         self._params, self._bagging = resolve(
-            self._params,
+            params,
             self._estimator.auto_values,
             n_rows,
             n_outputs,
@@ -530,6 +582,9 @@ class DenseEnsemble(BoostedEnsemble):
     def adopt(self, prepared: Prepared, checkpoint: Checkpoint) -> Plan:
         """See :class:`~sparseleaf.training.trainer.Ensemble`."""
         self._prepared = prepared
+        self._plan = self._plan.settled(own_trees=prepared.own_trees)
+        self._params, self._bagging, self._search = self._plan.params, self._plan.bagging, self._plan.search
+        self._count_rounds()
         for one in self._validation:
             X = one.features
             bins = bin_features([X], prepared.thresholds, np.uint8, self._n_jobs)
@@ -625,7 +680,7 @@ class DenseEnsemble(BoostedEnsemble):
             target_kind=known.kind,
             label_counts=known.counts,
             n_train_rows=rows.n_rows,
-            parameters=estimator._saved_parameters(seed) | self._bagging.saved,
+            parameters=estimator._saved_parameters(seed) | self._saved_sharing() | self._bagging.saved,
             history=history,
             feature_names=estimator._feature_names(),
             categories=problem.categories,
@@ -638,6 +693,11 @@ class DenseEnsemble(BoostedEnsemble):
         if calibrator is not None:
             estimator._adopt(estimator.model_.with_stage(Role.CALIBRATOR, calibrator))
         return False
+
+    def _saved_sharing(self) -> dict[str, bool]:
+        """The resolved parameter, by which a model is continued."""
+        declared = "tree_per_output" in self._estimator.parameter_table
+        return {"tree_per_output": self._params.tree_per_output} if declared else {}
 
     def _final_metrics(self, model: Model, workers: Workers) -> dict[str, list[float]]:
         """History of the validation sets, with the metrics of the whole model in the best round."""

@@ -96,8 +96,19 @@ class BaggedGrowth(BoostedGrowth):
         grown = super().next()
         if not self._bagging.stops or not self._round_ends:
             return grown
-        metrics = {held_out_name(self._shard.loss): self._measure()}
+        metrics = {held_out_name(self.loss): self._measure()}
         return [replace(one, metrics=metrics) for one in grown]
+
+    @property
+    def loss(self) -> DenseObjective:
+        """The loss of this worker's rows."""
+        loss: DenseObjective = self._shard.loss
+        return loss
+
+    def held_out_losses(self) -> Array:
+        """Losses of the held-out rows of all workers, in order, float64."""
+        losses, _ = self._parts(self._shard.held_out())
+        return np.concatenate(self._place.rows.allgather(losses))
 
     def complete(self) -> MixedForest | None:
         """The forest and the mixing weights, if they improve the held-out rows' metric."""
@@ -118,13 +129,17 @@ class BaggedGrowth(BoostedGrowth):
 
         The scores of the best round are kept for the mixing weights.
         """
-        shard: DenseShard = self._shard
-        held_out, scores = shard.held_out()
-        value = self._mean(shard.loss.held_out_parts(shard.targets, scores, held_out, self._output_weights))
-        gain = value if shard.loss.held_out_higher_is_better else -value
+        held_out = self._shard.held_out()
+        value = self._mean(self._parts(held_out))
+        gain = value if self.loss.held_out_higher_is_better else -value
         if self._forest is not None and (self._best is None or gain > self._best[0]):
-            self._best = gain, scores, self._place.rows  # a replay precedes the conversion to features
+            self._best = gain, held_out[1], self._place.rows  # a replay precedes the conversion to features
         return value
+
+    def _parts(self, held_out: tuple[Array, Array]) -> tuple[Array, Array]:
+        """Loss times weight, and weight, of the held-out rows of this worker."""
+        rows, scores = held_out
+        return self.loss.held_out_parts(self._shard.targets, scores, rows, self._output_weights)
 
     def _mean(self, parts: tuple[Array, Array]) -> float:
         values, weights = parts

@@ -13,7 +13,7 @@ from sparseleaf.objectives import dense_objective
 from sparseleaf.objectives.mixing import BestRatio, HeldOut, LowestLoss
 from sparseleaf.objectives.targets import NO_CLASSES, NO_VALUES, DenseTargets
 from sparseleaf.training import fold_forest
-from sparseleaf.training.auto import AUTO_VALUES, FOREST_TARGETS, FOREST_TREES, N_FOLDS, resolve
+from sparseleaf.training.auto import AUTO_VALUES, FEW_TARGETS, FOREST_TREES, N_FOLDS, resolve
 from sparseleaf.training.fold_forest import FoldSamples
 from sparseleaf.training.folds import fold_of
 
@@ -293,14 +293,17 @@ def test_a_forest_is_grown_for_small_data_only():
     assert trees(1_000, 10) == FOREST_TREES
     assert FOREST_TREES % N_FOLDS == 0
     assert trees(5_001, 1) == 0
-    assert trees(1_000, FOREST_TARGETS // 1_000 + 1) == 0
+    assert trees(1_000, FEW_TARGETS // 1_000 + 1) == 0
     assert trees(1_000, 10, continues=True) == 0
     assert trees(1_000, 10, mixes=False) == 0
 
 
 def test_memory_of_the_forest_is_estimated():
     X, Y = make()
-    auto, fixed = (MultiGBDTRegressor(n_trees=n).estimate_memory(X, Y) for n in ("auto", 1_000))
+    shared = {"tree_per_output": False}
+    auto, fixed = (
+        MultiGBDTRegressor(n_trees=n, advanced=shared).estimate_memory(X, Y) for n in ("auto", 1_000)
+    )
     assert auto.bins > fixed.bins
     assert auto.total > fixed.total
 
