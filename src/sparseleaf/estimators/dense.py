@@ -25,7 +25,7 @@ from sparseleaf.training.dense_partition import DensePartition
 from sparseleaf.training.dense_targets import KnownTargets, weighted
 from sparseleaf.training.fold_forest import forest_memory
 from sparseleaf.training.resuming import describe_init_model
-from sparseleaf.training.sharing import own_bagging, with_own_trees
+from sparseleaf.training.sharing import separate_bagging, with_separate_trees
 from sparseleaf.training.validation import EvalSet, check_each, eval_sets
 
 if TYPE_CHECKING:
@@ -380,10 +380,10 @@ class DenseGBDT(ModelEstimator):
             estimated = estimated + forest_memory(n_rows, n_features, form, bagging, n_jobs)
         if not bagging.compares_sharing:
             return estimated
-        params = with_own_trees(params)
+        params = with_separate_trees(params)
         search = SearchPlan(params, search.loss, form, search.directions)
-        own = self._estimate(n_rows, n_here, n_features, form, search, params, own_bagging(bagging))
-        return max(estimated, own, key=lambda one: one.total)
+        separate = self._estimate(n_rows, n_here, n_features, form, search, params, separate_bagging(bagging))
+        return max(estimated, separate, key=lambda one: one.total)
 
 
 def _as_numbers(constraints: Any) -> Array:

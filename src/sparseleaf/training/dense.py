@@ -250,11 +250,11 @@ class Plan:
         loss = self.problem.loss
         return self.params.standardise and loss.grows_with_targets and self.problem.form.n_outputs > 1
 
-    def settled(self, *, own_trees: bool) -> Plan:
-        """The plan after sharing was compared; ``own_trees``: every output has trees of its own."""
-        if not own_trees:
+    def settled(self, *, separate_trees: bool) -> Plan:
+        """The plan after sharing was compared; ``separate_trees``: every output has trees of its own."""
+        if not separate_trees:
             return replace(self, bagging=replace(self.bagging, compares_sharing=False))
-        return self._with(sharing.with_own_trees(self.params), sharing.own_bagging(self.bagging))
+        return self._with(sharing.with_separate_trees(self.params), sharing.separate_bagging(self.bagging))
 
     def compared(self) -> Plan:
         """The plan of a short model on the rows outside of one fold."""
@@ -271,7 +271,7 @@ class Prepared:
 
     thresholds: BinThresholds
     base_score: Array
-    own_trees: bool
+    separate_trees: bool
     """Whether sharing was compared and every output has trees of its own."""
 
 
@@ -321,18 +321,18 @@ class DenseProgram:
         with phase("bin thresholds"):
             thresholds = find_common_thresholds(comm, part, [part.features], plan.params.max_bins, plan.seed)
             thresholds = with_categories(thresholds, problem.categories)
-        own_trees = False
+        separate_trees = False
         if plan.bagging.compares_sharing:
             with phase("comparing shared and separate trees"):
-                prefers = self._prefers_own_trees(comm, part, plan, thresholds, start)
-            own_trees = comm.broadcast(prefers)  # workers may have different processors
-            plan = plan.settled(own_trees=own_trees)
+                prefers = self._prefers_separate_trees(comm, part, plan, thresholds, start)
+            separate_trees = comm.broadcast(prefers)  # workers may have different processors
+            plan = plan.settled(separate_trees=separate_trees)
         layout = self.layout if comm.size > 1 else "rows"
         with phase("binning"):
             growth = self._growth(comm, part, plan, thresholds, start, layout)
-        return Prepared(thresholds, start, own_trees), growth
+        return Prepared(thresholds, start, separate_trees), growth
 
-    def _prefers_own_trees(
+    def _prefers_separate_trees(
         self, comm: Communicator, part: DensePartition, plan: Plan, thresholds: BinThresholds, start: Array
     ) -> bool:
         """Whether held-out rows have a lower loss if every output has trees of its own."""
@@ -343,8 +343,8 @@ class DenseProgram:
             return sharing.held_out_losses(growth, per_round)
 
         shared, n_outputs = plan.compared(), plan.problem.form.n_outputs
-        own = shared.settled(own_trees=True)
-        return sharing.prefers_own_trees(losses(shared, 1), losses(own, n_outputs))
+        separate = shared.settled(separate_trees=True)
+        return sharing.prefers_separate_trees(losses(shared, 1), losses(separate, n_outputs))
 
     def _growth(
         self,
@@ -528,8 +528,8 @@ class DenseEnsemble(BoostedEnsemble):
             )
         params = self._params
         if self._init_model is not None and params.tree_per_output == AUTO:
-            own_trees = self._init_model.parameters.get("tree_per_output") is True
-            params = Settings(**vars(params) | {"tree_per_output": own_trees})
+            separate_trees = self._init_model.parameters.get("tree_per_output") is True
+            params = Settings(**vars(params) | {"tree_per_output": separate_trees})
         self._params, self._bagging = resolve(
             params,
             self._estimator.auto_values,
@@ -582,7 +582,7 @@ class DenseEnsemble(BoostedEnsemble):
     def adopt(self, prepared: Prepared, checkpoint: Checkpoint) -> Plan:
         """See :class:`~sparseleaf.training.trainer.Ensemble`."""
         self._prepared = prepared
-        self._plan = self._plan.settled(own_trees=prepared.own_trees)
+        self._plan = self._plan.settled(separate_trees=prepared.separate_trees)
         self._params, self._bagging, self._search = self._plan.params, self._plan.bagging, self._plan.search
         self._count_rounds()
         for one in self._validation:

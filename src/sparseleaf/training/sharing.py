@@ -27,7 +27,7 @@ PATIENCE = 10
 MIN_IMPROVEMENT = 0.005
 
 STANDARD_ERRORS = 3.0
-"""How far the mean loss of the held-out rows has to be lower with own trees, in standard errors of the difference."""
+"""How far the mean loss of the held-out rows has to be lower with separate trees, in standard errors."""
 
 
 def compared_settings(params: Settings) -> Settings:
@@ -41,12 +41,12 @@ def compared_bagging(bagging: Bagging) -> Bagging:
     return replace(bagging, n_models=1, n_forest_trees=0, compares_sharing=False)
 
 
-def with_own_trees(params: Settings) -> Settings:
+def with_separate_trees(params: Settings) -> Settings:
     """Parameters with a tree per output; such a tree sees the whole gradient of its output."""
     return Settings(**vars(params) | {"tree_per_output": True, "split": "full"})
 
 
-def own_bagging(bagging: Bagging) -> Bagging:
+def separate_bagging(bagging: Bagging) -> Bagging:
     """Bagging of models with a tree per output, beside which no forest is grown."""
     return replace(bagging, n_forest_trees=0, compares_sharing=False)
 
@@ -66,12 +66,12 @@ def held_out_losses(growth: BaggedGrowth, per_round: int) -> Array:
     return losses
 
 
-def prefers_own_trees(shared: Array, own: Array) -> bool:
-    """Whether the rows' losses are significantly lower with own trees than with shared ones.
+def prefers_separate_trees(shared: Array, separate: Array) -> bool:
+    """Whether the rows' losses are significantly lower with separate trees than with shared ones.
 
     Sums are exactly rounded, so that they do not depend on the order of the rows.
     """
-    lower = shared - own
+    lower = shared - separate
     n = len(lower)
     if n < 2:
         return False

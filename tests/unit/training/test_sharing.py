@@ -18,8 +18,8 @@ def make(*, related, n_rows=1_000, seed=0):
     """Three outputs: related ones are multiples of a function, unrelated ones depend on different features."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n_rows, 9)).astype(np.float32)
-    own = [np.sin(2 * X[:, 3 * j]) + X[:, 3 * j] * X[:, 3 * j + 1] for j in range(3)]
-    Y = np.outer(own[0], [1, -2, 3]) if related else np.stack(own, axis=1)
+    parts = [np.sin(2 * X[:, 3 * j]) + X[:, 3 * j] * X[:, 3 * j + 1] for j in range(3)]
+    Y = np.outer(parts[0], [1, -2, 3]) if related else np.stack(parts, axis=1)
     return X, (Y + 0.1 * rng.normal(size=Y.shape)).astype(np.float32)
 
 
@@ -47,26 +47,26 @@ def test_related_outputs_share_trees_and_others_do_not(related, loss):
 
 
 def test_the_decision_by_hand():
-    shared, own = np.array([3.0, 4.0, 2.0, 6.0]), np.array([1.0, 1.0, 1.5, 2.0])
+    shared, alone = np.array([3.0, 4.0, 2.0, 6.0]), np.array([1.0, 1.0, 1.5, 2.0])
     # differences 2, 3, 0.5, 4: mean 2.375, standard deviation 1.493, standard error 0.747
-    assert (shared - own).mean() / ((shared - own).std(ddof=1) / 2) == pytest.approx(3.18, abs=0.01)
-    assert sharing.prefers_own_trees(shared, own)
-    assert not sharing.prefers_own_trees(own, shared)
-    assert not sharing.prefers_own_trees(shared, shared)
-    assert not sharing.prefers_own_trees(shared[:1], own[:1])
-    assert not sharing.prefers_own_trees(shared[:0], own[:0])
+    assert (shared - alone).mean() / ((shared - alone).std(ddof=1) / 2) == pytest.approx(3.18, abs=0.01)
+    assert sharing.prefers_separate_trees(shared, alone)
+    assert not sharing.prefers_separate_trees(alone, shared)
+    assert not sharing.prefers_separate_trees(shared, shared)
+    assert not sharing.prefers_separate_trees(shared[:1], alone[:1])
+    assert not sharing.prefers_separate_trees(shared[:0], alone[:0])
 
 
 def test_the_decision_does_not_depend_on_the_order_of_the_rows(monkeypatch):
     rng = np.random.default_rng(0)
-    shared, own = 1e3 * rng.exponential(size=(2, 500)) ** 3
-    lower = shared - own
+    shared, alone = 1e3 * rng.exponential(size=(2, 500)) ** 3
+    lower = shared - alone
     mean = math.fsum(lower) / 500
     border = mean / math.sqrt(math.fsum((lower - mean) ** 2) / 499 / 500)
     for threshold, wanted in ((np.nextafter(border, -9), True), (np.nextafter(border, 9), False)):
         monkeypatch.setattr(sharing, "STANDARD_ERRORS", threshold)
         orders = [rng.permutation(500) for _ in range(20)]
-        assert {sharing.prefers_own_trees(shared[order], own[order]) for order in orders} == {wanted}
+        assert {sharing.prefers_separate_trees(shared[order], alone[order]) for order in orders} == {wanted}
 
 
 def test_losses_of_the_compared_model_are_those_of_its_best_round():
@@ -175,12 +175,12 @@ def test_a_few_rows():
     assert not separate(MultiGBDTRegressor(**QUICK).fit(X, Y))
 
 
-@pytest.mark.parametrize(("n_rows", "larger"), [(300, "own"), (1_000, "shared")])
+@pytest.mark.parametrize(("n_rows", "larger"), [(300, "alone"), (1_000, "shared")])
 def test_memory_is_that_of_the_larger_kind(n_rows, larger):
     X, Y = make(related=True, n_rows=n_rows)
-    auto, shared, own = (
+    auto, shared, alone = (
         MultiGBDTRegressor(advanced={"tree_per_output": value}).estimate_memory(X, Y)
         for value in ("auto", False, True)
     )
-    assert auto == (own if larger == "own" else shared)
-    assert auto.total == max(shared.total, own.total)
+    assert auto == (alone if larger == "alone" else shared)
+    assert auto.total == max(shared.total, alone.total)
