@@ -95,7 +95,7 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-def load(path: str | os.PathLike[str], *, n_jobs: int | None = None) -> Any:
+def load(path: str | os.PathLike[str], *, n_jobs: int | None = None, device: str = "cpu") -> Any:
     """Load a saved model as a fitted estimator.
 
     The file is fully validated, and memory-mapped unless it is small.
@@ -107,6 +107,9 @@ def load(path: str | os.PathLike[str], *, n_jobs: int | None = None) -> Any:
     n_jobs : int or None, default=None
         Number of threads used for prediction; None, 0 or -1 for all cores. Use 1 in a server that handles requests in
         several threads.
+    device : {"cpu", "cuda"}, default="cpu"
+        "cuda" predicts large batches of dense rows on an NVIDIA GPU, with the same scores: models of
+        :class:`MultiGBDTRegressor`, :class:`MultiGBDTClassifier` and :class:`GBDTRanker`.
 
     Returns
     -------
@@ -129,10 +132,11 @@ def load(path: str | os.PathLike[str], *, n_jobs: int | None = None) -> Any:
     'SparseGBDTClassifier'
     """
     from sparseleaf.estimators import ESTIMATORS, task_of
-    from sparseleaf.estimators.declarations import N_JOBS
+    from sparseleaf.estimators.declarations import DEVICE, N_JOBS
     from sparseleaf.model import ModelFileError, load_model
 
     N_JOBS.require("load", n_jobs)
+    DEVICE.require("load", device)
     model = load_model(path)
     estimator = ESTIMATORS.get(model.method, {}).get(task_of(model.target_kind))
     if estimator is None:
@@ -143,6 +147,13 @@ def load(path: str | os.PathLike[str], *, n_jobs: int | None = None) -> Any:
         raise ModelFileError(f"{os.fspath(path)!r} is not a valid model file: {error}") from None
     for one in (loaded, *getattr(loaded, "estimators_", ())):
         one.n_jobs = n_jobs
+    if device != DEVICE.default:
+        if DEVICE.name not in loaded.parameter_table or not loaded.dense_scores:
+            raise ValueError(
+                f"device={device!r} requires a model of MultiGBDTRegressor, MultiGBDTClassifier or GBDTRanker. Got one"
+                f" of {type(loaded).__name__}, which predicts on the CPU."
+            )
+        loaded.set_params(advanced__device=device)
     return loaded
 
 

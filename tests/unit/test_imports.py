@@ -9,7 +9,7 @@ import sparseleaf
 
 ROOT = Path(sparseleaf.__file__).parent
 ALLOWED = {
-    "model": {"model", "data", "links"},
+    "model": {"model", "data", "links", "cuda"},
     "features": {"features", "model", "progress"},
     "projection": {"projection", "model", "data", "progress"},
     "rerank": {"rerank", "model", "progress", "data", "features"},

@@ -129,6 +129,13 @@ def predict(
             parser=as_path,
         ),
     ] = None,
+    device: Annotated[
+        str,
+        typer.Option(
+            metavar="cpu|cuda",
+            help="Where large batches are predicted; cuda: an NVIDIA GPU, for models of dense outputs (gbdt-mo, rank).",
+        ),
+    ] = "cpu",
     jobs: Jobs = None,
 ) -> None:
     """Predict the top labels of each row, or the outputs of a regressor or ranker.
@@ -165,7 +172,7 @@ def predict(
     from sparseleaf.data import Columns
 
     decode = decode_option(decode, threshold)
-    estimator = sparseleaf.load(model, n_jobs=jobs)
+    estimator = sparseleaf.load(model, n_jobs=jobs, device=device)
     if not is_classifier(estimator) and label_names is not None:
         raise ValueError("--label-names requires a classifier.")
     if not is_classifier(estimator) and (proba or decode is not None):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 OPTIONS = ("--std=c++17", "--fmad=false")
 """No contraction of multiply-add, which rounds once instead of twice: the CPU's kernels have none either."""
 
-SOURCES = ("tree.cu", "round.cu")
+SOURCES = ("tree.cu", "round.cu", "predict.cu")
 
 THREADS = 256
 """Threads of a block; a power of two."""

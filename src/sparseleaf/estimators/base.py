@@ -21,6 +21,7 @@ from sparseleaf._warnings import warn
 from sparseleaf.data.checks import TEXT_HINT, check_sparse, check_values
 from sparseleaf.data.rows import RowsInfo, refuse_nan
 from sparseleaf.data.targets import ONE_CLASS_PER_ROW, decode, encode_known
+from sparseleaf.estimators.declarations import DEVICE
 from sparseleaf.estimators.explaining import check_titles, explain_rows, make_names
 from sparseleaf.estimators.parameters import check_parameters
 from sparseleaf.estimators.reporting import ReportMixin
@@ -264,6 +265,14 @@ class ModelEstimator(ReportMixin, TextInput):
             check_is_fitted(self, "model_")
         return self.model_
 
+    @property
+    def _device(self) -> str:
+        """Where large batches are predicted, if the scores are dense."""
+        device: str = (self.advanced or {}).get(DEVICE.name, DEVICE.default)
+        if device != DEVICE.default:
+            DEVICE.require(type(self).__name__, device)
+        return device
+
     def _prior_scale(self, model: Model) -> float:
         """Factor from the scores of rows without known features to probabilities."""
         return 1.0
@@ -272,7 +281,8 @@ class ModelEstimator(ReportMixin, TextInput):
         model = self._model()
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
             raise ValueError(f"The 'k' parameter must be an int >= 1. Got {k!r} instead.")
-        return model.topk(self._features(X), int(k), n_trees, effective_n_jobs(self.n_jobs))
+        n_jobs = effective_n_jobs(self.n_jobs)
+        return model.topk(self._features(X), int(k), n_trees, n_jobs, self._device)
 
     def _features(self, X: Any) -> Features:
         """Validate features for prediction, or convert texts: float32, dense or CSR."""

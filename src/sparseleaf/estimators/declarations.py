@@ -244,8 +244,8 @@ DEVICE = Parameter(
     "device",
     Names(("cpu", "cuda")),
     "cpu",
-    'Where trees are grown: "cpu" or "cuda", an NVIDIA GPU (requires the extra cuda). Does not affect the'
-    " model.",
+    'Where trees are grown and, if scores are dense, large batches predicted: "cpu" or "cuda", an NVIDIA GPU (requires'
+    " the extra cuda). Does not affect the model or its scores.",
     advanced=True,
 )
 HISTOGRAM_MB = Parameter(

@@ -169,7 +169,7 @@ class DenseGBDT(ModelEstimator):
 
     def _scores(self, X: Any, n_trees: int | None = None) -> Array:
         model = self._model()
-        return model.outputs(self._features(X), n_trees, effective_n_jobs(self.n_jobs))
+        return model.outputs(self._features(X), n_trees, effective_n_jobs(self.n_jobs), self._device)
 
     def _stages(self, X: Any, every: int) -> Iterator[Array]:
         if every < 1:

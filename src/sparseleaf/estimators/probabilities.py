@@ -126,8 +126,9 @@ class CalibrationMixin(LabelURIsMixin):
 
     def _scored(self, X: Features, on_probabilities: bool) -> sp.csr_matrix:
         """Scores or probabilities of all scored labels."""
-        model, n_jobs = self.model_, effective_n_jobs(self.n_jobs)
-        return model.apply(X, None, n_jobs, calibrated=on_probabilities).sparse()
+        n_jobs = effective_n_jobs(self.n_jobs)
+        scores = self.model_.apply(X, None, n_jobs, device=self._device, calibrated=on_probabilities)
+        return scores.sparse()
 
     def _predict_labels(self, X: Any, decode: str | None) -> Any:
         """Label sets in the format of the targets."""
@@ -195,9 +196,8 @@ class CalibrationMixin(LabelURIsMixin):
     def _probabilities_of(self, X: Features, k: int | None) -> sp.csr_matrix:
         """Calibrated probabilities of the k best labels, or of all scored labels."""
         model, n_jobs = self.model_, effective_n_jobs(self.n_jobs)
-        if k is None:
-            return model.apply(X, None, n_jobs, calibrated=True).sparse()
-        return as_matrix(*model.apply(X, None, n_jobs, calibrated=True).topk(k), model.n_labels)
+        likely = model.apply(X, None, n_jobs, device=self._device, calibrated=True)
+        return likely.sparse() if k is None else as_matrix(*likely.topk(k), model.n_labels)
 
 
 def _require_probabilities(estimator: Any) -> None:

@@ -139,7 +139,8 @@ class TextStage(Stage):
         """Rows with features; those that have features already are returned unchanged."""
         if is_features(before.X):
             return before
-        return Rows(self.transform(before.X, before.threads), before.n_trees, before.n_jobs)
+        features = self.transform(before.X, before.threads)
+        return Rows(features, before.n_trees, before.n_jobs, before.device)
 
     def _parts(self) -> Iterator[TermBlock | NumericColumns | CategoryColumn]:
         yield from self.terms

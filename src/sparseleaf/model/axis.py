@@ -27,6 +27,7 @@ from sparseleaf.model.trees import SET_BYTES, Trees, with_float_values
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array, Features
+    from sparseleaf.cuda.predictor import DevicePredictor
     from sparseleaf.model.attribution import Attribution, Pairs
     from sparseleaf.model.routed import RoutedTrees
     from sparseleaf.model.source import StageSource
@@ -212,6 +213,19 @@ class TreeScores(Scores):
         """See :class:`~sparseleaf.model.stage.Scores`; exact Shapley values."""
         return attribute_trees(self._scorer, self.rows, pairs)
 
+    @cached_property
+    def _on_device(self) -> DevicePredictor | None:
+        """The predictor of these rows on a GPU, if they are so many that it pays."""
+        rows, scorer = self.rows, self._scorer
+        if rows.device == "cpu" or self.base is None:
+            return None
+        from sparseleaf.cuda.predictor import DevicePredictor, pays
+
+        used = rows.used(scorer.n_trees)
+        if not pays(rows.n_rows, used, len(scorer.trees.feature_gain) + scorer.n_labels):
+            return None
+        return DevicePredictor(scorer.trees, self.base, used)
+
     def _dense_topk(self, k: int) -> tuple[Array, Array]:
         n_rows, end = self.rows.n_rows, 0
         labels, scores = np.full((n_rows, k), -1, np.int32), np.full((n_rows, k), -np.inf, np.float32)
@@ -228,6 +242,9 @@ class TreeScores(Scores):
 
     def _sum(self, columns: Features, missing: bool, out: Array) -> None:
         """Scores of a block of rows."""
+        if not sp.issparse(columns) and self._on_device is not None:
+            self._on_device.dense(columns, out)
+            return
         out[:] = 0 if self.base is None else self.base
         predictor = self._scorer.predictor
         used, threads = self.rows.used(self._scorer.n_trees), self.rows.threads

@@ -193,6 +193,7 @@ class Model:
         n_trees: int | None,
         n_jobs: int,
         *,
+        device: str = "cpu",
         last: Role | None = None,
         calibrated: bool = False,
     ) -> Scores:
@@ -200,24 +201,26 @@ class Model:
 
         Without ``calibrated``, the calibrator is skipped.
         """
-        batch: Any = Rows(X, n_trees, n_jobs)
+        batch: Any = Rows(X, n_trees, n_jobs, device)
         for stage in self.stages:
             if (last is None or stage.role <= last) and (calibrated or stage.role is not Role.CALIBRATOR):
                 batch = stage.apply(batch)
         scores: Scores = batch
         return scores
 
-    def topk(self, X: Features, k: int, n_trees: int | None, n_jobs: int) -> tuple[Array, Array]:
+    def topk(
+        self, X: Features, k: int, n_trees: int | None, n_jobs: int, device: str = "cpu"
+    ) -> tuple[Array, Array]:
         """The k best labels of every row: see :meth:`~sparseleaf.model.stage.Scores.topk`."""
-        return self.apply(X, n_trees, n_jobs).topk(k)
+        return self.apply(X, n_trees, n_jobs, device=device).topk(k)
 
     def scores(self, X: Features, n_trees: int | None, n_jobs: int) -> sp.csr_matrix:
         """Scores of every row as a CSR matrix: see :meth:`~sparseleaf.model.stage.Scores.sparse`."""
         return self.apply(X, n_trees, n_jobs).sparse()
 
-    def outputs(self, X: Features, n_trees: int | None, n_jobs: int) -> Array:
+    def outputs(self, X: Features, n_trees: int | None, n_jobs: int, device: str = "cpu") -> Array:
         """Scores of every row as a float32 array (n_rows, n_labels)."""
-        return self.apply(X, n_trees, n_jobs).dense()
+        return self.apply(X, n_trees, n_jobs, device=device).dense()
 
     def candidates(self, X: Features, k: int, n_trees: int | None, n_jobs: int) -> tuple[Array, Array]:
         """The k best labels for a re-ranker: see :meth:`~sparseleaf.model.stage.Scores.candidates`."""

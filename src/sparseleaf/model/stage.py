@@ -63,10 +63,12 @@ class Rows:
     n_trees : int or None
         Use only the first ``n_trees`` trees.
     n_jobs, n_rows : int
+    device : {"cpu", "cuda"}
+        Where scorers that support it sum large batches.
     """
 
-    def __init__(self, X: Features, n_trees: int | None = None, n_jobs: int = 1) -> None:
-        self.X, self.n_trees, self.n_jobs = X, n_trees, n_jobs
+    def __init__(self, X: Features, n_trees: int | None = None, n_jobs: int = 1, device: str = "cpu") -> None:
+        self.X, self.n_trees, self.n_jobs, self.device = X, n_trees, n_jobs, device
         self.n_rows: int = X.shape[0] if hasattr(X, "shape") else len(X)
 
     def columns(self) -> Iterator[tuple[slice, Features, bool]]:

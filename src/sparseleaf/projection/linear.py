@@ -112,7 +112,7 @@ class ProjectedRows(Rows):
     """Rows with projected features."""
 
     def __init__(self, before: Rows, projection: Projection) -> None:
-        super().__init__(before.X, before.n_trees, before.n_jobs)
+        super().__init__(before.X, before.n_trees, before.n_jobs, before.device)
         self._projection = projection
 
     def columns(self) -> Iterator[tuple[slice, Features, bool]]:
