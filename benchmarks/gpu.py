@@ -1,10 +1,14 @@
 """Training on a GPU, on the CPU of the same machine, and with the GPU modes of other libraries that are installed.
 
     python -m benchmarks.gpu --data <folder with delicious/ and mnist/> [--out docs/results/gpu.json] [--only NAME ...]
+    python -m benchmarks.gpu --predict --data <folder with mnist/> [--out results/gpu_prediction.json]
 
 Settings are those of ``benchmarks.scaling``. Every run is a process of its own that trains twice; the second training
 counts, as the first compiles the kernels. The bytes of both models must be equal. XGBoost (``multi_strategy=
 "multi_output_tree"``) and Py-Boost have the same data, number of trees, depth and bins.
+
+With ``--predict``, the second of two predictions of all rows by 100 trees is measured, from and to main memory; the
+bytes of both scores must be equal. XGBoost's prediction includes its DMatrix.
 """
 
 from __future__ import annotations
@@ -70,12 +74,9 @@ def ours(data, name, device, n_jobs):
     return result
 
 
-def xgboost(data, name):
-    """Seconds of the second training."""
-    import xgboost
-
-    _, X, y = RUNS[name](data)
-    depth, bins, n_trees, objective = SHAPES[name]
+def xgboost_settings(name, y):
+    """Parameters, and the number of bins."""
+    depth, bins, _, objective = SHAPES[name]
     settings = {
         "device": "cuda",
         "tree_method": "hist",
@@ -87,6 +88,16 @@ def xgboost(data, name):
     }
     if objective == "multi:softprob":
         settings["num_class"] = int(y.max()) + 1
+    return settings, bins
+
+
+def xgboost(data, name):
+    """Seconds of the second training."""
+    import xgboost
+
+    _, X, y = RUNS[name](data)
+    n_trees = SHAPES[name][2]
+    settings, bins = xgboost_settings(name, y)
     matrix = xgboost.QuantileDMatrix(X, y, max_bin=bins)
     for _ in range(2):
         _, seconds = measured(lambda: xgboost.train(settings, matrix, n_trees))
@@ -108,15 +119,75 @@ def py_boost(data, name):
 
 PEERS = {"xgboost": xgboost, "py_boost": py_boost}
 
+PREDICTED = ("mnist", "million_rows")
+PREDICTION_TREES = 100
+TRAINING_ROWS = 60_000
+"""Rows of the training before predictions are measured."""
+
+
+def our_predictions(data, name, device, n_jobs):
+    """Seconds of the second prediction, and the hash of the scores."""
+    estimator, X, y = RUNS[name](data)
+    estimator.set_params(n_trees=PREDICTION_TREES, n_jobs=n_jobs, advanced__device=device)
+    estimator.fit(X[:TRAINING_ROWS], y[:TRAINING_ROWS])
+    predict = estimator.decision_function if hasattr(estimator, "decision_function") else estimator.predict
+    for _ in range(2):
+        scores, seconds = measured(lambda: predict(X))
+    digest = hashlib.sha256(scores.tobytes()).hexdigest()
+    return {"predict_seconds": seconds, "n_rows": len(X), "n_trees": PREDICTION_TREES, "sha256": digest}
+
+
+def xgboost_predictions(data, name):
+    """Seconds of the second prediction."""
+    import xgboost
+
+    _, X, y = RUNS[name](data)
+    settings, bins = xgboost_settings(name, y)
+    matrix = xgboost.QuantileDMatrix(X[:TRAINING_ROWS], y[:TRAINING_ROWS], max_bin=bins)
+    booster = xgboost.train(settings, matrix, PREDICTION_TREES)
+    for _ in range(2):
+        _, seconds = measured(lambda: booster.predict(xgboost.DMatrix(X), output_margin=True))
+    return {"predict_seconds": seconds, "n_rows": len(X), "n_trees": PREDICTION_TREES}
+
+
+def measure_predictions(arguments):
+    """Predictions of every system, written as JSON."""
+    results = {"machine": machine(), "predictions": {}}
+    print(f"{'run':18} {'system':12} {'predict s':>9}")
+    for name in [one for one in PREDICTED if one in arguments.only]:
+        runs = results["predictions"][name] = {}
+        systems = [
+            ("cuda", "our_predictions", "cuda", -1),
+            ("cpu", "our_predictions", "cpu", os.cpu_count() or 1),
+        ]
+        if importlib.util.find_spec("xgboost"):
+            systems.append(("xgboost", "xgboost_predictions"))
+        for system, function, *options in systems:
+            try:
+                run = runs[system] = in_child(function, arguments.data, name, *options)["result"]
+            except RuntimeError as error:
+                print(f"{name:18} {system:12} {error}", file=sys.stderr)
+                continue
+            print(f"{name:18} {system:12} {run['predict_seconds']:9.4f}", flush=True)
+            write_results(arguments.out, results)
+        digests = {runs[device]["sha256"] for device in ("cpu", "cuda") if device in runs}
+        assert len(digests) <= 1, f"{name}: the scores depend on the device"
+
 
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data", required=True)
-    parser.add_argument("--out", default="results/gpu.json")
+    parser.add_argument("--out", help="default: results/gpu.json, or results/gpu_prediction.json")
     parser.add_argument("--only", nargs="+", choices=list(RUNS), default=list(RUNS))
+    parser.add_argument("--predict", action="store_true", help="measure predictions in place of trainings")
     arguments = parser.parse_args()
+    if arguments.out is None:
+        arguments.out = f"results/gpu{'_prediction' if arguments.predict else ''}.json"
+    if arguments.predict:
+        measure_predictions(arguments)
+        return
     results = {"machine": machine(), "runs": {}}
     print(f"{'run':18} {'system':12} {'fit s':>8} {'s/tree':>8} {'GPU GB':>7}")
     for name in arguments.only:
