@@ -680,7 +680,9 @@ class DenseEnsemble(BoostedEnsemble):
             target_kind=known.kind,
             label_counts=known.counts,
             n_train_rows=rows.n_rows,
-            parameters=estimator._saved_parameters(seed) | self._saved_sharing() | self._bagging.saved,
+            parameters=estimator._saved_parameters(seed)
+            | ({"tree_per_output": True} if self._params.tree_per_output else {})
+            | self._bagging.saved,
             history=history,
             feature_names=estimator._feature_names(),
             categories=problem.categories,
@@ -693,11 +695,6 @@ class DenseEnsemble(BoostedEnsemble):
         if calibrator is not None:
             estimator._adopt(estimator.model_.with_stage(Role.CALIBRATOR, calibrator))
         return False
-
-    def _saved_sharing(self) -> dict[str, bool]:
-        """The resolved parameter, by which a model is continued."""
-        declared = "tree_per_output" in self._estimator.parameter_table
-        return {"tree_per_output": self._params.tree_per_output} if declared else {}
 
     def _final_metrics(self, model: Model, workers: Workers) -> dict[str, list[float]]:
         """History of the validation sets, with the metrics of the whole model in the best round."""

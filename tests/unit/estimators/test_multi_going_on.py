@@ -85,7 +85,6 @@ def test_going_on_with_sparse_leaves_from_dense_ones():
     (lambda X, Y: reg(n_trees=1).fit(X[:, :3], Y), "must have 3 features and 3 outputs.*Got 4 features and 3 outputs"),
     (lambda X, Y: reg(n_trees=1).fit(X, Y[:, :2]), "must have 4 features and 2 outputs"),
     (lambda X, Y: reg(n_trees=1).fit(X, pd.DataFrame(Y, columns=list("abc"))), "classes and the kind of targets"),
-    (lambda X, Y: reg(n_trees=1, tree_per_output=True).fit(X, Y), "requires tree_per_output=True, .* Got False"),
     (lambda X, Y: SparseGBDTClassifier(n_trees=1).fit(X, (Y > 0).astype(int)), "must be a model with dense scores"),
 ])  # fmt: skip
 def test_models_that_cannot_be_gone_on_from(change, match):

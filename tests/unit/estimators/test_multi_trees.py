@@ -63,7 +63,7 @@ def audited(case):
         estimator.model_.trees, estimator.model_.base_score, X, y, loss, parameter=0.4, weights=weights,
         l2=estimator.l2, rate=estimator.learning_rate, min_samples=estimator.min_samples_leaf,
         top=estimator.leaf_labels or 0, shared=settings.split != "topk" and estimator.leaf_labels is not None,
-        exact=settings.hessian == "exact", alone=settings.tree_per_output,
+        exact=settings.hessian == "exact", alone=settings.tree_per_output is True,
     )  # fmt: skip
     return estimator, audit, [naive.thresholds_of(column, 255) for column in X.T]
 
