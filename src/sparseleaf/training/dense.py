@@ -627,7 +627,8 @@ class DenseEnsemble(BoostedEnsemble):
 
     def update_validation(self, tree: BoostedTree) -> None:
         """See :class:`~sparseleaf.training.trainer.Ensemble`."""
-        super().update_validation(self._averaged(tree))
+        if self._shards:
+            super().update_validation(self._averaged(tree))
 
     def _averaged(self, tree: BoostedTree) -> BoostedTree:
         """The tree with its share of the average of the bagged models; exact for powers of two."""

@@ -130,7 +130,7 @@ class NewtonLeaves:
         if tree.leaf_bounds is not None:
             values = values.clip(tree.leaf_bounds.low, tree.leaf_bounds.high)
         if self.min_gain <= 0 and (self.leaf_outputs is None or self.leaf_outputs >= d):
-            outputs = np.tile(np.arange(d, dtype=np.uint32), n_leaves)
+            outputs = np.broadcast_to(np.arange(d, dtype=np.uint32), (n_leaves, d)).ravel()
             return LeafVectors(
                 np.arange(0, n_leaves * d + 1, d), outputs, (self.rate * values).astype(np.float32).ravel()
             )

@@ -205,6 +205,8 @@ class Shard:
         Dividing the leaves pays off if exchanging them takes at most a quarter of the traffic of the partitions: one
         bit per row and level, with at least log₂(leaves) levels.
         """
+        if self._n_shards == 1:
+            return None
         partition = self.n_rows * math.log2(max(2, len(leaves))) / 8
         if len(leaves) * leaf_bytes > max(partition / 4, FEW_BYTES):
             return None

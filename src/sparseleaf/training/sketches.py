@@ -74,7 +74,8 @@ class _ProjectionPlan:
     def fill_dense(self, gradients: Array, out: Array, n_jobs: int) -> float:
         rng = np.random.Generator(np.random.PCG64(self.key))
         size = np.float32(1 / np.sqrt(out.shape[1]))
-        signs = rng.choice(np.array([-size, size], np.float32), (gradients.shape[1], out.shape[1]))
+        # the draws of rng.choice, which takes several times as long for a few outputs
+        signs = np.array([-size, size], np.float32)[rng.integers(2, size=(gradients.shape[1], out.shape[1]))]
         return _kernels.dense_project(gradients, signs, out, n_jobs)
 
 
