@@ -166,9 +166,14 @@ def text(results: Results) -> str:
 
 
 def write_page(results: Results, path: Path) -> None:
-    """Replace the tables of the page, each between its two comments (``made by ...: NAME``, ``end of table``)."""
+    """Replace the tables of the page."""
+    replace_tables(path, all_tables(results))
+
+
+def replace_tables(path: Path, tables: dict[str, str]) -> None:
+    """Replace tables of a page by name, each between its two comments (``made by ...: NAME``, ``end of table``)."""
     page = path.read_text()
-    for name, rows in all_tables(results).items():
+    for name, rows in tables.items():
         pattern = rf"(<!-- made by python -m benchmarks.bed: {name} -->\n).*?(<!-- end of table -->)"
         page = re.sub(
             pattern, lambda match, rows=rows: f"{match[1]}{rows}\n{match[2]}", page, flags=re.DOTALL
