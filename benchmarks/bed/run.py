@@ -63,6 +63,7 @@ def fit_all(name: str, system: str, options: Options) -> None:
         model.fit(split)
         record = {
             "status": "ok",
+            "n_rows": len(split.X),
             "seconds": time.perf_counter() - began,
             "processor_seconds": time.process_time() - processor,
         }

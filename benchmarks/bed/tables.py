@@ -17,6 +17,10 @@ from benchmarks.bed.systems import OURS, SYSTEMS, takes
 
 Results = dict[str, Any]
 
+LIGHTGBM = "LightGBM"
+LARGE = 1_000
+"""Rows of the training sets whose times are compared one by one."""
+
 TEST_SHARE = (1 - TRAINING_SHARE) / TRAINING_SHARE
 
 
@@ -33,6 +37,7 @@ def collect(out: Path, n_splits: int, n_jobs: int) -> Results:
                 continue
             systems[system] = {
                 "status": "ok",
+                "n_rows": records[0]["n_rows"],
                 "errors": [record["error"] for record in records],
                 "processor_seconds": float(np.median([record["processor_seconds"] for record in records])),
             }
@@ -112,6 +117,24 @@ def time_rows(results: Results) -> list[list[str]]:
     return rows
 
 
+def large_rows(results: Results) -> list[list[str]]:
+    """Median processor times of ours and of LightGBM on datasets with more than LARGE training rows."""
+    rows = []
+    for name, entry in results["sets"].items():
+        ours, theirs = (entry["systems"].get(system, {}) for system in (OURS, LIGHTGBM))
+        if ours.get("status") == theirs.get("status") == "ok" and ours["n_rows"] > LARGE:
+            times = ours["processor_seconds"], theirs["processor_seconds"]
+            rows.append(
+                [
+                    name,
+                    f"{ours['n_rows']:,}",
+                    *(f"{one:.2f}" for one in times),
+                    f"{times[0] / times[1]:.1f} ×",
+                ]
+            )
+    return rows
+
+
 def rank_rows(results: Results) -> list[list[str]]:
     average = ranks(results, EVALUATION).average
     return [[system, f"{average[system]:.2f}"] for system in sorted(average, key=lambda one: average[one])]
@@ -154,6 +177,7 @@ def all_tables(results: Results) -> dict[str, str]:
         "losses": table(
             ["dataset", "best system", "sparseleaf", "best", "paired test"], losses(results, EVALUATION), 2
         ),
+        "large": table(["dataset", "training rows", "sparseleaf", "LightGBM", "ratio"], large_rows(results)),
         "times": table(["system", "median", "10 %", "90 %", "datasets"], time_rows(results)),
     }
 

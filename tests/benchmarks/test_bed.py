@@ -106,6 +106,7 @@ def test_fits_are_recorded_and_not_repeated(tmp_path, monkeypatch):
     assert Mean.fits == 3
     records = run.read(tmp_path, "additive", "mean", 3)
     assert [record["error"] for record in records.values()] == [1.0] * 3
+    assert records[0]["n_rows"] == len(SETS["additive"].load("", 0).X)
     assert not list(run.run(["additive"], ["mean"], options))  # nothing is missing
 
 
@@ -115,7 +116,12 @@ def test_tables_of_the_page(tmp_path):
         for place, system in enumerate(SYSTEMS):
             for seed in range(3):
                 if takes(system, bed_set.kind):
-                    record = {"status": "ok", "error": place + random.uniform(), "processor_seconds": 1.0}
+                    record = {
+                        "status": "ok",
+                        "n_rows": 1_001 if name == "wq" else 1_000,
+                        "error": place + random.uniform(),
+                        "processor_seconds": 1.0 + 2 * (system == "LightGBM"),
+                    }
                     if (name, system) == ("wq", "CatBoost"):
                         record = {"status": "time limit"}
                     path = run.record_path(tmp_path, name, system, seed)
@@ -137,4 +143,5 @@ def test_tables_of_the_page(tmp_path):
     rows = {row[0]: row for row in tables.error_rows(results, EVALUATION)}
     assert rows["wq"][-1] == "time limit"
     assert rows["lambdarank"][4] == "–"
+    assert tables.large_rows(results) == [["wq", "1,001", "1.00", "3.00", "0.3 ×"]]
     assert tables.duels(results, EVALUATION)[-1][1:4] != ["0", "0", "0"]
