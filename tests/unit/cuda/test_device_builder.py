@@ -125,7 +125,8 @@ def data(kind):
     signal = np.nan_to_num(X[:, :4])
     if kind == "labels":
         return X, sp.csr_matrix(signal + 0.3 * rng.normal(size=(300, 4)) > 0.5)
-    return X, {"numbers": signal @ rng.normal(size=(4, 6)), "classes": signal.argmax(axis=1)}[kind]
+    numbers, classes = signal @ rng.normal(size=(4, 6)), signal.argmax(axis=1)
+    return X, {"numbers": numbers, "classes": classes, "unrelated": np.sin(3 * signal)}[kind]
 
 
 SETTINGS = {"n_trees": 4, "min_samples_leaf": 5}
@@ -139,6 +140,7 @@ ESTIMATORS = [
     (MultiGBDTRegressor, "numbers", {"monotone_constraints": [1, 0, -1, 0, 0, 0, 0, 0]}),
     (MultiGBDTRegressor, "numbers", {"advanced": {"growth": "depth-wise", "tree_per_output": True}}),
     (MultiGBDTRegressor, "numbers", {"n_trees": "auto"}),
+    (MultiGBDTRegressor, "unrelated", {"n_trees": "auto", "n_models": 2, "learning_rate": 0.5}),
     (MultiGBDTClassifier, "classes", {}),
     (MultiGBDTClassifier, "classes", {"n_trees": "auto", "learning_rate": 0.5}),
     (MultiGBDTClassifier, "labels", {"colsample_bytree": 0.6, "subsample": 0.8}),
@@ -157,6 +159,8 @@ def test_model_files_are_those_of_the_cpu(estimator, kind, settings, tmp_path):
         fitted.save(tmp_path / device)
         files.append((tmp_path / device).read_bytes())
     assert fitted.model_.n_trees > 1
+    if kind == "unrelated":
+        assert fitted.model_.parameters["tree_per_output"] is True
     assert files[0] == files[1]
 
 
