@@ -40,7 +40,7 @@ from sparseleaf.objectives import (
 )
 from sparseleaf.objectives.ranking import CHANGES
 from sparseleaf.projection import PROJECTIONS
-from sparseleaf.training.auto import AUTO_VALUES, BAGGED_ROWS, MAX_ALONE, N_FOLDS, RANKER_VALUES, AutoValue
+from sparseleaf.training.auto import AUTO_VALUES, BAGGED_ROWS, MAX_SEPARATE, N_FOLDS, RANKER_VALUES, AutoValue
 from sparseleaf.training.sharing import STANDARD_ERRORS
 from sparseleaf.training.sketches import SKETCHES
 
@@ -493,8 +493,8 @@ def _multi(
             Bool() | AUTO,
             "auto",
             "Whether to grow one tree per output in every boosting round (GBDT-SO)."
-            f' "auto": for bagged models with n_trees="auto", a loss with constant hessian and 2 to {MAX_ALONE} outputs'
-            " if this lowers the loss of the rows of one fold significantly, by more than"
+            f' "auto": for bagged models with n_trees="auto", a loss with constant hessian and 2 to {MAX_SEPARATE}'
+            " outputs if this lowers the loss of the rows of one fold significantly, by more than"
             f" {STANDARD_ERRORS:g} standard errors; otherwise no.",
             advanced=True,
         ),

@@ -28,10 +28,11 @@ FOREST_TREES = 96
 """Trees of the forest beside bagged models; a multiple of the folds, so that every row has as many trees without it."""
 
 FEW_TARGETS = 100_000
-"""Number of rows times outputs up to which a forest is grown: it bounds the size of the model."""
+"""Number of rows times outputs up to which a forest is grown and outputs may have separate trees: it bounds the size of
+the model."""
 
-MAX_ALONE = 32
-"""Number of outputs up to which each may have trees of its own."""
+MAX_SEPARATE = 32
+"""Number of outputs up to which each may have separate trees."""
 
 MAX_ROUNDS = 1_000
 N_TREES = 100
@@ -140,7 +141,7 @@ def resolve(
     n_folds = max(n_models, N_FOLDS) if stops or n_models > 1 else 0
     small = n_rows <= BAGGED_ROWS and n_rows * n_outputs <= FEW_TARGETS
     mixed = mixes and bagged and stops and small and _all_outputs(params)
-    compared = undecided and one_column and stops and small and 1 < n_outputs <= MAX_ALONE
+    compared = undecided and one_column and stops and small and 1 < n_outputs <= MAX_SEPARATE
     return Settings(**values), Bagging(n_models, n_folds, stops, FOREST_TREES if mixed else 0, compared)
 
 

@@ -25,7 +25,6 @@ from sparseleaf.training.auto import AUTO, Bagging, n_rounds, resolve
 from sparseleaf.training.boosted import BoostedEnsemble, BoostedGrowth
 from sparseleaf.training.boosting_round import BoostingRound
 from sparseleaf.training.builder import Growth, HistogramTrees
-from sparseleaf.training.columns import COUNT, DIAGONAL, MATRIX, SHARED
 from sparseleaf.training.dense_partition import common_base_score, common_output_weights, count_queries
 from sparseleaf.training.dense_shard import DenseShard
 from sparseleaf.training.dense_targets import KnownTargets, join_known
@@ -36,6 +35,7 @@ from sparseleaf.training.leaves import NewtonLeaves
 from sparseleaf.training.packing import unpack_trees
 from sparseleaf.training.partition import describe_prior, describe_rows, find_common_thresholds
 from sparseleaf.training.resuming import describe_problem
+from sparseleaf.training.search_plan import SearchPlan
 from sparseleaf.training.sketches import make_sketch
 from sparseleaf.training.statistics import DenseGradients
 
@@ -56,11 +56,6 @@ if TYPE_CHECKING:
     from sparseleaf.training.dense_partition import DensePartition
     from sparseleaf.training.fold_forest import MixedForest
     from sparseleaf.training.validation import EvalSet
-
-MAX_FULL_OUTPUTS = 32
-"""Number of outputs up to which ``split="auto"`` means "full"; beyond it, "sketch"."""
-
-MAX_MATRIX_OUTPUTS = 32
 
 
 @dataclass(frozen=True)
@@ -99,114 +94,6 @@ class Problem:
         mask = np.zeros(self.rows.n_features, np.uint8)
         mask[list(self.categories)] = 1
         return mask
-
-
-class SearchPlan:
-    """Which statistics the split search uses.
-
-    Attributes
-    ----------
-    split : str
-        The ``split`` parameter, "auto" resolved.
-    hessian : int
-        See :mod:`sparseleaf.training.columns`.
-    matrix : bool
-        Whether the full hessian matrix across outputs is used.
-    sketch : int
-        Width of the gradient sketch, 0 for none.
-    width : int
-        Columns of a histogram.
-    top : int
-        Score only the best ``top`` outputs of each side, 0 for all; ``shared``: the same outputs on both sides.
-    all_outputs : bool
-        Whether every leaf stores all outputs.
-    """
-
-    def __init__(
-        self,
-        params: Settings,
-        loss: DenseObjective,
-        targets: TargetForm,
-        directions: Array | None,
-    ) -> None:
-        d = targets.n_outputs
-        k = params.leaf_labels
-        alone = params.tree_per_output
-        self.loss = loss
-        self.directions = directions
-        split = params.split
-        if split == "auto":
-            few = d <= max(MAX_FULL_OUTPUTS, params.sketch_dim)
-            split = (
-                "sketch"
-                if not few and not alone
-                else "full"
-                if k is None or k >= d or alone
-                else "topk-shared"
-            )
-            if directions is not None:
-                split = "full"
-        if split == "sketch" and params.sketch_dim >= d:
-            split = "full"  # a sketch would not be narrower than the outputs
-        self.split = split
-        self.matrix = params.hessian == "exact" and d > 1
-        self.sketch = params.sketch_dim if split == "sketch" else 0
-        self._refuse(params, targets)
-        if self.matrix:
-            self.hessian = MATRIX
-        elif not loss.constant_hessian or targets.has_unknown or targets.weight_columns > 1:
-            self.hessian = DIAGONAL
-        elif targets.weight_columns:
-            self.hessian = SHARED if d > 1 else DIAGONAL
-        else:
-            self.hessian = COUNT
-        self.top = k if split.startswith("topk") and k is not None and k < d else 0
-        self.shared = split == "topk-shared"
-        self.all_outputs = (k is None or k >= d) and params.leaf_min_gain == 0 and not alone
-        if self.sketch:
-            self.width = self.sketch + bool(targets.weight_columns)
-        else:
-            n = 1 if alone else d
-            self.width = n + (0, 1, n, n * (n + 1) // 2)[self.hessian]
-
-    def _refuse(self, params: Settings, targets: TargetForm) -> None:
-        """Raise ValueError for incompatible parameters."""
-        d = targets.n_outputs
-        if self.matrix:
-            if targets.weight_columns > 1:
-                raise ValueError(
-                    "hessian='exact' requires one sample_weight per row. Got one per output instead."
-                )
-            if not self.loss.full_hessian:
-                raise ValueError(
-                    "hessian='exact' requires a loss with a hessian across outputs."
-                    f" Got loss={self.loss.name!r} instead."
-                )
-            if d > MAX_MATRIX_OUTPUTS:
-                raise ValueError(
-                    f"hessian='exact' supports at most {MAX_MATRIX_OUTPUTS} outputs. Got {d} instead."
-                )
-            if self.split != "full" or params.tree_per_output or self.directions is not None:
-                raise ValueError(
-                    "hessian='exact' requires split='full' and is not supported with tree_per_output, leaf_labels or"
-                    " monotone_constraints."
-                )
-        if self.split.startswith("topk") and params.leaf_labels is None:
-            raise ValueError(
-                f"split={self.split!r} requires leaf_labels, the number of outputs per leaf. Got None instead."
-            )
-        if params.tree_per_output and self.split != "full":
-            raise ValueError(
-                f"tree_per_output=True requires split='full' or 'auto'. Got split={self.split!r} instead."
-            )
-        if self.directions is not None and (
-            self.split != "full" or params.leaf_labels is not None or params.leaf_min_gain > 0
-        ):
-            raise ValueError(
-                "monotone_constraints requires split='full' or 'auto', leaf_labels=None and leaf_min_gain=0."
-            )
-        if self.directions is not None and self.loss.quantile is not None:
-            raise ValueError(f"monotone_constraints is not supported for loss={self.loss.name!r}.")
 
 
 @dataclass(frozen=True)
@@ -337,14 +224,14 @@ class DenseProgram:
     ) -> bool:
         """Whether held-out rows have a lower loss if every output has trees of its own."""
 
-        def losses(compared: Plan, per_round: int) -> Array:
+        def losses(compared: Plan) -> Array:
             growth = self._growth(comm, part, compared, thresholds, start, "rows")
             assert isinstance(growth, BaggedGrowth)
-            return sharing.held_out_losses(growth, per_round)
+            return sharing.held_out_losses(growth)
 
-        shared, n_outputs = plan.compared(), plan.problem.form.n_outputs
+        shared = plan.compared()
         separate = shared.settled(separate_trees=True)
-        return sharing.prefers_separate_trees(losses(shared, 1), losses(separate, n_outputs))
+        return sharing.prefers_separate_trees(losses(shared), losses(separate))
 
     def _growth(
         self,

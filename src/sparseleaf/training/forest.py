@@ -28,6 +28,7 @@ from sparseleaf.training.columns import COUNT, DIAGONAL, SHARED
 from sparseleaf.training.forest_shard import ForestShard
 from sparseleaf.training.leaves import NewtonLeaves
 from sparseleaf.training.program import Grown
+from sparseleaf.training.search_plan import MAX_FULL_OUTPUTS
 from sparseleaf.training.sketches import make_sketch
 from sparseleaf.training.statistics import DenseGradients
 from sparseleaf.training.tree import LeafVectors
@@ -43,9 +44,6 @@ if TYPE_CHECKING:
 
 NODES = 22
 """Purpose of random draws: part of their keys."""
-
-MAX_FULL_OUTPUTS = 32
-"""Number of outputs beyond which splits are found on sketched gradients."""
 
 SMALLEST_FREQUENCY = 1e-6
 """Lower frequencies of a label in a leaf are rounding errors."""

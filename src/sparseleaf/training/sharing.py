@@ -51,16 +51,17 @@ def separate_bagging(bagging: Bagging) -> Bagging:
     return replace(bagging, n_forest_trees=0, compares_sharing=False)
 
 
-def held_out_losses(growth: BaggedGrowth, per_round: int) -> Array:
+def held_out_losses(growth: BaggedGrowth) -> Array:
     """Grow a compared model; returns the losses of all held-out rows in the best round, the same on all workers."""
     stopper = EarlyStopping("", PATIENCE, higher_is_better=False, min_improvement=MIN_IMPROVEMENT)
     values: list[float] = []
     losses = np.empty(0)
     growth.replay(())
     while len(values) < MAX_ROUNDS and not stopper.stops(values):
-        for _ in range(per_round):
-            grown = growth.next()
-        values += grown[0].metrics.values()
+        (grown,) = growth.next()
+        if not grown.metrics:  # a tree within a round
+            continue
+        values += grown.metrics.values()
         if best_tree(values, higher_is_better=False) == len(values):
             losses = growth.held_out_losses()
     return losses

@@ -9,7 +9,7 @@ from smalldata import saved_bytes
 from sparseleaf import MultiGBDTClassifier, MultiGBDTRegressor, load
 from sparseleaf.callbacks import EarlyStopping
 from sparseleaf.training import sharing
-from sparseleaf.training.auto import AUTO_VALUES, BAGGED_ROWS, FEW_TARGETS, MAX_ALONE, resolve
+from sparseleaf.training.auto import AUTO_VALUES, BAGGED_ROWS, FEW_TARGETS, MAX_SEPARATE, resolve
 
 QUICK = {"learning_rate": 0.4, "n_models": 2, "n_jobs": 1}
 
@@ -84,7 +84,7 @@ def test_losses_of_the_compared_model_are_those_of_its_best_round():
         def held_out_losses(self):
             return np.array([values[len(grown) // 2 - 1]])
 
-    assert sharing.held_out_losses(Growth(), 2) == [3.0]
+    assert sharing.held_out_losses(Growth()) == [3.0]
     stops = EarlyStopping("", sharing.PATIENCE, higher_is_better=False, min_improvement=0.005)
     assert len(grown) == 2 * stops.stops_at(values)
 
@@ -107,8 +107,8 @@ def test_what_is_compared():
 
     assert compares(1_000, 2)
     assert compares(BAGGED_ROWS, FEW_TARGETS // BAGGED_ROWS)
-    assert compares(1_000, MAX_ALONE)
-    assert not compares(1_000, MAX_ALONE + 1)
+    assert compares(1_000, MAX_SEPARATE)
+    assert not compares(1_000, MAX_SEPARATE + 1)
     assert not compares(BAGGED_ROWS, FEW_TARGETS // BAGGED_ROWS + 1)
     assert not compares(BAGGED_ROWS + 1, 2)
     assert not compares(1_000, 1)
