@@ -141,6 +141,15 @@ def train(
             parser=as_path,
         ),
     ] = None,
+    dictionary: Annotated[
+        PathOrURL | None,
+        typer.Option(
+            metavar="FILE",
+            help="With --label-info: translations of words, by which the names are translated: two columns (TSV, CSV),"
+            " JSON, or Ding's format.",
+            parser=as_path,
+        ),
+    ] = None,
     label_key: Annotated[
         str,
         typer.Option(
@@ -269,9 +278,11 @@ def train(
     if label_info is not None:
         if engine is not EngineName.LOCAL:
             raise ValueError("--label-info requires --engine local.")
-        keeping["label_info"] = _read_label_info(candidates, label_info, broader, label_key)
-    elif broader is not None:
-        raise ValueError("--broader requires --label-info FILE.")
+        keeping["label_info"] = _read_label_info(candidates, label_info, broader, label_key, dictionary)
+    else:
+        for option, file in (("--broader", broader), ("--dictionary", dictionary)):
+            if file is not None:
+                raise ValueError(f"{option} requires --label-info FILE.")
     run = None
     if mlflow is not None:
         if engine is EngineName.SPARK:
@@ -331,16 +342,21 @@ def train(
 
 
 def _read_label_info(
-    candidates: dict[str, ModelEstimator], path: AnyPath, broader: AnyPath | None, key: str
+    candidates: dict[str, ModelEstimator],
+    path: AnyPath,
+    broader: AnyPath | None,
+    key: str,
+    dictionary: AnyPath | None,
 ) -> Any:
     """Names and hierarchy of the labels, for ``fit``."""
     from sklearn.utils.validation import has_fit_parameter
 
-    from sparseleaf.data import LabelInfo
+    from sparseleaf.data import Dictionary, LabelInfo
 
     if not all(has_fit_parameter(one, "label_info") for one in candidates.values()):
         raise ValueError("--label-info requires --method forest, ldsm or gbdt-sparse.")
-    return LabelInfo.read(path, broader, key=key)
+    info = LabelInfo.read(path, broader, key=key)
+    return info if dictionary is None else info.translated(Dictionary.read(dictionary))
 
 
 def _add_titles(estimator: Any, titles: list[Any]) -> None:

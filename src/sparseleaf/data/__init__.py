@@ -1,6 +1,7 @@
 """Datasets: file readers, XC text, target encoding, memory-mapped data and synthetic data."""
 
 from sparseleaf.data import readers  # noqa: F401, registers the readers
+from sparseleaf.data.dictionary import Dictionary
 from sparseleaf.data.label_info import LabelInfo
 from sparseleaf.data.mapped import load_mapped, map_xc, save_mapped
 from sparseleaf.data.reading import READERS, Columns, Reader, Rows, Source, read, reader_of
@@ -12,6 +13,7 @@ from sparseleaf.data.xc import load_xc, save_xc
 __all__ = [
     "READERS",
     "Columns",
+    "Dictionary",
     "LabelInfo",
     "Reader",
     "Rows",

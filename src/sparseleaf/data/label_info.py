@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-import codecs
-import csv
-import io
-import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparseleaf._files import AnyPath, as_path, read_bytes
+from sparseleaf._files import AnyPath, as_path
+from sparseleaf.data.pairs import (
+    Pairs,
+    from_object,
+    grouped,
+    parse_json,
+    read_text,
+    strings,
+    suffix_of,
+    two_columns,
+)
 from sparseleaf.data.skos import KEYS, SUFFIXES, read_concepts
 from sparseleaf.data.targets import ONE_CLASS_PER_ROW, Targets, relabelled
 
-Label = str | int
+if TYPE_CHECKING:
+    from sparseleaf.data.dictionary import Dictionary
 
-HEADER = "label"
-"""First field of a header line."""
+Label = str | int
 
 
 @dataclass(frozen=True, init=False)
@@ -106,10 +111,28 @@ class LabelInfo:
         file = as_path(path)
         names, related = _read(file, key)
         if broader is not None:
-            related = [*related, *_two_columns(as_path(broader))]
+            related = [*related, *two_columns(as_path(broader), read_text(as_path(broader)))]
         if not names and not related:
             raise ValueError(f"{file}: the file has no label names.")
-        return cls(_grouped(names), _grouped(related))
+        return cls(grouped(names), grouped(related))
+
+    def translated(self, dictionary: Dictionary) -> LabelInfo:
+        """With the translations of the names as further names.
+
+        Parameters
+        ----------
+        dictionary : Dictionary
+
+        Returns
+        -------
+        info : LabelInfo
+            Names, their translations, and the same hierarchy.
+        """
+        names = {
+            label: [*several, *(text for name in several for text in dictionary.translate(name))]
+            for label, several in self.names.items()
+        }
+        return LabelInfo(names, self.broader)
 
     def of_type(self, kind: type) -> LabelInfo:
         """With integers in place of labels that are written as integers, if ``kind`` is int."""
@@ -178,94 +201,29 @@ def _checked(argument: str, values: Any, kind: Any, text: str) -> dict[Label, tu
 
 # --- files
 
-Pairs = list[tuple[str, str]]
-
-
-def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    grouped: dict[str, list[str]] = {}
-    for label, value in pairs:
-        grouped.setdefault(label, []).append(value)
-    return grouped
-
 
 def _read(path: AnyPath, key: str) -> tuple[Pairs, Pairs]:
     """Pairs of a label and a name, and of a label and a broader one."""
-    suffix = _suffix(path)
+    suffix = suffix_of(path)
     if suffix in SUFFIXES:
         return read_concepts(path, suffix, key)
     if suffix == ".json":
-        return list(_from_object(path)), []
+        return list(from_object(path, read_text(path))), []
     if suffix in (".jsonl", ".ndjson"):
         return _from_records(path)
-    return _two_columns(path), []
-
-
-def _suffix(path: AnyPath) -> str:
-    return PurePath(str(path).lower().removesuffix(".gz")).suffix
-
-
-def _text(path: AnyPath) -> str:
-    try:
-        return read_bytes(path).removeprefix(codecs.BOM_UTF8).decode()
-    except UnicodeDecodeError:
-        raise ValueError(f"{path}: the text is not valid UTF-8.") from None
-
-
-def _two_columns(path: AnyPath) -> Pairs:
-    comma = _suffix(path) == ".csv"
-    rows = csv.reader(
-        io.StringIO(_text(path), newline=""),
-        delimiter="," if comma else "\t",
-        quoting=csv.QUOTE_MINIMAL if comma else csv.QUOTE_NONE,
-    )
-    pairs = []
-    try:
-        for number, row in enumerate(rows, start=1):
-            if not row or (number == 1 and row[0].strip().lower() == HEADER):
-                continue
-            if len(row) < 2 or not row[0].strip():
-                raise ValueError(
-                    f"{path}: line {number}: expected a label and a name in two columns. Got {row!r:.60} instead."
-                )
-            pairs.append((row[0].strip(), row[1].strip()))
-    except csv.Error as error:
-        raise ValueError(f"{path}: line {rows.line_num}: {error}.") from None
-    return pairs
-
-
-def _from_object(path: AnyPath) -> Iterator[tuple[str, str]]:
-    values = _json(path, _text(path))
-    if not isinstance(values, dict):
-        raise ValueError(f"{path}: expected a JSON object of labels and names.")
-    for label, names in values.items():
-        yield from ((label, name) for name in _strings(path, names))
+    return two_columns(path, read_text(path)), []
 
 
 def _from_records(path: AnyPath) -> tuple[Pairs, Pairs]:
     names, broader = [], []
-    for number, line in enumerate(_text(path).split("\n"), start=1):
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
         if not line.strip():
             continue
         place = f"{path}: line {number}"
-        record = _json(place, line)
+        record = parse_json(place, line)
         label = record.get("label") if isinstance(record, dict) else None
         if not isinstance(label, str | int) or isinstance(label, bool):
             raise ValueError(f"{place}: expected a JSON object with the fields label and name.")
-        names += [(str(label), name) for name in _strings(place, record.get("name"))]
-        broader += [(str(label), one) for one in _strings(place, record.get("broader"))]
+        names += [(str(label), name) for name in strings(place, record.get("name"))]
+        broader += [(str(label), one) for one in strings(place, record.get("broader"))]
     return names, broader
-
-
-def _json(place: object, text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{place}: invalid JSON ({error}).") from None
-
-
-def _strings(place: object, values: Any) -> list[str]:
-    """None, a string or number, or a list of those."""
-    several = values if isinstance(values, list) else [] if values is None else [values]
-    if not all(isinstance(one, str | int) and not isinstance(one, bool) for one in several):
-        raise ValueError(f"{place}: expected text, or a list of texts. Got {values!r:.60} instead.")
-    return [str(one) for one in several]

@@ -7,7 +7,7 @@ import pytest
 
 import sparseleaf
 from sparseleaf import SketchForestClassifier, TextVectorizer
-from sparseleaf.data import LabelInfo
+from sparseleaf.data import Dictionary, LabelInfo
 
 TEXTS = [
     f"{word} text{i % 7} more{i % 5}" for i in range(20) for word in ("bread", "soups", "football", "cycling")
@@ -51,11 +51,35 @@ def test_train_is_fit(cli, folder, tmp_path):
     assert "swimming (t5)" in done.out
 
 
+def test_names_are_translated_by_a_dictionary(cli, folder, tmp_path):
+    model, words = tmp_path / "m.safetensors", tmp_path / "words.tsv"
+    words.write_text("swimming\tSchwimmen\n")
+    names = folder / "names.tsv"
+    done = train(cli, folder, model, "--label-info", names, "--dictionary", words)
+    assert (done.code, done.err) == (0, "")
+    forest = SketchForestClassifier(n_trees=2)
+    info = LabelInfo.read(names).translated(Dictionary.read(words))
+    forest.fit(TEXTS, TAGS, label_info=info)
+    (tmp_path / "new.txt").write_text("schwimmen text1\n")
+    done = cli("predict", model, tmp_path / "new.txt", "-k", "5")
+    assert done.code == 0
+    labels, _ = forest.predict_topk(["schwimmen text1"], k=5)
+    assert [pair.split(":")[0] for pair in done.out.split()] == labels[0].tolist()
+    assert "t5" in labels[0]
+
+
 def test_bad_options(cli, folder, tmp_path):
     model, names = tmp_path / "m.safetensors", folder / "names.tsv"
     done = train(cli, folder, model, "--broader", folder / "broader.tsv")
     assert done.code
     assert "--broader requires --label-info" in done.err
+    done = train(cli, folder, model, "--dictionary", names)
+    assert done.code
+    assert "--dictionary requires --label-info" in done.err
+    (tmp_path / "words.tsv").write_text("no columns\n")
+    done = train(cli, folder, model, "--label-info", names, "--dictionary", tmp_path / "words.tsv")
+    assert done.code
+    assert "line 1: expected a word and a translation" in done.err
     done = train(cli, folder, model, "--label-info", names, "--engine", "dask")
     assert done.code
     assert "--label-info requires --engine local" in done.err
