@@ -6,6 +6,7 @@ from pathlib import Path
 
 from sparseleaf import TextVectorizer
 from sparseleaf.estimators import ESTIMATORS
+from sparseleaf.training.auto import BAGGED_ROWS
 from sparseleaf.tuning.spaces import TEXTS, TUNABLE, VECTORIZER
 
 PAGE = Path(__file__).with_name("search-spaces.md")
@@ -43,9 +44,21 @@ def part(method: str) -> str:
         row(name, kinds[0].parameter_table[name].default, f"{dimension.text} (more than 32 outputs)")
         for name, dimension in tunable.many_outputs.items()
     ]
-    return (
+    text = (
         f"\n## {names}\n\n`--method {method}`. A candidate for: {tasks}; {' and '.join(forms)} features. Trees:"
         f" {', '.join(map(str, tunable.rungs()))}.\n\n{table(rows)}"
+    )
+    if not tunable.bagged:
+        return text
+    spaces = ((tunable.bagged, ""), (tunable.bagged_outputs, " (several outputs of numbers)"))
+    rows = [
+        row(name, kinds[0].parameter_table[name].default, f"{dimension.text}{note}")
+        for space, note in spaces
+        for name, dimension in space.items()
+    ]
+    return (
+        f"{text}\nUp to {BAGGED_ROWS:,} rows, unless `params` has `n_trees`, `n_models` or `early_stopping_rounds`: bagged"
+        f" models with an automatic number of trees.\n\n{table(rows)}"
     )
 
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from sparseleaf.estimators.parameters import suggestion
 from sparseleaf.features import TextVectorizer
 from sparseleaf.features.settings import RULES
+from sparseleaf.training.auto import BAGGED_ROWS
 from sparseleaf.tuning.dimensions import Dimension, as_dimension
 from sparseleaf.tuning.problem import Problem
-from sparseleaf.tuning.spaces import TEXTS, TUNABLE, VECTORIZER
+from sparseleaf.tuning.spaces import REGRESSION, TEXTS, TUNABLE, VECTORIZER
 from sparseleaf.tuning.trials import EARLY_STOPPING, PATIENCE, Rung, make_estimator
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ MANY_OUTPUTS = 32
 """Outputs up to which split search is exact by default, so that there is no sketch to tune."""
 
 METHOD_KEY, LEARNING_RATE = "method", "learning_rate"
+NOT_BAGGED = ("n_trees", "n_models", EARLY_STOPPING)
+"""Parameters which, set by the user, leave no automatic number of trees to bagged models."""
+
 SET_BY_TUNE = ("eval_metric", "n_jobs", "verbose", "warm_start")
 """Parameters that trials set."""
 
@@ -41,6 +45,8 @@ class Candidate:
         Parameters that are the same in all trials.
     limit : int or None
         Maximum number of trees that the user set.
+    bagged : bool
+        Whether trials are bagged models with an automatic number of trees.
     """
 
     method: str
@@ -48,6 +54,7 @@ class Candidate:
     space: dict[str, Dimension]
     params: dict[str, Any]
     limit: int | None = None
+    bagged: bool = False
 
     def default(self, name: str) -> Any:
         """Default of a parameter of the space."""
@@ -89,9 +96,9 @@ class Candidate:
             if self.key(name) in stored
         }
 
-    def rungs(self, settings: Mapping[str, Any]) -> list[int]:
-        """Numbers of trees after which a trial with these settings is compared with others."""
-        return TUNABLE[self.method].rungs(self._slowness(settings), self.limit)
+    def rungs(self, settings: Mapping[str, Any]) -> list[int] | list[None]:
+        """Numbers of trees after which a trial with these settings is compared with others; None for the default."""
+        return [None] if self.bagged else TUNABLE[self.method].rungs(self._slowness(settings), self.limit)
 
     def rung(self, settings: Mapping[str, Any], n_trees: int | None, n_jobs: int | None) -> Rung:
         """A rung of a trial with these settings; the defaults without early stopping if ``n_trees`` is None."""
@@ -111,7 +118,7 @@ class Candidate:
     @property
     def stops_early(self) -> bool:
         """Whether the number of trees is chosen by early stopping."""
-        return EARLY_STOPPING in self.kind.parameter_table
+        return EARLY_STOPPING in self.kind.parameter_table and not self.bagged
 
 
 def make_candidates(
@@ -136,7 +143,7 @@ def make_candidates(
     made, errors = {}, []
     for method, kind in kinds.items():
         try:
-            made[method] = _make_candidate(method, kind, _published(method, problem) | spaces[method], values)
+            made[method] = _make_candidate(method, kind, problem, spaces[method], values)
         except ValueError as error:
             errors.append(error)
     if errors and (all_required or not made):
@@ -145,16 +152,24 @@ def make_candidates(
 
 
 def _make_candidate(
-    method: str, kind: type[ModelEstimator], space: Mapping[str, Dimension], values: dict[str, Any]
+    method: str,
+    kind: type[ModelEstimator],
+    problem: Problem,
+    space: Mapping[str, Dimension],
+    values: dict[str, Any],
 ) -> Candidate:
     _check_params(kind, values)
+    bagged = (
+        bool(TUNABLE[method].bagged) and problem.n_rows <= BAGGED_ROWS and not set(NOT_BAGGED) & set(values)
+    )
     limit = values.get("n_trees")
     dimensions = {
         name: dimension
-        for name, dimension in space.items()
+        for name, dimension in {**_published(method, problem, bagged=bagged), **space}.items()
         if name not in values and not _is_set(name, values.get("vectorizer"))
     }
-    candidate = Candidate(method, kind, dimensions, values, limit if isinstance(limit, int) else None)
+    limit = limit if isinstance(limit, int) else None
+    candidate = Candidate(method, kind, dimensions, values, limit, bagged)
     _check_dimensions(candidate)
     return candidate
 
@@ -168,11 +183,13 @@ def _is_set(name: str, vectorizer: Any) -> bool:
     return bool(vectorizer.get_params(deep=False).get(nested) != default)
 
 
-def _published(method: str, problem: Problem) -> dict[str, Dimension]:
+def _published(method: str, problem: Problem, *, bagged: bool) -> dict[str, Dimension]:
     """The search space of an estimator for a problem."""
     tunable = TUNABLE[method]
-    space = dict(tunable.space)
-    if problem.n_outputs > MANY_OUTPUTS:
+    space = dict(tunable.bagged if bagged else tunable.space)
+    if bagged and problem.task == REGRESSION and problem.n_outputs > 1:
+        space |= dict(tunable.bagged_outputs)
+    elif problem.n_outputs > MANY_OUTPUTS:
         space |= dict(tunable.many_outputs)
     if problem.has_nan:
         space.pop("rerank", None)  # re-rankers do not support missing values

@@ -178,7 +178,7 @@ class Search:
         trial = running.trial
         trial.set_user_attr(N_TREES, result.n_trees)
         last = result.stopped or running.step == len(running.trees) - 1
-        if running.trees[0] is not None:  # the default trial has no rungs
+        if running.trees[0] is not None:  # else there are no rungs
             trial.report(result.value, running.step)
         if not last and running.number is None and trial.should_prune():
             self._finish(index, "pruned", state=TrialState.PRUNED)

@@ -38,6 +38,11 @@ class Tunable:
         Dimensions by parameter name; the default of each parameter is inside.
     many_outputs : mapping of str to Range or Choice
         Further dimensions for more outputs than split search is exact for.
+    bagged : mapping of str to Range or Choice
+        Dimensions in place of the others for few rows: all trials have the automatic number of trees of bagged
+        models, which needs no successive halving. Empty if the estimator has none.
+    bagged_outputs : mapping of str to Range or Choice
+        Further dimensions of bagged models for several outputs of numbers.
     shrinkage : bool
         Whether the number of trees is inversely proportional to the learning rate, as in boosting.
     dense, sparse : bool
@@ -56,6 +61,8 @@ class Tunable:
     n_trees: int
     space: Space
     many_outputs: Space = field(default_factory=dict)
+    bagged: Space = field(default_factory=dict)
+    bagged_outputs: Space = field(default_factory=dict)
     shrinkage: bool = True
     dense: bool = True
     sparse: bool = True
@@ -86,6 +93,15 @@ BOOSTED: Space = {
     "colsample_bytree": Range(0.3, 1.0),
 }
 
+BAGGED: Space = {
+    "learning_rate": Range(0.03, 0.3, log=True),
+    "max_leaves": Range(4, 64, log=True),
+    "min_samples_leaf": Range(1, 50, log=True),
+    "l2": Range(0.01, 100.0, log=True),
+    "subsample": Range(0.4, 1.0),
+    "colsample_bynode": Range(0.2, 1.0),
+}
+
 RERANKERS = ("cosine", "log", "linear", "boosted", "bayes")
 
 TUNABLE: dict[str, Tunable] = {
@@ -111,6 +127,8 @@ TUNABLE: dict[str, Tunable] = {
         400,
         BOOSTED,
         {"sketch_dim": Choice([16, 32, 64, 128])},
+        bagged=BAGGED,
+        bagged_outputs={"sketch_dim": Choice(["auto", 4, 32]), "tree_per_output": Choice(["auto", True])},
         sparse=False,
     ),
     "gbdt-sparse": Tunable(
@@ -160,7 +178,7 @@ TUNABLE: dict[str, Tunable] = {
         shrinkage=False,
         sparse=False,
     ),
-    "rank": Tunable((RANKING,), 400, BOOSTED),
+    "rank": Tunable((RANKING,), 400, BOOSTED, bagged=BAGGED),
 }
 """Search spaces by method; the first candidate of a task is the one whose defaults are the first trial."""
 

@@ -15,7 +15,8 @@ SPACES = [
     (kind, name, dimension)
     for method, tunable in TUNABLE.items()
     for kind in ESTIMATORS[method].values()
-    for name, dimension in (dict(tunable.space) | dict(tunable.many_outputs)).items()
+    for space in (tunable.space, tunable.many_outputs, tunable.bagged, tunable.bagged_outputs)
+    for name, dimension in space.items()
 ]
 
 
