@@ -1,12 +1,14 @@
 """Subject indexing from records to suggestions: JSON lines to a model to labels, one command each.
 
     python -m benchmarks.records --data <folder> [--out results/records.json] [--set NAME=VALUE ...] [--peers] [--names]
+        [--dictionary FILE]
 
 The dataset is tibkat-gnd-text: records of a library with title and abstract, in German and English, and subjects
 of the GND, from LLMs4Subjects (SemEval-2025 task 5). Both commands run as a user types them, and their CPU time, peak
 memory and output are measured. ``--peers`` trains Bonsai (omikuji) on the features of the same vectorizer; ``--names``
-trains another model with the names of the labels; ``--only``
-limits the number of records, to test the script.
+trains another model with the names of the labels, and ``--dictionary`` a third one whose German names are also
+translated to English, by a file of ``sparseleaf.data.Dictionary`` (measured with Ding's dictionary 1.9 of TU Chemnitz,
+Debian's package trans-de-en). ``--only`` limits the number of records, to test the script.
 
 F1@5 of the development records is given twice. ``F1@5 (task)``: the harmonic mean of the mean precision@5 and the mean
 recall@5, as the task's evaluation script computes it. ``F1@5 (mean)``: the mean F1 of the records, as Annif's ``eval``
@@ -102,11 +104,13 @@ def run(*arguments):
     }
 
 
-def ours(train, dev, folder, text, settings, label_info=None):
-    """Train from JSON lines and predict, with the command line; ``label_info`` are names of the labels."""
+def ours(train, dev, folder, text, settings, label_info=None, dictionary=None):
+    """Train from JSON lines and predict, with the command line; ``label_info`` are names of the labels, which
+    ``dictionary`` translates."""
     model, output = folder / "model.safetensors", folder / "top.jsonl"
     options = [word for setting in settings for word in ("--set", setting)]
-    options += [] if label_info is None else ["--label-info", label_info]
+    for option, file in (("--label-info", label_info), ("--dictionary", dictionary)):
+        options += [] if file is None else [option, file]
     training = run("train", train, "--text", text, "--labels", "labels", "-m", model, "-j", THREADS, *options)
     prediction = run("predict", model, dev, "-k", K, "--id", "id", "--json", "-j", THREADS, "-o", output)
     lines = map(json.loads, output.read_text(encoding="utf-8").splitlines())
@@ -192,6 +196,7 @@ def main():
     parser.add_argument("--only", type=int, metavar="N", help="the first N records of both files")
     parser.add_argument("--names", action="store_true", help="with label names (--label-info), too")
     parser.add_argument("--only-names", action="store_true", help="with label names only")
+    parser.add_argument("--dictionary", type=Path, help="with translated label names, too; German to English")
     parser.add_argument("--add", action="store_true", help="keep the systems of an earlier run in --out")
     parser.add_argument("--peers", action="store_true", help="Bonsai (omikuji) on the same features, too")
     arguments = parser.parse_args()
@@ -208,10 +213,14 @@ def main():
         if arguments.peers and not arguments.only_names:
             model = folder / "model.safetensors"
             systems["Bonsai, same features"] = in_child("bonsai", str(train), str(dev), str(model))["result"]
+        names = arguments.data / NAME / "gnd_names.json.gz"
         if arguments.names or arguments.only_names:
-            names = arguments.data / NAME / "gnd_names.json.gz"
             systems["sparseleaf, label names"] = ours(
                 train, dev, folder, arguments.text, arguments.settings, names
+            )
+        if arguments.dictionary:
+            systems["sparseleaf, translated label names"] = ours(
+                train, dev, folder, arguments.text, arguments.settings, names, arguments.dictionary
             )
     earlier = {}
     if arguments.add and arguments.out.exists():

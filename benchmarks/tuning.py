@@ -1,12 +1,11 @@
 """Tuning with a time budget: sparseleaf.tune against LightGBM tuned by FLAML and by Optuna.
 
-    python -m benchmarks.tuning --data <folder> [--out docs/results/tuning.json] [--budget 60] [--sets yeast wq]
+    python -m benchmarks.tuning --data <folder> [--out docs/results/tuning.json] [--budget 600] [--sets yeast wq]
 
-Every set is split 70/30 with a fixed seed (ranking: as published); all systems see the same training rows and are
-tested once. Targets of regression are standardised by the training rows. LightGBM has one model per output: FLAML gets
-an equal share of the budget for each; Optuna samples parameters for all of them and cross-validates with 5 folds.
-All use one thread. Defaults are those of the estimator that ``tune`` starts with. Results of single sets are added to
-the output file.
+The datasets are the evaluation sets of the test bed (`benchmarks/bed/sets.py`) without labels and images; all systems
+see the training rows of the first split and are tested once. Targets of regression are standardised by the training
+rows. LightGBM has one model per output: FLAML gets an equal share of the budget for each; Optuna samples parameters for
+all of them and cross-validates with 5 folds. All use one thread. Results are added to the output file.
 """
 
 from __future__ import annotations
@@ -20,11 +19,15 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks import sets
 from benchmarks._common import machine, write_results
+from benchmarks.bed.sets import EVALUATION, SETS
 
 SEED = 0
-SETS = ("student-por", "enb", "oes97", "wq", "yeast", "lambdarank")
+CHOSEN = [
+    name
+    for name, one in SETS.items()
+    if one.role == EVALUATION and one.kind != "multilabel" and name != "inpainting"
+]
 
 
 # --- data
@@ -32,14 +35,12 @@ SETS = ("student-por", "enb", "oes97", "wq", "yeast", "lambdarank")
 
 def load(data, name):
     """Training and test rows: X, y, and queries (None unless ranking)."""
-    loaders = {"yeast": sets.yeast, "student-por": sets.student_por, "lambdarank": sets.lambdarank}
-    split = next(loaders.get(name, sets.multitarget(name))(data))
+    split = SETS[name].load(data, SEED)
     y, y_test = split.Y, split.Y_test
     if task_of(name) == "ranking":
-        X, X_test = (rows.toarray() if hasattr(rows, "toarray") else rows for rows in (split.X, split.X_test))
         qid, qid_test = (np.repeat(np.arange(len(group)), group) for group in (split.group, split.group_test))
-        return (X, y, qid), (X_test, y_test, qid_test)
-    if task_of(name) == "classes":
+        return (split.X, y, qid), (split.X_test, y_test, qid_test)
+    if task_of(name) == "classification":
         known = np.isin(y_test, y)
         return (split.X, y, None), (split.X_test[known], y_test[known], None)
     mean, scale = y.mean(axis=0), np.maximum(y.std(axis=0), 1e-12)
@@ -47,7 +48,7 @@ def load(data, name):
 
 
 def task_of(name):
-    return {"yeast": "classes", "lambdarank": "ranking"}.get(name, "regression")
+    return {"multiclass": "classification"}.get(SETS[name].kind, SETS[name].kind)
 
 
 def evaluate(name, test, predicted):
@@ -57,7 +58,7 @@ def evaluate(name, test, predicted):
         from sparseleaf.ranking import evaluate as ranks
 
         return {"ndcg@5": float(ranks(y, predicted, qid)["ndcg@5"])}
-    if task_of(name) == "classes":
+    if task_of(name) == "classification":
         from sklearn.metrics import accuracy_score, log_loss
 
         labels = np.arange(predicted.shape[1])
@@ -71,18 +72,21 @@ def evaluate(name, test, predicted):
 # --- systems: (train, name, budget) → predict
 
 
-def ours(train, name, budget, n_trials=None):
+METRICS = {"classification": "loss", "ranking": "ndcg@5", "regression": "rmse"}
+
+
+def ours(train, name, budget):
     import sparseleaf
 
     X, y, qid = train
-    metric = {"classes": "loss", "ranking": "ndcg@5"}.get(task_of(name), "rmse")
-    task = {"classes": "classification"}.get(task_of(name), task_of(name))
+    task = task_of(name)
     result = sparseleaf.tune(
-        X, y, qid=qid, task=task, metric=metric, timeout=budget, n_trials=n_trials, n_jobs=1, seed=SEED
+        X, y, qid=qid, task=task, metric=METRICS[task], timeout=budget, n_jobs=1, seed=SEED
     )
     model = result.best_estimator_
-    return model.predict_proba if task == "classification" else model.predict, {
+    return model.predict_proba if task == "classification" else in_columns(model.predict), {
         "trials": len(result.trials),
+        "method": result.best_method,
         "validation": result.best_score,
         "validation_defaults": result.default_score,
         "params": result.best_params,
@@ -90,8 +94,21 @@ def ours(train, name, budget, n_trials=None):
 
 
 def defaults(train, name, budget):
-    """The first trial alone, which is the default estimator."""
-    return ours(train, name, None, n_trials=1)
+    """The first trial of ``tune``."""
+    from sparseleaf import GBDTRanker, MultiGBDTClassifier, MultiGBDTRegressor
+
+    X, y, qid = train
+    options = {"random_state": SEED, "n_jobs": 1}
+    if task_of(name) == "ranking":
+        return GBDTRanker(**options).fit(X, y, qid=qid).predict, {"trials": 1}
+    if task_of(name) == "classification":
+        return MultiGBDTClassifier(**options).fit(X, y).predict_proba, {"trials": 1}
+    return in_columns(MultiGBDTRegressor(**options).fit(X, y).predict), {"trials": 1}
+
+
+def in_columns(predict):
+    """Predictions with a column per output, also of a single one."""
+    return lambda X: predict(X).reshape(len(X), -1)
 
 
 def flaml(train, name, budget):
@@ -103,7 +120,7 @@ def flaml(train, name, budget):
         model = AutoML()
         model.fit(X, y, task="rank", groups=qid, metric="ndcg@5", time_budget=budget, **options)
         return model.predict, {"trials": len(model.config_history)}
-    if task_of(name) == "classes":
+    if task_of(name) == "classification":
         model = AutoML()
         model.fit(X, y, task="classification", metric="log_loss", time_budget=budget, **options)
         return model.predict_proba, {"trials": len(model.config_history)}
@@ -126,13 +143,13 @@ def optuna_lightgbm(train, name, budget):
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     X, y, qid = train
     kind = task_of(name)
-    splitter = {"classes": StratifiedKFold, "ranking": GroupKFold}.get(kind, KFold)
+    splitter = {"classification": StratifiedKFold, "ranking": GroupKFold}.get(kind, KFold)
     shuffled = {} if kind == "ranking" else {"shuffle": True, "random_state": SEED}
     splits = list(splitter(5, **shuffled).split(X, y, qid))
 
     def fitted(params, rows):
         options = {"n_jobs": 1, "verbose": -1, "seed": SEED, "subsample_freq": 1, **params}
-        if kind == "classes":
+        if kind == "classification":
             return lightgbm.LGBMClassifier(**options).fit(X[rows], y[rows])
         if kind == "ranking":
             _, sizes = np.unique(qid[rows], return_counts=True)
@@ -140,7 +157,7 @@ def optuna_lightgbm(train, name, budget):
         return MultiOutputRegressor(lightgbm.LGBMRegressor(**options)).fit(X[rows], y[rows])
 
     def predict(model, rows):
-        return model.predict_proba(rows) if kind == "classes" else model.predict(rows)
+        return model.predict_proba(rows) if kind == "classification" else model.predict(rows)
 
     def objective(trial):
         params = {
@@ -158,7 +175,7 @@ def optuna_lightgbm(train, name, budget):
                 raise optuna.TrialPruned
             part = (X[held], y[held], None if qid is None else qid[held])
             predicted = predict(fitted(params, rows), X[held])
-            if kind == "classes" and predicted.shape[1] < len(np.unique(y)):
+            if kind == "classification" and predicted.shape[1] < len(np.unique(y)):
                 raise optuna.TrialPruned
             scores.append(next(iter(evaluate(name, part, predicted).values())))
         return float(np.mean(scores))
@@ -191,9 +208,9 @@ def main():
     )
     parser.add_argument("--data", required=True)
     parser.add_argument("--out", default="docs/results/tuning.json")
-    parser.add_argument("--budget", type=float, default=60.0, help="seconds of the search")
+    parser.add_argument("--budget", type=float, default=600.0, help="seconds of the search")
     parser.add_argument(
-        "--sets", nargs="+", choices=(*sets.OUTPUTS, "student-por", "yeast", "lambdarank"), default=SETS
+        "--sets", nargs="+", choices=SETS, default=CHOSEN, metavar="NAME", help="only these datasets"
     )
     parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=list(SYSTEMS))
     arguments = parser.parse_args()

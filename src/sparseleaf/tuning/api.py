@@ -49,9 +49,9 @@ def tune(
     """Choose an estimator and its parameters on validation rows, and fit it to all rows.
 
     Optuna samples parameters from the published search space of each candidate. Trials are pruned by successive
-    halving on the number of trees, and those that continue resume from their trees. The first trial has the default
-    parameters, so that the result is never worse on the validation rows. Ctrl-C ends the search; the best trial so far
-    is refitted. Requires the extra "tune".
+    halving on the number of trees or of splits, and those that continue resume from there. The first trial has the
+    default parameters, so that the result is never worse on the validation rows. Ctrl-C ends the search; the best trial
+    so far is refitted. Requires the extra "tune".
 
     Parameters
     ----------
@@ -147,6 +147,7 @@ def tune(
                     tuned,
                     workers,
                     data.metric,
+                    n_splits=max(1, len(data.validation.splits)),
                     n_jobs=n_jobs,
                     n_trials=n_trials,
                     timeout=timeout,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sparseleaf.estimators.parameters import suggestion
@@ -13,7 +13,7 @@ from sparseleaf.features.settings import RULES
 from sparseleaf.training.auto import BAGGED_ROWS
 from sparseleaf.tuning.dimensions import Dimension, as_dimension
 from sparseleaf.tuning.problem import Problem
-from sparseleaf.tuning.spaces import REGRESSION, TEXTS, TUNABLE, VECTORIZER
+from sparseleaf.tuning.spaces import REGRESSION, TEXTS, TUNABLE, VECTORIZER, fractions
 from sparseleaf.tuning.trials import EARLY_STOPPING, PATIENCE, Rung, make_estimator
 
 if TYPE_CHECKING:
@@ -96,16 +96,19 @@ class Candidate:
             if self.key(name) in stored
         }
 
-    def rungs(self, settings: Mapping[str, Any]) -> list[int] | list[None]:
-        """Numbers of trees after which a trial with these settings is compared with others; None for the default."""
-        return [None] if self.bagged else TUNABLE[self.method].rungs(self._slowness(settings), self.limit)
+    def rungs(self, settings: Mapping[str, Any], n_splits: int, n_jobs: int | None) -> list[Rung]:
+        """After what a trial with these settings is compared with others: a number of trees, or of splits."""
+        whole = self.default_rung(settings, n_jobs)
+        if self.bagged:
+            return [replace(whole, n_splits=number) for number in fractions(n_splits)]
+        slowness = self._slowness(settings)
+        patience = math.ceil(PATIENCE * slowness) if self.stops_early else None
+        numbers = TUNABLE[self.method].rungs(slowness, self.limit)
+        return [replace(whole, n_trees=number, patience=patience) for number in numbers]
 
-    def rung(self, settings: Mapping[str, Any], n_trees: int | None, n_jobs: int | None) -> Rung:
-        """A rung of a trial with these settings; the defaults without early stopping if ``n_trees`` is None."""
-        patience = None
-        if self.stops_early and n_trees is not None:
-            patience = math.ceil(PATIENCE * self._slowness(settings))
-        return Rung(self.kind, {**self.params, **settings}, n_trees, patience, n_jobs)
+    def default_rung(self, settings: Mapping[str, Any], n_jobs: int | None) -> Rung:
+        """A trial with the default number of trees, on all splits."""
+        return Rung(self.kind, {**self.params, **settings}, None, None, n_jobs)
 
     def _slowness(self, settings: Mapping[str, Any]) -> float:
         """Default learning rate divided by that of a trial; 1 for trees that are not boosted."""

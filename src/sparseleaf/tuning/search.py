@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from optuna.trial import TrialState
@@ -14,7 +14,7 @@ from sparseleaf.progress import logger, phase, say
 from sparseleaf.tuning.candidates import METHOD_KEY, Candidate
 from sparseleaf.tuning.halving import METHOD
 from sparseleaf.tuning.study import ERROR
-from sparseleaf.tuning.trials import OutOfTime, RungResult
+from sparseleaf.tuning.trials import OutOfTime, Rung, RungResult
 
 if TYPE_CHECKING:
     import optuna
@@ -46,8 +46,7 @@ class _Running:
 
     trial: optuna.Trial
     candidate: Candidate
-    settings: dict[str, Any]
-    trees: list[int | None]
+    rungs: list[Rung]
     began: float
     number: int | None
     """Its number among the trials that are not sampled, which are not pruned; None if it is sampled."""
@@ -68,6 +67,8 @@ class Search:
     candidates : dict of str to Candidate
     workers : Workers
     metric : Metric
+    n_splits : int
+        Number of splits into training and validation rows.
     n_jobs : int or None
     n_trials : int or None
         Number of trials of the study, those of earlier runs included.
@@ -83,6 +84,7 @@ class Search:
         workers: Workers,
         metric: Metric,
         *,
+        n_splits: int,
         n_jobs: int | None,
         n_trials: int | None,
         timeout: float | None,
@@ -92,6 +94,7 @@ class Search:
         self._candidates = candidates
         self._workers = workers
         self._metric = metric
+        self._n_splits = n_splits
         self._n_jobs = workers.n_jobs(n_jobs)
         self._n_trials = n_trials
         self._verbose = verbose
@@ -154,17 +157,18 @@ class Search:
         else:
             settings = candidate.suggest_only(trial, start.values)
             trial.set_user_attr(START, number)
-        trees: list[int | None] = [*candidate.rungs(settings)]
-        if start is not None and not start.more_trees:
-            trees = [None]
+        rungs = candidate.rungs(settings, self._n_splits, self._n_jobs)
+        if start is not None and not start.more_trees and not candidate.bagged:
+            rungs = [candidate.default_rung(settings, self._n_jobs)]
         trial.set_user_attr(METHOD, candidate.method)
-        self._running[index] = _Running(trial, candidate, settings, trees, time.monotonic(), number)
+        self._running[index] = _Running(trial, candidate, rungs, time.monotonic(), number)
         self._submit(index)
 
     def _submit(self, index: int) -> None:
         running = self._running[index]
-        rung = running.candidate.rung(running.settings, running.trees[running.step], self._n_jobs)
-        self._workers.submit(index, rung, None if running.first else self._seconds_left)
+        self._workers.submit(
+            index, running.rungs[running.step], None if running.first else self._seconds_left
+        )
 
     def _continue(self, index: int, result: Result) -> None:
         """Report a rung; prune, promote or complete the trial."""
@@ -177,8 +181,8 @@ class Search:
             return
         trial = running.trial
         trial.set_user_attr(N_TREES, result.n_trees)
-        last = result.stopped or running.step == len(running.trees) - 1
-        if running.trees[0] is not None:  # else there are no rungs
+        last = result.stopped or running.step == len(running.rungs) - 1
+        if len(running.rungs) > 1:
             trial.report(result.value, running.step)
         if not last and running.number is None and trial.should_prune():
             self._finish(index, "pruned", state=TrialState.PRUNED)
@@ -187,6 +191,7 @@ class Search:
             self._finish(index, f"{self._metric.name} {result.value:.4f}", values=result.value)
         else:
             running.step += 1
+            running.rungs[running.step] = replace(running.rungs[running.step], earlier=result.values)
             self._submit(index)
 
     def _keep_best(self, value: float) -> None:

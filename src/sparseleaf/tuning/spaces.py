@@ -17,7 +17,8 @@ LABELS, CLASSES, REGRESSION, RANKING = "labels", "classes", "regression", "ranki
 CLASSIFICATION = (LABELS, CLASSES)
 
 ETA = 3
-"""Reduction factor of successive halving: of the trials at a rung, one in three continues, to three times the trees."""
+"""Reduction factor of successive halving: of the trials at a rung, one in three continues, to three times the trees or
+splits."""
 
 N_RUNGS = 3
 
@@ -39,8 +40,8 @@ class Tunable:
     many_outputs : mapping of str to Range or Choice
         Further dimensions for more outputs than split search is exact for.
     bagged : mapping of str to Range or Choice
-        Dimensions in place of the others for few rows: all trials have the automatic number of trees of bagged
-        models, which needs no successive halving. Empty if the estimator has none.
+        Dimensions in place of the others for few rows: all trials are bagged models with an automatic number of trees,
+        and successive halving is on the number of splits. Empty if the estimator has none.
     bagged_outputs : mapping of str to Range or Choice
         Further dimensions of bagged models for several outputs of numbers.
     shrinkage : bool
@@ -80,8 +81,13 @@ class Tunable:
         """
         most = self.n_trees if limit is None else min(limit, self.n_trees)
         factor = slowness if self.shrinkage else 1.0
-        numbers = {math.ceil(factor * math.ceil(most / ETA**power)) for power in range(N_RUNGS)}
+        numbers = {math.ceil(factor * one) for one in fractions(most)}
         return sorted(numbers if limit is None else {min(limit, number) for number in numbers})
+
+
+def fractions(most: int) -> list[int]:
+    """Amounts of a resource at the rungs; the last is the maximum."""
+    return sorted({math.ceil(most / ETA**power) for power in range(N_RUNGS)})
 
 
 BOOSTED: Space = {

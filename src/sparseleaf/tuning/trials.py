@@ -1,7 +1,8 @@
 """Training and validation of a trial, rung by rung.
 
-A rung trains the trial up to a number of trees on every split. The next rung resumes from the checkpoints of this one:
-a trial that survives all rungs grows no tree twice, and has the models of training in one go.
+A rung trains the trial up to a number of trees on every split or, where the number of trees is automatic, completely on
+the first splits. The next rung resumes from the checkpoints of this one, or adds splits: a trial that survives all
+rungs grows no tree twice, and has the models of training in one go.
 """
 
 from __future__ import annotations
@@ -64,6 +65,10 @@ class Rung:
     patience : int or None
         Number of trees without improvement after which training stops; None for no early stopping.
     n_jobs : int or None
+    n_splits : int or None
+        Number of splits; None for all.
+    earlier : tuple of float
+        Values of the first splits, which are not trained again.
     """
 
     kind: type[ModelEstimator]
@@ -71,6 +76,8 @@ class Rung:
     n_trees: int | None
     patience: int | None = None
     n_jobs: int | None = None
+    n_splits: int | None = None
+    earlier: tuple[float, ...] = ()
 
     def estimator(self, metric: Metric) -> Any:
         """The unfitted estimator of the rung."""
@@ -96,11 +103,14 @@ class RungResult:
         Number of trees to refit with: that of the best value with early stopping; None for the default.
     stopped : bool
         Whether all splits stopped early, so that more trees would change nothing.
+    values : tuple of float
+        Of every split, if the number of trees is the default.
     """
 
     value: float
     n_trees: int | None
     stopped: bool
+    values: tuple[float, ...] = ()
 
 
 def make_estimator(kind: type[ModelEstimator], settings: Mapping[str, Any]) -> Any:
@@ -118,13 +128,14 @@ def make_estimator(kind: type[ModelEstimator], settings: Mapping[str, Any]) -> A
 
 
 def train_rung(data: TrialData, rung: Rung, folder: Path, seconds: float | None) -> RungResult:
-    """Train and validate a rung on every split, resuming from the checkpoints in ``folder``.
+    """Train and validate a rung on its splits, resuming from the checkpoints in ``folder``.
 
     Raises :class:`OutOfTime` when ``seconds`` have passed, and KeyboardInterrupt after Ctrl-C.
     """
     deadline = Deadline(seconds)
     outcomes = []
-    for number, rows in enumerate(rows_of_splits(data)):
+    first = len(rung.earlier)
+    for number, rows in enumerate(rows_of_splits(data, first, rung.n_splits), start=first):
         deadline.check()
         estimator = rung.estimator(data.metric)
         place = {"checkpoint": folder / f"split-{number}.checkpoint", "checkpoint_every": EVERY}
@@ -194,14 +205,14 @@ def _indexable(rows: Any) -> Any:
     return rows if plain else np.asarray(rows)
 
 
-def rows_of_splits(data: TrialData) -> Iterator[SplitRows]:
-    """Training and validation rows of all splits, one at a time in memory."""
+def rows_of_splits(data: TrialData, first: int = 0, end: int | None = None) -> Iterator[SplitRows]:
+    """Training and validation rows of the splits from ``first`` to ``end``, one at a time in memory."""
     problem = data.problem
     if problem.eval_set is not None:
         train = Rows(problem.X, problem.y, problem.qid, problem.sample_weight)
         yield SplitRows(train, Rows(*problem.eval_set))
         return
-    for split in data.validation.splits:
+    for split in data.validation.splits[first:end]:
         yield _rows_of_split(problem, split)
 
 
@@ -238,17 +249,22 @@ class _Outcome:
         score = scorers[metric.name](estimator, valid.X, valid.y)
         return cls(n_grown, estimator.best_iteration_, score=score)
 
+    @property
+    def value(self) -> float:
+        """Metric of the model, which may lack the last trees."""
+        return self.curve[self.best_iteration - 1] if self.curve else self.score
+
 
 def _combine(outcomes: Sequence[_Outcome], rung: Rung, metric: Metric) -> RungResult:
+    if rung.n_trees is None:
+        values = (*rung.earlier, *(one.value for one in outcomes))
+        return RungResult(float(np.mean(values)), None, False, values)
     early = rung.patience is not None
-    stopped = rung.n_trees is not None and all(one.n_grown < rung.n_trees for one in outcomes)
+    stopped = all(one.n_grown < rung.n_trees for one in outcomes)
     if not outcomes[0].curve:
         value = float(np.mean([one.score for one in outcomes]))
         best = max(1, round(float(np.mean([one.best_iteration for one in outcomes]))))
         return RungResult(value, best if early else rung.n_trees, stopped)
-    if rung.n_trees is None:  # the default, which may drop the last trees
-        kept = [one.curve[one.best_iteration - 1] for one in outcomes]
-        return RungResult(float(np.mean(kept)), None, stopped)
     # one number of trees for all splits, as the refitted model has: the best of the mean curve; splits that stopped
     # earlier keep their last value
     longest = max(len(one.curve) for one in outcomes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -25,6 +26,7 @@ from sparseleaf import (
 from sparseleaf.data import make_xc
 from sparseleaf.estimators import ESTIMATORS
 from sparseleaf.tuning import Choice, Range, refit, search, trials
+from sparseleaf.tuning.candidates import make_candidates
 from sparseleaf.tuning.halving import SuccessiveHalving
 from sparseleaf.tuning.problem import Metric, make_problem
 from sparseleaf.tuning.trials import Rung, TrialData, train_rung
@@ -217,6 +219,52 @@ def test_rungs_give_the_models_of_training_in_one_go(method, rows, tmp_path, mon
     assert models[4:6] == models[6:8]
     assert grown == [2, 2, 2, 2, 3, 3, 7, 7]  # no tree was grown twice
     assert results[-1].n_trees <= 7
+
+
+@pytest.mark.parametrize("task", ["regression", "ranking"])
+def test_rungs_of_bagged_models_add_splits(task, tmp_path, monkeypatch):
+    """A trial of bagged models is trained on more splits at every rung, on each of them once."""
+    ranking = {"y": np.arange(120) % 4, "qid": np.arange(120) // 10, "metric": "ndcg@5"}
+    rows = ranking if task == "ranking" else {"y": Y, "qid": None, "metric": "rmse"}
+    problem = make_problem(X, rows["y"], rows["qid"], None, "auto", None, None)
+    data = TrialData(problem, make_validation(problem, 4, 0), Metric(rows["metric"]))
+    kinds = {"rank": GBDTRanker} if task == "ranking" else {"gbdt-mo": MultiGBDTRegressor}
+    (candidate,) = make_candidates(kinds, problem, None, None, 0).values()
+    assert candidate.bagged
+    rungs = candidate.rungs({"max_leaves": 4}, 4, 1)
+    assert [rung.n_splits for rung in rungs] == [1, 2, 4]
+    fitted, plain = [], trials.fit
+
+    def recorded(estimator, *arguments, **options):
+        plain(estimator, *arguments, **options)
+        fitted.append(estimator)
+
+    monkeypatch.setattr(trials, "fit", recorded)
+    values = ()
+    for rung in rungs:
+        result = train_rung(data, replace(rung, earlier=values), tmp_path, None)
+        assert result.values[: len(values)] == values
+        values = result.values
+        assert result.value == np.mean(values)
+        assert len(fitted) == len(values) == rung.n_splits
+    # the values of the models that are fitted to the training rows of the splits
+    for split, value in zip(data.validation.splits, values, strict=True):
+        model = candidate.default_rung({"max_leaves": 4}, 1).estimator(data.metric)
+        parts = [
+            [part[numbers] for part in (X, problem.y, problem.qid) if part is not None]
+            for numbers in (split.train, split.valid)
+        ]
+        names = {"qid": parts[0].pop()} if task == "ranking" else {}
+        model.fit(*parts[0], eval_set=tuple(parts[1]), **names)
+        assert model.history_[f"valid {rows['metric']}"][model.best_iteration_ - 1] == value
+
+
+@pytest.mark.parametrize("params", [{"n_trees": 9}, {"n_models": 2}, {"early_stopping_rounds": 5}])
+def test_a_number_of_trees_or_models_turns_bagged_trials_off(params):
+    problem = make_problem(X, Y, None, None, "auto", None, None)
+    candidate = make_candidates({"gbdt-mo": MultiGBDTRegressor}, problem, params, None, 0)["gbdt-mo"]
+    assert not candidate.bagged
+    assert [rung.n_splits for rung in candidate.rungs({}, 4, 1)] == [None] * 3
 
 
 def test_early_stopping_ends_a_trial(tmp_path):
