@@ -34,8 +34,8 @@ BOOSTER: dict[str, Any] = {
 }
 """Parameters of the boosted trees."""
 
-BOOSTER_TREES = (30, 60)
-"""Minimum and maximum number of trees."""
+FEWEST_TREES, MOST_TREES, MOST_TREES_SIDE = 30, 60, 130
+"""Minimum and maximum number of trees, and the maximum with side information of labels, which has more columns."""
 
 ROWS_PER_TREE = 60
 """Validation rows per tree, between these limits: more trees overfit on few rows."""
@@ -66,7 +66,10 @@ class UntunedBoosted:
                 self.evidence, candidates, truth, validation.weights, validation.seed
             )
             promise = self.evidence.promise(candidates)
-            booster = fit_booster(candidates, truth, promise, validation.seed, validation.n_jobs, weights)
+            most_trees = MOST_TREES if self.evidence.side is None else MOST_TREES_SIDE
+            booster = fit_booster(
+                candidates, truth, promise, validation.seed, validation.n_jobs, weights, most_trees
+            )
             return BoostedReranker(self.evidence, booster)
         weights = choose_weights(
             candidates.components(),
@@ -189,6 +192,7 @@ def fit_booster(
     seed: int,
     n_jobs: int,
     weights: Array | None = None,
+    most_trees: int = MOST_TREES,
 ) -> AxisScorer:
     """Fit boosted trees to the evidence of the most promising candidates; ``weights`` are those of the rows."""
     from sparseleaf.estimators.ranker import GBDTRanker  # it is above this: estimators end with the stage
@@ -197,7 +201,7 @@ def fit_booster(
     best = highest(promise, candidates.starts, BOOSTER_CANDIDATES)
     row = np.repeat(np.arange(n_rows), np.diff(candidates.starts))[best]
     sizes = np.bincount(row, minlength=n_rows)
-    n_trees = int(np.clip(n_rows // ROWS_PER_TREE, *BOOSTER_TREES))
+    n_trees = int(np.clip(n_rows // ROWS_PER_TREE, FEWEST_TREES, most_trees))
     ranker = GBDTRanker(n_trees=n_trees, **BOOSTER, random_state=seed, n_jobs=n_jobs)
     ranker.fit(
         candidates.table[best],

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 HELD_SHARE, MAX_HELD_SHARE = 0.1, 0.2
 """Fraction of the training rows that are held out, and the largest one, for estimators that prefer a number of rows."""
 
-MAX_HELD_OUT = 4000
+MAX_HELD_OUT, MAX_HELD_OUT_SIDE = 4_000, 8_000
+"""Maximum number of held-out rows, and with side information of labels, from which there is more to learn."""
 
 ENOUGH = 750
 """Number of held-out rows that is worth a larger fraction of them: with fewer, the training rows matter more."""
@@ -57,20 +58,20 @@ def check_side_kind(kind: str | None) -> None:
         )
 
 
-def held_out_rows(n_rows: int, seed: int, preferred: int = 0) -> Array:
-    """A validation sample of the training rows: 10 %, at most 4,000; empty for very small sets.
+def held_out_rows(n_rows: int, seed: int, preferred: int = 0, most: int = MAX_HELD_OUT) -> Array:
+    """A validation sample of the training rows: 10 %, up to ``most``; empty for very small sets.
 
     If 20 % are at least ``ENOUGH`` rows, so many are held out up to ``preferred`` rows.
     """
     if n_rows < FEWEST_ROWS:
         return np.empty(0, np.int64)
-    n_held_out = min(MAX_HELD_OUT, int(HELD_SHARE * n_rows))
+    n_held_out = min(most, int(HELD_SHARE * n_rows))
     more = min(preferred, int(MAX_HELD_SHARE * n_rows))
     return smallest_hashes(hash_rows(n_rows, seed, 7), max(n_held_out, more if more >= ENOUGH else 0))
 
 
 def rows_to_hold_out(
-    params: Any, n_rows: int, seed: int, *, has_validation: bool, preferred: int = 0
+    params: Any, n_rows: int, seed: int, *, has_validation: bool, side: bool, preferred: int = 0
 ) -> Array:
     """Rows held out from the trees to tune the re-ranker and to calibrate scores on."""
     refuse_fixed_weight(params.rerank, params.rerank_weight, "rerank_weight")
@@ -78,7 +79,7 @@ def rows_to_hold_out(
     calibrated = params.calibrate not in (None, AUTO)
     if has_validation or not (tuned or calibrated):
         return np.empty(0, np.int64)
-    return held_out_rows(n_rows, seed, preferred)
+    return held_out_rows(n_rows, seed, preferred, MAX_HELD_OUT_SIDE if side else MAX_HELD_OUT)
 
 
 def all_but(n_rows: int, held_out: Array) -> Array:
@@ -169,7 +170,14 @@ class Reranking:
     ) -> Reranking:
         """From the parameters ``rerank``, ``rerank_weight`` and ``rerank_scale``; see :func:`held_out_rows`."""
         validated = validation is not None
-        held_out = rows_to_hold_out(params, X.shape[0], seed, has_validation=validated, preferred=preferred)
+        held_out = rows_to_hold_out(
+            params,
+            X.shape[0],
+            seed,
+            has_validation=validated,
+            side=side is not None,
+            preferred=preferred,
+        )
         weight = None if params.rerank_weight == AUTO else float(params.rerank_weight)
         calibrated = params.calibrate is not None
         scale = params.rerank_scale

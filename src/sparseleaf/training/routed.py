@@ -249,6 +249,7 @@ class RoutedEnsemble:
             n_rows,
             checkpoint.seed,
             has_validation=validated,
+            side=self._label_info is not None,
             preferred=self._estimator.preferred_held_out,
         )
         self._plan = Plan(checkpoint.seed, held_out)

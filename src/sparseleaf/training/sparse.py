@@ -376,7 +376,11 @@ class SparseEnsemble(BoostedEnsemble):
         """See :class:`~sparseleaf.training.trainer.Ensemble`."""
         rows = self._description.rows
         held_out = rows_to_hold_out(
-            self._params, rows.n_rows, checkpoint.seed, has_validation=bool(self._names)
+            self._params,
+            rows.n_rows,
+            checkpoint.seed,
+            has_validation=bool(self._names),
+            side=self._label_info is not None,
         )
         projection = None
         if self._kind is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -10,7 +12,7 @@ from sparseleaf import LdSMClassifier, SketchForestClassifier, SparseGBDTClassif
 from sparseleaf.model import Role, Rows
 from sparseleaf.rerank.centroids import WEIGHTS, CentroidReranker
 from sparseleaf.rerank.evidence import Evidence
-from sparseleaf.rerank.fit import Reranking, all_but, held_out_rows
+from sparseleaf.rerank.fit import Reranking, all_but, held_out_rows, rows_to_hold_out
 from sparseleaf.rerank.validation import Validation
 
 
@@ -134,3 +136,13 @@ def test_a_label_of_held_out_rows_alone_has_negative_examples():
     beside = (reached @ reached[[held[0]]].T).toarray().ravel() > 0  # rows that share a leaf with it
     assert beside.sum() > 3
     assert clf.model_.rerank.evidence.models.bias[149] < 0
+
+
+def test_more_rows_are_held_out_with_side_information():
+    params = SimpleNamespace(rerank="boosted", rerank_weight="auto", calibrate=None)
+
+    def held_out(side: bool):
+        return rows_to_hold_out(params, 10**6, 0, has_validation=False, side=side)
+
+    assert len(held_out(False)) == 4000
+    assert len(held_out(True)) == 8000
