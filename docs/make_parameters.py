@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from sparseleaf import (
+    BlendClassifier,
     GBDTRanker,
     LdSMClassifier,
     MultiForestClassifier,
@@ -14,7 +15,7 @@ from sparseleaf import (
     SketchForestClassifier,
     SparseGBDTClassifier,
 )
-from sparseleaf.estimators.parameters import former_arguments, moved_to
+from sparseleaf.estimators.parameters import Parameter, former_arguments, moved_to
 
 PAGE = Path(__file__).with_name("parameters.md")
 
@@ -90,7 +91,7 @@ RANKER_TAIL = """
 1. **`n_trees` and `learning_rate`**, with `eval_set` and `early_stopping_rounds`. GBRank averages its trees: use
    `subsample` below 1, more leaves, and learning rates of 0.3 to 1.
 2. **`loss`.** LambdaMART with `metric="ndcg"` for graded relevance, with `metric="map"` for binary relevance.
-3. **`max_leaves`, `min_samples_leaf`, `subsample`.** The slides use 2,500 trees with 20 leaves.
+3. **`max_leaves`, `min_samples_leaf`, `subsample`.** The [slides](papers/gbdt-on-hadoop.md) use 2,500 trees with 20 leaves.
 """
 
 FOREST_TAIL = """
@@ -139,6 +140,7 @@ PARTS = (
         FOREST_TAIL,
     ),
     ((LdSMClassifier,), "`--method ldsm`. The paper is [LdSM](papers/ldsm.md).", LDSM_TAIL),
+    ((BlendClassifier,), "`sparseleaf blend`. See [blending](reranking.md).", ""),
 )
 
 
@@ -166,7 +168,7 @@ def former() -> str:
     """Tables of renamed and moved arguments and values."""
     names, values = [], {}
     for estimators, _, _ in PARTS:
-        table = estimators[0].parameter_table
+        table = every_parameter(estimators)
         shown = ", ".join(f"`{estimator.__name__}`" for estimator in estimators)
         moved = former_arguments(table)
         same = [f"`{name}`" for name, one in moved.items() if one.advanced and name == one.name]
@@ -186,7 +188,7 @@ def former() -> str:
 
 def part(estimators: tuple[type, ...], about: str, tail: str) -> str:
     names = " and ".join(f"`{estimator.__name__}`" for estimator in estimators)
-    table = estimators[0].parameter_table
+    table = every_parameter(estimators)
     front, others = (
         "".join(
             "| " + " | ".join(cells) + " |\n"
@@ -196,13 +198,21 @@ def part(estimators: tuple[type, ...], about: str, tail: str) -> str:
         )
         for advanced in (False, True)
     )
-    return TABLE.format(names=names, about=about) + front + (ADVANCED + others) + tail
+    return TABLE.format(names=names, about=about) + front + (ADVANCED + others if others else "") + tail
+
+
+def every_parameter(estimators: tuple[type, ...]) -> dict[str, Parameter]:
+    """The parameters that any of the estimators has."""
+    return {
+        name: one for estimator in reversed(estimators) for name, one in estimator.parameter_table.items()
+    }
 
 
 def variants(estimators: tuple[type, ...], name: str) -> list[tuple[str, ...]]:
-    """The row of a parameter: one for all estimators, or one per estimator if they differ."""
+    """The rows of a parameter: one for all estimators, or several if they differ or some lack it."""
     rows = {}
-    for estimator in estimators:
+    having = [estimator for estimator in estimators if name in estimator.parameter_table]
+    for estimator in having:
         parameter = estimator.parameter_table[name]
         cells = (
             f"`{parameter.default!r}`",
@@ -211,7 +221,7 @@ def variants(estimators: tuple[type, ...], name: str) -> list[tuple[str, ...]]:
             parameter.symbol,
         )
         rows.setdefault(cells, []).append(f"`{estimator.__name__}`")
-    if len(rows) == 1:
+    if len(rows) == 1 and len(having) == len(estimators):
         return [(f"`{name}`", *cells) for cells in rows]
     return [(f"`{name}` of {', '.join(owners)}", *cells) for cells, owners in rows.items()]
 

@@ -26,7 +26,8 @@ def ahead(results: dict[str, Any], systems: list[str]) -> str:
             if OURS in runs and system in runs
         ]
         if system != OURS:
-            texts.append(f"{system} on {sum(ours < other for ours, other in pairs)} of {len(pairs)}")
+            n_ahead = sum(ours < other for ours, other in pairs)
+            texts.append(f"{n_ahead} of {len(pairs)} datasets against *{system}*")
     return ", ".join(texts)
 
 
@@ -51,6 +52,6 @@ def page() -> str:
         f"One thread, {budget:g} seconds of search for every system, two systems at a time; tested once, on three tenths of"
         " the rows (lambdarank: the published test set); in parentheses, the number of trials. LightGBM has one model per"
         " output. Lower is better, except for ndcg@5."
-        f" {OURS} is ahead of {ahead(results, systems)}."
+        f" {OURS} has the better score on {ahead(results, systems)}."
     )
     return with_tables(PAGE, f"{text}\n\n{table(['', *systems], rows)}\n\nOn {about(results['machine'])}.\n")

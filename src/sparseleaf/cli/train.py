@@ -224,7 +224,7 @@ def train(
         str | None,
         typer.Option(
             metavar="cpu|cuda",
-            help="Where boosted trees are grown; cuda: an NVIDIA GPU (experimental).",
+            help="Where boosted trees are grown; cuda: an NVIDIA GPU.",
         ),
     ] = None,
     jobs: Jobs = None,

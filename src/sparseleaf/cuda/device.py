@@ -220,7 +220,7 @@ class CudaDevice:
         try:
             cupy.cuda.Device(rank % cupy.cuda.runtime.getDeviceCount()).use()
         except cupy.cuda.runtime.CUDARuntimeError as error:
-            raise RuntimeError(
+            raise OSError(
                 f'device="cuda" requires an NVIDIA GPU and its driver. CUDA reports: {error}'
             ) from error
         self._cupy = cupy

@@ -103,7 +103,8 @@ RERANK_WEIGHT = Parameter(
     AUTO | Float(0, 1),
     "auto",
     'Weight of the tree score in the re-ranked score. "auto" selects it on the validation set, or, without one, on a'
-    " tenth of the training rows (at most 4,000; SketchForest: up to a fifth of some thousand rows) held out for it.",
+    " tenth of the training rows (at most 4,000; SketchForest with 3,750 to 10,000 rows: up to 1,000; with label_info:"
+    " at most 8,000) held out for it.",
     symbol="β",
     advanced=True,
 )
@@ -355,10 +356,10 @@ N_MODELS = Parameter(
     "n_models",
     Int(1, 64) | AUTO,
     "auto",
-    "Number of boosted models whose average is the model (bagging); they are stored as one. Each leaves out another"
-    f' fold of the rows, one of {N_FOLDS} or more. "auto": {N_FOLDS} with n_trees="auto" and up to {BAGGED_ROWS:,}'
-    " rows, otherwise 1; one model with a fixed number of trees leaves out no rows. A forest is added to several models"
-    ' with n_trees="auto" if it improves the predictions of held-out rows.',
+    "Number of boosted models whose average is the model (bagging); they are stored as one. Each leaves out a"
+    f' different one of max({N_FOLDS}, n_models) folds of the rows. "auto": {N_FOLDS} with n_trees="auto" and up to'
+    f" {BAGGED_ROWS:,} rows, otherwise 1; one model with a fixed number of trees leaves out no rows. A forest is added"
+    ' to several models with n_trees="auto" if it improves the predictions of held-out rows.',
 )
 
 
@@ -495,7 +496,7 @@ def _multi(
             "Whether to grow one tree per output in every boosting round (GBDT-SO)."
             f' "auto": for bagged models with n_trees="auto", a loss with constant hessian and 2 to {MAX_SEPARATE}'
             " outputs if this lowers the loss of the rows of one fold significantly, by more than"
-            f" {STANDARD_ERRORS:g} standard errors; otherwise no.",
+            f" {STANDARD_ERRORS:g} standard errors, with up to 100,000 targets; otherwise False.",
             advanced=True,
         ),
         HISTOGRAM_MB,
@@ -642,7 +643,8 @@ RANKER = declare(
         "places",
         Int(1),
         30,
-        "LambdaMART: truncation level; only pairs whose higher-ranked document is among the first ones contribute.",
+        "LambdaMART: truncation level; only pairs with a document among the first `places` of the current ranking"
+        " contribute.",
         advanced=True,
     ),
     Parameter(

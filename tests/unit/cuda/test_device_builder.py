@@ -4,6 +4,7 @@ import dataclasses
 import struct
 import sys
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -92,6 +93,32 @@ def test_without_cupy_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
     with pytest.raises(ImportError, match=r"sparseleaf\[cuda\]"):
         CudaDevice()
+
+
+def test_without_a_driver_the_error_is_one_line(monkeypatch, tmp_path, capsys):
+    class CUDARuntimeError(Exception):
+        pass
+
+    def count():
+        raise CUDARuntimeError("no CUDA-capable device is detected")
+
+    runtime = SimpleNamespace(getDeviceCount=count, CUDARuntimeError=CUDARuntimeError)
+    monkeypatch.setitem(
+        sys.modules, "cupy", SimpleNamespace(cuda=SimpleNamespace(runtime=runtime, Device=int))
+    )
+    monkeypatch.setattr(cuda_device, "_worker", type(cuda_device._worker)())
+    monkeypatch.setattr(cuda_device, "open_device", OPEN_DEVICE)
+    rows = tmp_path / "rows.csv"
+    rows.write_text("a,b\n" + "".join(f"{i % 7},{i % 3}\n" for i in range(40)))
+    model = tmp_path / "model.safetensors"
+    arguments = ["--target", "b", "-m", str(model), "--method", "gbdt-mo", "--device", "cuda"]
+    assert run(["train", str(rows), *arguments]) == 2
+    error = capsys.readouterr().err
+    assert error.splitlines()[-1].startswith(
+        'sparseleaf: error: device="cuda" requires an NVIDIA GPU and its driver.'
+    )
+    assert "Traceback" not in error
+    assert not model.exists()
 
 
 def test_without_a_gpu_no_gradient_is_computed(monkeypatch):
