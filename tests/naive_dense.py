@@ -28,13 +28,12 @@ def pair_loss(name, y, z, parameter=0.0):
     if name == "quantile":
         return parameter * -r if r < 0 else (1 - parameter) * r
     if name == "poisson":
-        return math.exp(z) - y * z
+        return math.exp(z) - y * z + (y * math.log(y) - y if y else 0.0)
     if name == "tweedie":
-        return y * math.exp((1 - parameter) * z) / (parameter - 1) + math.exp((2 - parameter) * z) / (
-            2 - parameter
-        )
+        a, b = parameter - 1, 2 - parameter
+        return y * math.exp(-a * z) / a + math.exp(b * z) / b - y**b / (a * b)
     if name == "gamma":
-        return y * math.exp(-z) + z
+        return y * math.exp(-z) + z - math.log(y) - 1
     if name == "log-cosh":
         return abs(r) + math.log1p(math.exp(-2 * abs(r))) - math.log(2)
     if name == "focal":

@@ -1,7 +1,8 @@
 """Learning-to-rank metrics per query and their means: NDCG@k, average precision, reciprocal rank, pairwise accuracy.
 
-Documents of a query are ranked by score; ties are in order of rows. Queries for which a metric is undefined (no
-relevant document, or for pairwise accuracy no two different grades) are NaN and excluded from the mean.
+Documents of a query are ranked by score; of documents with equal scores, the least relevant comes first, so that
+metrics do not depend on the order of the rows. Queries for which a metric is undefined (no relevant document, or for
+pairwise accuracy no two different grades) are NaN and excluded from the mean.
 """
 
 from __future__ import annotations
@@ -335,10 +336,10 @@ def _checked(y: Any, scores: Any, qid: Any, group: Any) -> tuple[Array, Array, Q
 
 
 def _each(measure: Callable[[Array], float], y: Any, scores: Any, qid: Any, group: Any) -> Array:
-    """``measure(grades)`` of each query, with grades sorted by decreasing score."""
+    """``measure(grades)`` of each query, with grades sorted by decreasing score, and ties by increasing grade."""
     grades, values, queries = _checked(y, scores, qid, group)
     result = np.empty(queries.n_queries)
     for q in range(queries.n_queries):
         rows = queries.order[queries.indptr[q] : queries.indptr[q + 1]]
-        result[q] = measure(grades[rows[np.argsort(-values[rows], kind="stable")]])
+        result[q] = measure(grades[rows[np.lexsort((grades[rows], -values[rows]))]])
     return result

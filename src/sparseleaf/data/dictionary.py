@@ -136,6 +136,8 @@ class Dictionary:
         translations : list of str
         """
         plain = QUALIFIER.sub("", name).casefold().strip()
+        if not plain:
+            return []
         whole = self._inflected(plain)
         if whole or "," in plain:
             return whole[:MOST_TRANSLATIONS]

@@ -350,7 +350,8 @@ DENSE_N_TREES = Parameter(
     Int(1) | AUTO,
     "auto",
     'Number of boosting rounds. "auto": the number with the best loss (ranking: NDCG) on rows that are held out in'
-    " turn, see n_models. With init_model or warm_start, and no number, it is 100.",
+    " turn, see n_models; 100 with fewer than 5 such rows or queries, for custom losses, and with init_model or"
+    " warm_start.",
 )
 N_MODELS = Parameter(
     "n_models",

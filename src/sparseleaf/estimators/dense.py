@@ -19,7 +19,7 @@ from sparseleaf.estimators.base import CUSTOM, ModelEstimator, saved
 from sparseleaf.estimators.evaluation import make_metric
 from sparseleaf.estimators.texts import are_texts
 from sparseleaf.model import Model, Role, Rows, with_float_values
-from sparseleaf.training.auto import AUTO, AUTO_VALUES, AutoValue, Bagging, n_rounds, resolve, trees_per_round
+from sparseleaf.training.auto import AUTO, AUTO_VALUES, AutoValue, Bagging, Rounds, n_rounds, resolve
 from sparseleaf.training.dense import DenseEnsemble, Problem, ValidationSet
 from sparseleaf.training.dense_partition import DensePartition
 from sparseleaf.training.dense_targets import KnownTargets, weighted
@@ -129,6 +129,7 @@ class DenseGBDT(ModelEstimator):
             form.n_outputs,
             continues=self.warm_start,
             constant_hessian=loss.constant_hessian,
+            measurable=loss.measurable,
             mixes=loss.mixing is not None,
         )
         search = SearchPlan(params, loss, form, None)
@@ -177,9 +178,9 @@ class DenseGBDT(ModelEstimator):
             raise ValueError(f"The 'every' parameter must be an int >= 1. Got {every!r} instead.")
         model = self._model()
         features = self._features(X)
-        per_round, first, last = trees_per_round(model), model.scorer.n_forest_trees, n_rounds(model)
-        for used in sorted({*range(every, last + 1, every), last}):
-            yield self._scores(features, model.n_trees if used == last else first + used * per_round)
+        rounds = Rounds.of(model)
+        for used in sorted({*range(every, rounds.count + 1, every), rounds.count}):
+            yield self._scores(features, rounds.n_trees(used))
 
     # --- inside
 

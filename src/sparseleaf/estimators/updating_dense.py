@@ -22,6 +22,7 @@ from sparseleaf.training.dense import Problem
 from sparseleaf.training.dense_targets import KnownTargets, weighted
 from sparseleaf.training.more_trees import n_more_trees
 from sparseleaf.training.refresh_dense import refresh_dense
+from sparseleaf.training.validation import validated
 
 if TYPE_CHECKING:
     from sparseleaf.estimators.dense import DenseGBDT
@@ -80,7 +81,14 @@ def update_dense(
             if not estimator.predicts_labels:
                 scores = model.dense(valid.features, None, new.n_jobs)
                 metric, value = valid.metric, valid.metric.measure(targets, scores)
-                drift = measure_metric_drift(drift, model, metric.name, value, metric.higher_is_better)
+                drift = measure_metric_drift(
+                    drift,
+                    model,
+                    validated(model.history, metric.name, n_rounds(model)),
+                    metric.name,
+                    value,
+                    metric.higher_is_better,
+                )
         with phase("updating"):
             updated = updated_model(new)
     estimator._adopt(replace(updated, updates=(*model.updates, record_of(drift, model))))

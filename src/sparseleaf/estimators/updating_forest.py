@@ -16,6 +16,7 @@ from sparseleaf.model.drift import measure_drift, measure_metric_drift, record_o
 from sparseleaf.model.update import updated_model
 from sparseleaf.progress import phase, reporting
 from sparseleaf.training.more_trees import n_more_trees
+from sparseleaf.training.validation import validated
 
 if TYPE_CHECKING:
     from sparseleaf.estimators.multi_forest import MultiForest
@@ -61,7 +62,10 @@ def update_forest(
             if not estimator.predicts_labels:
                 scores, metric = model.dense(valid.features, None, new.n_jobs), valid.metric
                 value = metric.measure(valid.targets, scores)
-                drift = measure_metric_drift(drift, model, metric.name, value, metric.higher_is_better)
+                expected = validated(model.history, metric.name, model.n_trees)
+                drift = measure_metric_drift(
+                    drift, model, expected, metric.name, value, metric.higher_is_better
+                )
         with phase("updating"):
             updated = updated_model(new)
     estimator._adopt(replace(updated, updates=(*model.updates, record_of(drift, model))))

@@ -173,12 +173,16 @@ def measure_drift(new: NewRows) -> Drift:
     )
 
 
-def measure_metric_drift(drift: Drift, model: Model, metric: str, value: float, higher: bool) -> Drift:
-    """The drift of a regressor or ranker, by its metric on new rows."""
-    histories = [values for name, values in model.history.items() if name.endswith(f" {metric}") and values]
+def measure_metric_drift(
+    drift: Drift, model: Model, validated: float | None, metric: str, value: float, higher: bool
+) -> Drift:
+    """The drift of a regressor or ranker, by its metric on new rows.
+
+    Expected is the metric on the validation set, ``validated``, or without one that of the first update.
+    """
     values = [record["value"] for record in model.updates if record.get("metric") == metric]
     records = [one for one in values if one is not None]
-    expected = histories[-1][-1] if histories else records[0] if records else math.nan
+    expected = validated if validated is not None else records[0] if records else math.nan
     nothing = (0.0, 0.0, 0.0)
     return replace(
         drift,

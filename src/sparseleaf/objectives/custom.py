@@ -26,6 +26,7 @@ class Custom(DenseObjective):
 
     name = "custom"
     takes_classes = True
+    measurable = False
 
     def gradients(
         self, targets: DenseTargets, scores: Array, g: Array, h: Array, n_jobs: int
@@ -54,15 +55,6 @@ class Custom(DenseObjective):
     def base_score(self, targets: TargetStatistics) -> Array:
         """Zero, since the scale of the scores is not known."""
         return np.zeros(len(targets.sums().weights), np.float32)
-
-    def held_out_parts(
-        self, targets: DenseTargets, scores: Array, rows: Array, output_weights: Array | None
-    ) -> tuple[Array, Array]:
-        """``|gradient|``, as in :meth:`value`."""
-        some = targets.at(rows)
-        g, h = np.empty_like(scores), np.empty_like(scores)
-        self.gradients(some, scores, g, h, 1)
-        return np.abs(g, dtype=np.float64).sum(axis=1), some.known_weights().sum(axis=1)
 
     def value(self, targets: DenseTargets, scores: Array) -> float:
         """Weighted mean ``|gradient|``, since the callable does not return the loss; 0 is optimal."""

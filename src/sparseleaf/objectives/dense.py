@@ -64,6 +64,8 @@ class DenseObjective(Objective):
         Metric of held-out rows by which training stops; ``held_out_higher_is_better``: whether it measures a gain;
         ``held_out_patience``: rounds without a relative improvement of ``held_out_min_improvement`` after which
         training stops.
+    measurable : bool
+        Whether the loss of held-out rows is known, not only its gradients.
     on_device : bool
         Whether gradients can be computed on a GPU.
     mixing : MixingRule or None
@@ -82,12 +84,18 @@ class DenseObjective(Objective):
     held_out_higher_is_better: ClassVar[bool] = False
     held_out_patience: ClassVar[int] = 30
     held_out_min_improvement: ClassVar[float] = 0.005
+    measurable: ClassVar[bool] = True
     on_device: ClassVar[bool] = False
     mixing: ClassVar[MixingRule | None] = None
 
     @property
     def quantile(self) -> float | None:
         """Level of the residual quantile that is the optimal leaf value; None for Newton steps."""
+        return None
+
+    @property
+    def row_weights(self) -> Array | None:
+        """Weights of the rows that are part of the loss, not of the targets; None if there are none."""
         return None
 
     def at(self, round_number: int) -> DenseObjective:
@@ -116,11 +124,14 @@ class DenseObjective(Objective):
         """The constant score with the lowest loss, float32 (n_outputs,)."""
         return targets.minimiser(self)
 
-    @abstractmethod
     def held_out_parts(
         self, targets: DenseTargets, scores: Array, rows: Array, output_weights: Array | None
     ) -> tuple[Array, Array]:
-        """Loss times weight, and weight, of the held-out rows, to whose scores ``scores`` belong; float64."""
+        """Loss times weight, and weight, of the held-out rows, to whose scores ``scores`` belong; float64.
+
+        Only if the loss is ``measurable``.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def value(self, targets: DenseTargets, scores: Array) -> float:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from sparseleaf.links import LOG
 from sparseleaf.objectives.base import register
 from sparseleaf.objectives.dense import POSITIVE, RowObjective, log_mean
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 @register
 @dataclass(frozen=True)
 class Gamma(RowObjective):
-    """y e^-z + z: half the gamma deviance of the mean e^z, up to a constant."""
+    """y e^-z + z - ln y - 1: half the gamma deviance of the mean e^z."""
 
     name = "gamma"
     description = "gamma deviance with log link, for positive targets with a constant relative error"
@@ -31,5 +33,7 @@ class Gamma(RowObjective):
 
     def losses(self, y: Array, z: Array) -> Array:
         """Loss of every pair, as defined in the class docstring."""
-        value: Array = y * LOG.apply(-z) + z
+        value: Array = (
+            y * LOG.apply(-z) + z - np.log(np.where(y > 0, y, 1.0)) - 1
+        )  # unknown targets are 0 here
         return value

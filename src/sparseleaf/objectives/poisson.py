@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from scipy.special import xlogy
+
 from sparseleaf.links import LOG
 from sparseleaf.objectives.base import register
 from sparseleaf.objectives.dense import NON_NEGATIVE, RowObjective, log_mean
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 @register
 @dataclass(frozen=True)
 class Poisson(RowObjective):
-    """e^z - y z, the negative log-likelihood of the rate e^z, up to a constant."""
+    """e^z - y z + y ln y - y: half the Poisson deviance of the mean e^z."""
 
     name = "poisson"
     task = "regression"
@@ -31,5 +33,5 @@ class Poisson(RowObjective):
 
     def losses(self, y: Array, z: Array) -> Array:
         """Loss of every pair, as defined in the class docstring."""
-        value: Array = LOG.apply(z) - y * z
+        value: Array = LOG.apply(z) - y * z + xlogy(y, y) - y
         return value

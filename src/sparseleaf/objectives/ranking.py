@@ -77,6 +77,12 @@ class RankingObjective(DenseObjective):
         """Parameters of LambdaMART: metric change (one of :data:`CHANGES`), places and normalise."""
         return CHANGES[0], 1, False
 
+    @property
+    def row_weights(self) -> Array | None:
+        """See :class:`DenseObjective`: those of the queries."""
+        queries = self.queries
+        return queries.weights[queries.of_rows()] if len(queries.weights) else None
+
     def joined(self, parts: Sequence[Self]) -> Self:
         """The loss of all queries."""
         return replace(self, queries=Queries.join([part.queries for part in parts]))
@@ -113,7 +119,11 @@ class RankingObjective(DenseObjective):
     def held_out_parts(
         self, targets: DenseTargets, scores: Array, rows: Array, output_weights: Array | None
     ) -> tuple[Array, Array]:
-        """NDCG, over all documents, and weight of the held-out queries; 0 for queries without relevant documents."""
+        """NDCG, over all documents, and weight of the held-out queries; 0 for queries without relevant documents.
+
+        Ties are broken as by :func:`sparseleaf.ranking.ndcg`: the few leaves of early rounds make many of them, and the
+        order of the rows may follow the grades.
+        """
         query, gains = self.queries.of_rows()[rows], np.exp2(targets.values[rows, 0].astype(np.float64)) - 1
         numbers, starts = np.unique(np.sort(query), return_index=True)
         if not len(numbers):
@@ -121,7 +131,7 @@ class RankingObjective(DenseObjective):
         place = np.arange(len(rows)) - np.repeat(starts, np.diff(np.append(starts, len(rows))))
         discounts = 1 / np.log2(place + 2)
         ranked, best = (
-            np.add.reduceat(gains[np.lexsort((-by, query))] * discounts, starts)
+            np.add.reduceat(gains[np.lexsort((gains, -by, query))] * discounts, starts)
             for by in (scores[:, 0], gains)
         )
         weights = self.queries.weights[numbers] if len(self.queries.weights) else np.ones(len(numbers))

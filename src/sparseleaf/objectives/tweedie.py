@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @register
 @dataclass(frozen=True)
 class Tweedie(RowObjective):
-    """y e^((1-p) z)/(p - 1) + e^((2-p) z)/(2 - p): half the deviance of the mean e^z, up to a constant.
+    """y e^((1-p) z)/(p - 1) + e^((2-p) z)/(2 - p) - y^(2-p)/((p - 1)(2 - p)): half the deviance of the mean e^z.
 
     p is the variance power: the variance of a target is proportional to its mean to the power of p.
     """
@@ -36,5 +36,6 @@ class Tweedie(RowObjective):
     def losses(self, y: Array, z: Array) -> Array:
         """Loss of every pair, as defined in the class docstring."""
         p = self.parameter
-        value: Array = y * LOG.apply((1 - p) * z) / (p - 1) + LOG.apply((2 - p) * z) / (2 - p)
+        of_mean = y * LOG.apply((1 - p) * z) / (p - 1) + LOG.apply((2 - p) * z) / (2 - p)
+        value: Array = of_mean - y ** (2 - p) / ((p - 1) * (2 - p))
         return value

@@ -100,6 +100,7 @@ class BoostedReranker(EvidenceReranker):
     kind: ClassVar[str] = "boosted"
     weight: ClassVar[None] = None
     takes_weight: ClassVar[bool] = False
+    overfits: ClassVar[bool] = True
 
     @classmethod
     def untuned(cls, kind: str, rows: TrainingRows) -> UntunedBoosted:

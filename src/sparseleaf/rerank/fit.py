@@ -16,6 +16,7 @@ from sparseleaf.model.registry import stage_class
 from sparseleaf.model.stage import Role
 from sparseleaf.model.threshold import best_threshold
 from sparseleaf.progress import phase
+from sparseleaf.rerank.crossfit import N_HALVES, CrossFit
 from sparseleaf.rerank.rows import TrainingRows
 from sparseleaf.rerank.validation import N_FOLDS, Validation
 
@@ -35,9 +36,6 @@ ENOUGH = 750
 """Number of held-out rows that is worth a larger fraction of them: with fewer, the training rows matter more."""
 
 FEWEST_ROWS = 50
-
-N_HALVES = 2
-"""Folds of the cross-fitting of re-rankers for calibration: together they take as long as one fit."""
 
 AUTO = "auto"
 
@@ -154,6 +152,7 @@ class Reranking:
     interrupted: bool = field(default=False, init=False)
     precision: dict[str, Any] | None = field(default=None, init=False)
     _tuning: Validation | None = field(default=None, init=False, repr=False)
+    _cross_fit: CrossFit | None = field(default=None, init=False, repr=False)
     _all_rows: TrainingRows = field(init=False)
 
     @classmethod
@@ -214,14 +213,17 @@ class Reranking:
     def threshold(self, model: Model, n_jobs: int) -> float | None:
         """Decision threshold of ``predict``, chosen on the validation rows; None without such rows or after Ctrl-C.
 
-        ``model`` has the tuned re-ranker, and its trees were not trained on these rows.
+        ``model`` has the tuned re-ranker, and its trees were not trained on these rows. A re-ranker that can overfit
+        them is cross-fitted.
         """
         X, Y, weights = self._validation_rows()
         if (self.kind is None and not self.calibrated) or not X.shape[0]:
             return None
         try:
             with phase("choosing the threshold"):
-                scores = model.scores(X, None, n_jobs)
+                stage: Reranker | None = model.rerank
+                crossed = stage is not None and stage.overfits and X.shape[0] >= N_HALVES
+                scores = self._crossed(model, n_jobs).scores() if crossed else model.scores(X, None, n_jobs)
                 self.precision = validation_record(scores, Y, n_jobs)
                 return best_threshold(scores, Y, weights, n_jobs)
         except KeyboardInterrupt:
@@ -235,19 +237,17 @@ class Reranking:
         ``model`` has the tuned re-ranker. One that can overfit the validation rows is cross-fitted.
         """
         X, Y, _ = self._validation_rows()
-        stage: Reranker | None = model.rerank
-        if stage is None or X.shape[0] < N_HALVES:
+        if model.rerank is None or X.shape[0] < N_HALVES:
             return *model.topk(X, places, None, n_jobs), Y
-        validation = self._validation_of(model.with_stage(Role.RERANKER, None), n_jobs)
-        labels = np.empty((X.shape[0], places), np.int32)
-        scores = np.empty((X.shape[0], places), np.float32)
-        fold = np.arange(X.shape[0]) % N_HALVES
-        for one in range(N_HALVES):
-            fitted = stage.retuned(validation.rows(fold != one))
-            part = validation.rows(fold == one)
-            best = part.found(fitted.places)
-            labels[fold == one], scores[fold == one] = fitted.topk(part.X, *best, places, n_jobs)
-        return labels, scores, Y
+        return *self._crossed(model, n_jobs).topk(places), Y
+
+    def _crossed(self, model: Model, n_jobs: int) -> CrossFit:
+        if self._cross_fit is None:
+            stage: Reranker | None = model.rerank
+            assert stage is not None
+            validation = self._validation_of(model.with_stage(Role.RERANKER, None), n_jobs)
+            self._cross_fit = CrossFit.of(stage, validation)
+        return self._cross_fit
 
     def _validation_of(self, trees: Model, n_jobs: int) -> Validation:
         if self._tuning is None:

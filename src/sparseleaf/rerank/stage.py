@@ -54,6 +54,9 @@ class Reranker(Stage):
     adds_candidates: ClassVar[bool] = False
     """Whether it adds candidates to those of the trees, so that few trees suffice for rare labels."""
 
+    overfits: ClassVar[bool] = False
+    """Whether tuning can overfit the validation rows; :meth:`retuned` then returns another stage."""
+
     if TYPE_CHECKING:
 
         @property
@@ -81,7 +84,7 @@ class Reranker(Stage):
         """Fit a re-ranker of that kind to these rows."""
 
     def retuned(self, validation: Validation) -> Reranker:
-        """Tuned on other validation rows; the stage itself if it has too few settings to overfit them."""
+        """Tuned on other validation rows; the stage itself unless it ``overfits``."""
         return self
 
     @abstractmethod

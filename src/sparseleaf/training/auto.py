@@ -8,13 +8,14 @@ average, stored as one ensemble of trees.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
 
 from sparseleaf._settings import Settings
 
 if TYPE_CHECKING:
     from sparseleaf.model import Model
+    from sparseleaf.model.mix import Mix
 
 AUTO = "auto"
 
@@ -36,7 +37,11 @@ MAX_SEPARATE = 32
 
 MAX_ROUNDS = 1_000
 N_TREES = 100
-"""Number of trees with ``"auto"`` where no rows can be held out: when continuing from a model."""
+"""Number of trees with ``"auto"`` where it cannot be measured: when continuing from a model, for a loss of which only
+gradients are known, and with too few rows or queries."""
+
+MIN_HELD_OUT = 5
+"""Number of held-out rows, or queries with relevant documents, below which their metric says nothing."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +105,12 @@ class Bagging:
     compares_sharing: bool = False
 
     @property
+    def unmeasured(self) -> Bagging:
+        """The same models without what held-out rows decide; a single model leaves none out."""
+        n_folds = self.n_folds if self.n_models > 1 else 0
+        return replace(self, n_folds=n_folds, stops=False, n_forest_trees=0, compares_sharing=False)
+
+    @property
     def saved(self) -> dict[str, int]:
         """Parameters of the model file: the number of models, if there are several."""
         return {"n_models": self.n_models} if self.n_models > 1 else {}
@@ -113,16 +124,18 @@ def resolve(
     *,
     continues: bool,
     constant_hessian: bool,
+    measurable: bool = True,
     mixes: bool = False,
 ) -> tuple[Settings, Bagging]:
     """Replace "auto" by the values for a training set; ``continues``: trees are added to a model.
 
-    ``mixes``: whether the loss supports a forest beside bagged models. Without a constant hessian, all outputs are used
-    in the split search: a sketch has no hessians. Until sharing is compared, outputs share trees.
+    ``measurable``: whether held-out rows can determine the number of rounds. ``mixes``: whether the loss supports a
+    forest beside bagged models. Without a constant hessian, all outputs are used in the split search: a sketch has no
+    hessians. Until sharing is compared, outputs share trees.
     """
     undecided = params.tree_per_output == AUTO
     params = Settings(**vars(params) | {"tree_per_output": not undecided and params.tree_per_output})
-    automatic = params.n_trees == AUTO and not continues
+    automatic = params.n_trees == AUTO and measurable and not continues
     n_models = params.n_models
     if n_models == AUTO:
         n_models = N_FOLDS if automatic and n_rows <= BAGGED_ROWS else 1
@@ -165,19 +178,79 @@ def max_rounds(n_models: int, n_outputs: int) -> int:
     return MAX_ROUNDS if n_models > 1 else min(MAX_ROUNDS, 100 + 50 * n_outputs)
 
 
-def trees_per_round(model: Model) -> int:
-    """Trees per boosting round of a model: one per bagged model and, with ``tree_per_output``, per output."""
-    parameters: dict[str, Any] = model.parameters
-    return max(1, bagged_models(model) * (model.n_labels if parameters.get("tree_per_output") is True else 1))
+@dataclass(frozen=True)
+class Rounds:
+    """How the trees of a model are divided into boosting rounds.
+
+    Attributes
+    ----------
+    n_forest_trees : int
+        The first trees, which are in no round.
+    n_models : int
+        Bagged models; 1 for none.
+    n_bagged_trees : int
+        Trees of the bagged models, which follow; 0 if there is one model.
+    per_model : int
+        Trees of one model in a round.
+    n_later_trees : int
+        The remaining trees, of a single model.
+    """
+
+    n_forest_trees: int
+    n_models: int
+    n_bagged_trees: int
+    per_model: int
+    n_later_trees: int
+
+    @classmethod
+    def of(cls, model: Model) -> Self:
+        """The rounds of a model."""
+        parameters, mix = model.parameters, model.scorer.mix
+        per_model = model.n_labels if parameters.get("tree_per_output") is True else 1
+        n_boosted = model.n_trees - mix.n_forest_trees
+        n_models = parameters.get("n_models", 1)  # absent in models of earlier versions
+        n_models = n_models if isinstance(n_models, int) else 1
+        n_bagged = n_boosted if n_models > 1 else 0
+        if mix.n_continued_trees:
+            n_models, n_bagged = mix.n_models, mix.n_continued_trees
+        return cls(mix.n_forest_trees, n_models, n_bagged, max(1, per_model), n_boosted - n_bagged)
+
+    @property
+    def count(self) -> int:
+        """Number of rounds."""
+        return self._bagged + self.n_later_trees // self.per_model
+
+    def n_trees(self, rounds: int) -> int:
+        """Number of trees of the forest and the first rounds."""
+        bagged = min(rounds, self._bagged)
+        return self.n_forest_trees + (bagged * self.n_models + rounds - bagged) * self.per_model
+
+    def starts(self, tree: int) -> bool:
+        """Whether a boosted tree, counted from 0, is the first of its round."""
+        later = tree - self.n_bagged_trees
+        return later % self.per_model == 0 if later >= 0 else tree % (self.per_model * self.n_models) == 0
+
+    def number(self, tree: int) -> int:
+        """The round of a boosted tree, counted from 0."""
+        later = tree - self.n_bagged_trees
+        if later >= 0:
+            return self._bagged + later // self.per_model
+        return tree // (self.per_model * self.n_models)
+
+    @property
+    def _bagged(self) -> int:
+        return self.n_bagged_trees // (self.per_model * self.n_models)
 
 
 def n_rounds(model: Model) -> int:
     """Boosting rounds of a model, without the trees of its forest."""
-    rounds: int = (model.n_trees - model.scorer.n_forest_trees) // trees_per_round(model)
-    return rounds
+    return Rounds.of(model).count
 
 
-def bagged_models(model: Model) -> int:
-    """Number of bagged models; 1 for models of earlier versions."""
-    n_models = model.parameters.get("n_models", 1)
-    return n_models if isinstance(n_models, int) else 1
+def continued_mix(model: Model) -> Mix:
+    """What a model that continues this one has to know of its first trees."""
+    rounds = Rounds.of(model)
+    mix: Mix = model.scorer.mix
+    if not rounds.n_bagged_trees:
+        return mix
+    return replace(mix, n_models=rounds.n_models, n_continued_trees=rounds.n_bagged_trees)

@@ -21,7 +21,7 @@ from sparseleaf.model.mix import NO_FOREST
 from sparseleaf.objectives.targets import TargetForm
 from sparseleaf.progress import phase
 from sparseleaf.training import sharing
-from sparseleaf.training.auto import AUTO, Bagging, n_rounds, resolve
+from sparseleaf.training.auto import AUTO, N_TREES, Bagging, continued_mix, n_rounds, resolve
 from sparseleaf.training.boosted import BoostedEnsemble, BoostedGrowth
 from sparseleaf.training.boosting_round import BoostingRound
 from sparseleaf.training.builder import Growth, HistogramTrees
@@ -29,7 +29,7 @@ from sparseleaf.training.dense_partition import common_base_score, common_output
 from sparseleaf.training.dense_shard import DenseShard
 from sparseleaf.training.dense_targets import KnownTargets, join_known
 from sparseleaf.training.fold_forest import FoldForest
-from sparseleaf.training.folds import BaggedGrowth, fold_of, held_out_name
+from sparseleaf.training.folds import BaggedGrowth, can_measure, fold_of, held_out_name
 from sparseleaf.training.freeze import concatenate_trees
 from sparseleaf.training.leaves import NewtonLeaves
 from sparseleaf.training.packing import unpack_trees
@@ -143,6 +143,10 @@ class Plan:
             return replace(self, bagging=replace(self.bagging, compares_sharing=False))
         return self._with(sharing.with_separate_trees(self.params), sharing.separate_bagging(self.bagging))
 
+    def unmeasured(self) -> Plan:
+        """The plan if there are too few held-out rows to determine the number of rounds."""
+        return replace(self, bagging=self.bagging.unmeasured)
+
     def compared(self) -> Plan:
         """The plan of a short model on the rows outside of one fold."""
         return self._with(sharing.compared_settings(self.params), sharing.compared_bagging(self.bagging))
@@ -160,6 +164,8 @@ class Prepared:
     base_score: Array
     separate_trees: bool
     """Whether sharing was compared and every output has trees of its own."""
+    measured: bool
+    """Whether held-out rows determine the number of rounds, or the number is fixed."""
 
 
 @dataclass(frozen=True)
@@ -208,6 +214,10 @@ class DenseProgram:
         with phase("bin thresholds"):
             thresholds = find_common_thresholds(comm, part, [part.features], plan.params.max_bins, plan.seed)
             thresholds = with_categories(thresholds, problem.categories)
+        measured = not plan.bagging.stops or can_measure(
+            comm, part, plan.loss_of(part.queries), plan.bagging, plan.seed, problem.form.n_outputs
+        )
+        plan = plan if measured else plan.unmeasured()
         separate_trees = False
         if plan.bagging.compares_sharing:
             with phase("comparing shared and separate trees"):
@@ -217,7 +227,7 @@ class DenseProgram:
         layout = self.layout if comm.size > 1 else "rows"
         with phase("binning"):
             growth = self._growth(comm, part, plan, thresholds, start, layout)
-        return Prepared(thresholds, start, separate_trees), growth
+        return Prepared(thresholds, start, separate_trees, measured), growth
 
     def _prefers_separate_trees(
         self, comm: Communicator, part: DensePartition, plan: Plan, thresholds: BinThresholds, start: Array
@@ -424,6 +434,7 @@ class DenseEnsemble(BoostedEnsemble):
             n_outputs,
             continues=continues,
             constant_hessian=loss.constant_hessian,
+            measurable=loss.measurable,
             mixes=loss.mixing is not None,
         )
         self.n_rounds = self._params.n_trees
@@ -434,12 +445,12 @@ class DenseEnsemble(BoostedEnsemble):
         self.per_round = per_model * self._bagging.n_models
         if self._init_model is None:
             return
-        self.n_init_rounds = self._init_model.n_trees // self.per_round
+        self.n_init_rounds = n_rounds(self._init_model)
         if self._counts_init_trees:
             self.n_rounds = self._params.n_trees - self.n_init_rounds
             if self.n_rounds < 0:
                 raise ValueError(
-                    f"The 'n_trees' parameter must be at least the {self.n_init_rounds} trees of the fitted model with"
+                    f"The 'n_trees' parameter must be at least the {self.n_init_rounds} rounds of the fitted model with"
                     f" warm_start=True. Got {self._params.n_trees} instead."
                 )
 
@@ -458,7 +469,14 @@ class DenseEnsemble(BoostedEnsemble):
 
     def fingerprints(self) -> dict[str, str]:
         """See :class:`~sparseleaf.training.trainer.Ensemble`."""
-        return describe_problem(self._problem, self._validation, self._init_model)
+        prints = describe_problem(self._problem, self._validation, self._init_model)
+        if (
+            self._bagging != Bagging()
+        ):  # n_trees and early_stopping_rounds may change, but not what they make of "auto"
+            automatic = {name: getattr(self._params, name) for name in self._estimator.auto_values}
+            decided = vars(self._bagging) | automatic
+            prints["automatic parameters"] = ", ".join(f"{name}={value}" for name, value in decided.items())
+        return prints
 
     def plan(self, checkpoint: Checkpoint) -> Plan:
         """See :class:`~sparseleaf.training.trainer.Ensemble`."""
@@ -469,6 +487,8 @@ class DenseEnsemble(BoostedEnsemble):
     def adopt(self, prepared: Prepared, checkpoint: Checkpoint) -> Plan:
         """See :class:`~sparseleaf.training.trainer.Ensemble`."""
         self._prepared = prepared
+        if not prepared.measured:
+            self._plan, self.n_rounds = self._plan.unmeasured(), N_TREES
         self._plan = self._plan.settled(separate_trees=prepared.separate_trees)
         self._params, self._bagging, self._search = self._plan.params, self._plan.bagging, self._plan.search
         self._count_rounds()
@@ -543,7 +563,7 @@ class DenseEnsemble(BoostedEnsemble):
         if completion is not None:
             averaged, mix = completion.mixed_with(averaged, self._bagging.n_models), completion.mix
         elif init_model is not None:
-            mix = init_model.scorer.mix
+            mix = continued_mix(init_model)
         grown = concatenate_trees(
             averaged,
             np.arange(n_outputs),

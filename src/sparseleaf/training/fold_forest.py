@@ -170,10 +170,12 @@ class FoldForest:
         pieces = comm.allgather((shard.bins, part.targets, fold, shard.loss))
         bins, targets, folds, losses = zip(*pieces, strict=True)
         joined, all_targets = np.concatenate(bins), DenseTargets.join(list(targets))
+        loss = shard.loss.joined(losses)
+        if loss.row_weights is not None:
+            all_targets = replace(all_targets, weights=loss.row_weights[:, None])
         usable = Samples.of(all_targets, bootstrap=False, subsample=1.0, seed=plan.seed).usable
         samples = FoldSamples(usable, np.concatenate(folds), plan.bagging.n_folds)
         rows = ForestRows(joined, all_targets, samples)
-        loss = shard.loss.joined(losses)
         n_jobs = part.n_jobs
         return cls(comm, plan, thresholds, rows, samples, loss, base_score, output_weights, n_jobs, labels)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sparseleaf._arrays import hash_numbers
+from sparseleaf.training.auto import MIN_HELD_OUT
 from sparseleaf.training.boosted import BoostedGrowth
 from sparseleaf.training.columns import fixed_point_scales
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from sparseleaf.training.auto import Bagging
     from sparseleaf.training.boosted import BoostedTree
     from sparseleaf.training.boosting_round import BoostingRound
+    from sparseleaf.training.dense_partition import DensePartition
     from sparseleaf.training.dense_shard import DenseShard
     from sparseleaf.training.fold_forest import FoldForest, MixedForest
     from sparseleaf.training.program import Grown
@@ -42,6 +44,21 @@ def fold_of(numbers: Array, n_folds: int, seed: int) -> Array:
     mine = np.take_along_axis(draws, (numbers % n_folds)[:, None], axis=1)
     fold: Array = (draws < mine).sum(axis=1).astype(np.int32)
     return fold
+
+
+def can_measure(
+    comm: Communicator,
+    part: DensePartition,
+    loss: DenseObjective,
+    bagging: Bagging,
+    seed: int,
+    n_outputs: int,
+) -> bool:
+    """Whether there are enough held-out rows to measure the metric; ``loss`` is that of this worker's rows."""
+    rows = np.flatnonzero(fold_of(part.fold_keys(), bagging.n_folds, seed) < bagging.n_models)
+    scores = np.zeros((len(rows), n_outputs), np.float32)
+    _, weights = loss.held_out_parts(part.targets, scores, rows, None)
+    return int(comm.allreduce(np.array([np.count_nonzero(weights)]))[0]) >= MIN_HELD_OUT
 
 
 class BaggedGrowth(BoostedGrowth):

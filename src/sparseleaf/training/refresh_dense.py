@@ -17,7 +17,7 @@ from sparseleaf.model.trees import with_float_values
 from sparseleaf.objectives import dense_objective
 from sparseleaf.objectives.targets import NO_CLASSES, NO_VALUES, DenseTargets
 from sparseleaf.progress import phase
-from sparseleaf.training.auto import bagged_models, trees_per_round
+from sparseleaf.training.auto import Rounds
 from sparseleaf.training.cover import leaf_cover, new_cover
 
 if TYPE_CHECKING:
@@ -45,43 +45,48 @@ def refresh_dense(
     assert scorer.base_score is not None
     trees, parameters = with_float_values(scorer.trees), new.before.parameters
     _require_refreshable(parameters)
-    rate, l2 = float(parameters["learning_rate"]) / bagged_models(new.before), float(parameters["l2"])
-    per_round, mix = trees_per_round(new.before), scorer.mix
+    rate, l2 = float(parameters["learning_rate"]), float(parameters["l2"])
+    rounds, mix = Rounds.of(new.before), scorer.mix
+    n_weighted = mix.n_forest_trees + rounds.n_bagged_trees
     cover = leaf_cover(trees, new.before.n_train_rows)
     outputs = trees.leaf_labels.astype(np.uint32)
     if not len(outputs):
         outputs = np.tile(np.arange(scorer.n_labels, dtype=np.uint32), len(cover))
     values = trees.leaf_values.astype(np.float32)
-    boosted = slice(_n_entries(trees, mix.n_forest_trees), None)
+    boosted = slice(_n_entries(trees, mix.n_forest_trees), _n_entries(trees, n_weighted))
     values[boosted] /= np.float32(mix.boosted_weight)
-    scores = np.repeat(scorer.base_score[None, :], len(leaves), axis=0)
+    start = np.repeat(scorer.base_score[None, :], len(leaves), axis=0)
+    forest, scores = np.zeros_like(start), start.copy()
     g, h = np.empty_like(scores), loss.hessian_room(targets, scores.shape)
 
-    def refresh(rows: _LeafRows, step: Array) -> None:
+    def refresh(tree: int, rows: _LeafRows, step: Array, total: Array) -> None:
         weight = (rows.counts / (new.keep * cover[rows.leaves] + rows.counts)).astype(np.float32)
         place, entries = rows.entries(trees.leaf_indptr)
         stepped = step[place, outputs[entries]].astype(np.float32)
         values[entries] += weight[place] * (stepped - values[entries])
+        leaf = np.ascontiguousarray(leaves[:, tree])
+        _kernels.add_leaves(total, leaf, trees.leaf_indptr, outputs, values, new.n_jobs)
+        advance(tree + 1, "")
 
     with phase("leaves", trees.n_trees) as advance:
         for tree in range(mix.n_forest_trees):
             rows = _LeafRows(leaves[:, tree])
             share = mix.forest_weight / mix.n_forest_trees
-            refresh(rows, share * rows.newton(*_squared_error(targets, loss, scorer.base_score), 0.0))
-            advance(tree + 1, "")
+            step = share * rows.newton(*_squared_error(targets, loss, scorer.base_score), 0.0)
+            refresh(tree, rows, step, forest)
         for tree in range(mix.n_forest_trees, trees.n_trees):
             number = tree - mix.n_forest_trees
-            if number % per_round == 0:
-                loss.at(number // per_round).gradients(targets, scores, g, h, new.n_jobs)
-            leaf = np.ascontiguousarray(leaves[:, tree])
-            rows = _LeafRows(leaf)
+            if tree == n_weighted:  # trees that continue bagged models are fitted to the scores of all before
+                scores = start + np.float32(mix.boosted_weight) * (scores - start) + forest
+            if rounds.starts(number):
+                loss.at(rounds.number(number)).gradients(targets, scores, g, h, new.n_jobs)
+            rows = _LeafRows(leaves[:, tree])
             if loss.quantile is None:
                 step = rows.newton(g, h, l2)
             else:
                 step = rows.quantiles(targets, scores, loss.quantile, new.n_jobs)
-            refresh(rows, rate * step)
-            _kernels.add_leaves(scores, leaf, trees.leaf_indptr, outputs, values, new.n_jobs)
-            advance(tree + 1, "")
+            share = rate / rounds.n_models if tree < n_weighted else rate
+            refresh(tree, rows, share * step, scores)
     values[boosted] *= np.float32(mix.boosted_weight)
     return replace(trees, leaf_values=values, cover=new_cover(trees, cover, leaves, new.keep))
 

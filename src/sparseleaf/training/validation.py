@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 Checked = TypeVar("Checked")
@@ -49,6 +49,19 @@ def _is_set(value: Any, size: int) -> bool:
 def eval_names(count: int) -> list[str]:
     """Names of the sets in the history: ``valid``, or ``valid_0``, ``valid_1``, …."""
     return [VALID] if count == 1 else [f"{VALID}_{number}" for number in range(count)]
+
+
+def validated(history: Mapping[str, Sequence[float]], metric: str, n_rounds: int) -> float | None:
+    """A metric on the last validation set after this many rounds, beyond which a history may go on.
+
+    None without a validation set.
+    """
+    curves = [
+        values
+        for name, values in history.items()
+        if name.startswith(VALID) and name.endswith(f" {metric}") and values
+    ]
+    return curves[-1][min(n_rounds, len(curves[-1])) - 1] if curves else None
 
 
 def check_each(sets: Sequence[tuple[Any, ...]], check: Callable[..., Checked]) -> list[Checked]:

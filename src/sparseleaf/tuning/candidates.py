@@ -119,6 +119,11 @@ class Candidate:
         return float(default / rate)
 
     @property
+    def user_stops(self) -> bool:
+        """Whether the user asked for early stopping: the default trial, too, then has one number of trees."""
+        return self.params.get(EARLY_STOPPING) is not None
+
+    @property
     def stops_early(self) -> bool:
         """Whether the number of trees is chosen by early stopping."""
         return EARLY_STOPPING in self.kind.parameter_table and not self.bagged
@@ -165,6 +170,8 @@ def _make_candidate(
     bagged = (
         bool(TUNABLE[method].bagged) and problem.n_rows <= BAGGED_ROWS and not set(NOT_BAGGED) & set(values)
     )
+    if problem.n_rows > BAGGED_ROWS and "n_models" in kind.parameter_table:
+        values = {"n_models": 1, **values}  # the fewer rows of a split are not bagged either
     limit = values.get("n_trees")
     dimensions = {
         name: dimension

@@ -101,7 +101,9 @@ class Search:
         self._end = None if timeout is None else time.monotonic() + timeout
         self._running: dict[int, _Running] = {}
         self._starts = [Start(one, False) for one in candidates.values()]
-        self._starts += [Start(one, True) for one in candidates.values() if one.stops_early]
+        self._starts += [
+            Start(one, True) for one in candidates.values() if one.stops_early and not one.user_stops
+        ]
         finished = study.finished()
         self._n_finished = len(finished)
         done = {trial.user_attrs.get(START) for trial in finished}
@@ -158,7 +160,7 @@ class Search:
             settings = candidate.suggest_only(trial, start.values)
             trial.set_user_attr(START, number)
         rungs = candidate.rungs(settings, self._n_splits, self._n_jobs)
-        if start is not None and not start.more_trees and not candidate.bagged:
+        if start is not None and not (start.more_trees or candidate.bagged or candidate.user_stops):
             rungs = [candidate.default_rung(settings, self._n_jobs)]
         trial.set_user_attr(METHOD, candidate.method)
         self._running[index] = _Running(trial, candidate, rungs, time.monotonic(), number)

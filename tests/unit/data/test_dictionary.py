@@ -136,3 +136,8 @@ def test_bad_encodings(tmp_path):
 def test_bad_values(translations, message):
     with pytest.raises(ValueError, match=message):
         Dictionary(translations)
+
+
+def test_a_name_of_a_qualifier_alone_has_no_translation():
+    dictionary = Dictionary({"Arbeit": ["work"], "": "nothing"})
+    assert dictionary.translate("(Film)") == dictionary.translate("") == []

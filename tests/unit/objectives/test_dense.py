@@ -108,19 +108,17 @@ def test_value_of_extreme_scores_is_finite(name):
 
 
 @pytest.mark.parametrize(("name", "power"), [
-    ("tweedie:1.1", 1.1), ("tweedie:1.5", 1.5), ("tweedie:1.9", 1.9), ("gamma", 2),
+    ("poisson", 1), ("tweedie:1.1", 1.1), ("tweedie:1.5", 1.5), ("tweedie:1.9", 1.9), ("gamma", 2),
 ])  # fmt: skip
 def test_losses_are_half_the_deviance(name, power):
     loss, targets = dense_objective(name), make(name, weights="pairs")
     y, w = targets.values.ravel(), targets.known_weights().ravel()
-
-    def both(score):
-        mean = np.full(len(y), np.exp(score))
-        deviance = mean_tweedie_deviance(y, mean, sample_weight=w, power=power)
-        return loss.value(targets, np.full((60, 3), score, np.float32)), deviance / 2
-
-    (value, half), (other, other_half) = both(0.25), both(-1.5)
-    assert value - other == pytest.approx(half - other_half, rel=1e-6)
+    for score in (0.25, -1.5):
+        deviance = mean_tweedie_deviance(y, np.full(len(y), np.exp(score)), sample_weight=w, power=power)
+        value = loss.value(targets, np.full((60, 3), score, np.float32))
+        assert value == pytest.approx(deviance / 2, rel=1e-6)
+    unknown = make(name, unknown=True)
+    assert np.isfinite(loss.value(unknown, np.zeros((60, 3), np.float32)))
 
 
 @pytest.mark.parametrize("weights", [0, 1, "pairs"])

@@ -10,7 +10,9 @@ import scipy.sparse as sp
 
 from sparseleaf import LdSMClassifier, SketchForestClassifier, SparseGBDTClassifier
 from sparseleaf.model import Role, Rows
+from sparseleaf.model.threshold import best_threshold
 from sparseleaf.rerank.centroids import WEIGHTS, CentroidReranker
+from sparseleaf.rerank.crossfit import CrossFit
 from sparseleaf.rerank.evidence import Evidence
 from sparseleaf.rerank.fit import Reranking, all_but, held_out_rows, rows_to_hold_out
 from sparseleaf.rerank.validation import Validation
@@ -146,3 +148,25 @@ def test_more_rows_are_held_out_with_side_information():
 
     assert len(held_out(False)) == 4000
     assert len(held_out(True)) == 8000
+
+
+def test_the_threshold_is_chosen_on_rows_to_which_the_reranker_was_not_fitted():
+    """Labels without any relation to the rows: precision is by chance, as it will be on new rows."""
+    rng = np.random.default_rng(0)
+    X = sp.csr_matrix(rng.random((1_600, 20)) * (rng.random((1_600, 20)) < 0.3), dtype=np.float32)
+    Y = sp.csr_matrix((np.ones(1_600, np.float32), rng.integers(0, 10, 1_600), np.arange(1_601)), (1_600, 10))
+    clf = SketchForestClassifier(n_trees=3, rerank="boosted", random_state=0).fit(X[:800], Y[:800])
+    assert clf.model_.rerank.kind == "boosted"
+    assert clf.model_.validation["precision"][0] < 0.2
+    clf.fit_rerank(X[:800], Y[:800], rerank="boosted", eval_set=(X[800:1_000], Y[800:1_000]))
+    validation = Validation(X[800:1_000], Y[800:1_000], clf.model_.with_stage(Role.RERANKER, None), 0, 1)
+    crossed = CrossFit.of(clf.model_.rerank, validation)
+    for one, (rows, part, stage) in enumerate(crossed.halves):
+        other = validation.rows(np.arange(200) % 2 != one)
+        expected = clf.model_.rerank.retuned(other).scores(part.X, *part.found(stage.places), 1)
+        assert abs(crossed.scores()[rows] - expected).max() == 0
+        np.testing.assert_array_equal(
+            crossed.topk(3)[1][rows], stage.topk(part.X, *part.found(stage.places), 3, 1)[1]
+        )
+    assert clf.threshold_ == best_threshold(crossed.scores(), Y[800:1_000])
+    assert clf.threshold_ != best_threshold(clf.model_.scores(X[800:1_000], None, 1), Y[800:1_000])

@@ -1,5 +1,7 @@
 """The forest beside bagged boosted models: its trees, the mixing weights, and where there is none."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from safetensors import safe_open
@@ -233,7 +235,24 @@ def test_what_a_model_with_a_forest_supports(tmp_path):
     np.testing.assert_array_equal(again.predict(X), fitted.predict(X))
     more = MultiGBDTRegressor(n_trees=5).fit(X, Y, init_model=fitted)
     assert more.model_.n_trees == fitted.model_.n_trees + 5
-    assert more.model_.scorer.mix == mix
+    rest = {"n_models": N_FOLDS, "n_continued_trees": N_FOLDS * best}
+    assert more.model_.scorer.mix == replace(mix, **rest)
+    assert more.best_iteration_ == best + 5
+
+
+def test_the_forest_has_the_weights_of_the_queries(monkeypatch):
+    monkeypatch.setattr(BestRatio, "min_improvement", -1.0)  # it is always kept
+    rng = np.random.default_rng(0)
+    X, qid, weights = rng.normal(size=(600, 5)), np.repeat(np.arange(30), 20), np.ones(30)
+    weights[20:] = 0
+    grades = np.digitize(X[:, 0] + rng.normal(size=600), [0, 1])
+    others = np.concatenate((grades[:400], 2 - grades[400:]))  # of the queries of weight 0
+    rankers = [
+        GBDTRanker(learning_rate=0.4, random_state=0).fit(X, y, qid=qid, sample_weight=weights)
+        for y in (grades, others)
+    ]
+    assert all(one.model_.scorer.n_forest_trees for one in rankers)
+    np.testing.assert_array_equal(rankers[0].predict(X), rankers[1].predict(X))
 
 
 def test_refreshed_leaves_of_the_forest_are_means_of_old_and_new_rows():
@@ -334,6 +353,13 @@ def test_weights_and_samples_do_not_count_rows_without_weight_or_target():
         [96.0, 0.0, 1.0],
         [96.0, 1.0, -1.0],
         [np.nan] * 3,
+        [96.0, 1.0, 1.0, 8.0],
+        [96.0, 1.0, 1.0, 1.0, 8.0],
+        [96.0, 1.0, 1.0, 8.5, 8.0],
+        [96.0, 1.0, 1.0, 8.0, 0.0],
+        [96.0, 1.0, 1.0, 8.0, 1e9],
+        [0.0, 1.0, 1.0, 8.0, 8.0],
+        [0.0, 2.0, 0.0, 8.0, 8.0],
     ],
 )
 def test_wrong_weights_in_a_file_are_refused(numbers, tmp_path):

@@ -5,8 +5,20 @@ import pytest
 
 from smalldata import saved_bytes
 from sparseleaf import GBDTRanker, MultiGBDTClassifier, MultiGBDTRegressor, load
-from sparseleaf.ranking import mean_of, ndcg
-from sparseleaf.training.auto import AUTO_VALUES, BAGGED_ROWS, N_FOLDS, resolve
+from sparseleaf.checkpoint import CheckpointError
+from sparseleaf.objectives import ranking_objective
+from sparseleaf.objectives.targets import NO_CLASSES, NO_VALUES, DenseTargets
+from sparseleaf.ranking import make_queries, mean_of, ndcg
+from sparseleaf.training.auto import (
+    AUTO_VALUES,
+    BAGGED_ROWS,
+    MIN_HELD_OUT,
+    N_FOLDS,
+    N_TREES,
+    n_rounds,
+    resolve,
+)
+from sparseleaf.training.cover import leaf_cover
 from sparseleaf.training.folds import fold_of
 
 QUICK = {"learning_rate": 0.4, "n_models": 4}
@@ -213,3 +225,144 @@ def test_continued_training_needs_one_model():
     assert model.model_.n_trees == 100
     with pytest.raises(ValueError, match=r"requires n_models=1 or 'auto'. Got n_models=4 instead"):
         MultiGBDTRegressor(n_models=4).fit(X, Y, init_model=model)
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "n_queries"), [(60, 1), (60, 4), (BAGGED_ROWS + 40, 1), (BAGGED_ROWS + 40, 20)]
+)
+def test_too_few_held_out_queries_determine_nothing(n_rows, n_queries):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_rows, 2)).astype(np.float32)
+    grades, qid = np.digitize(X[:, 0], [0, 1]), np.arange(n_rows) * n_queries // n_rows
+    ranker = GBDTRanker(max_leaves=4, random_state=0).fit(X, grades, qid=qid)
+    assert ranker.best_iteration_ == N_TREES
+    assert not ranker.history_
+    assert mean_of(ndcg(grades, ranker.predict(X), qid)) > 0.95
+
+
+def test_queries_without_relevant_documents_are_not_counted():
+    rng = np.random.default_rng(0)
+    X, qid = rng.normal(size=(200, 2)).astype(np.float32), np.arange(200) // 10
+    grades = np.where(qid < MIN_HELD_OUT - 1, np.digitize(X[:, 0], [0, 1]), 0)
+    assert not GBDTRanker().fit(X, grades, qid=qid).history_
+    grades = np.where(qid < MIN_HELD_OUT, np.digitize(X[:, 0], [0, 1]), 0)
+    grades[qid == MIN_HELD_OUT - 1] = np.arange(10)
+    assert GBDTRanker().fit(X, grades, qid=qid).history_
+
+
+def test_held_out_ndcg_does_not_depend_on_the_order_of_documents():
+    rng = np.random.default_rng(1)
+    qid, grades = np.repeat(np.arange(6), 5), rng.integers(0, 3, 30)
+    scores = rng.integers(0, 2, 30).astype(np.float32)  # ties
+    found = []
+    for order in (np.arange(30), np.lexsort((grades, qid)), np.lexsort((-grades, qid))):
+        loss = ranking_objective("lambdamart")(make_queries(30, qid[order]))
+        targets = DenseTargets(grades[order][:, None].astype(np.float32), NO_CLASSES, NO_VALUES, 1)
+        found.append(loss.held_out_parts(targets, scores[order][:, None], np.arange(30), None))
+    for values, weights in found:
+        np.testing.assert_allclose(values, np.nan_to_num(ndcg(grades, scores, qid)))
+        np.testing.assert_array_equal(weights, ~np.isnan(ndcg(grades, scores, qid)))
+
+
+def test_documents_that_are_sorted_by_grade_do_not_end_training():
+    rng = np.random.default_rng(0)
+    X, qid = rng.normal(size=(1_000, 6)), np.repeat(np.arange(20), 50)
+    grades = np.digitize(X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=1_000), [0.5, 1.5])
+    best = np.lexsort((-grades, qid))
+    ranker = GBDTRanker(random_state=0).fit(X[best], grades[best], qid=qid[best])
+    assert ranker.best_iteration_ > 10
+
+
+def test_a_loss_of_which_only_gradients_are_known_has_a_fixed_number_of_rounds():
+    X, Y = make()
+    model = MultiGBDTRegressor(loss=lambda y, z: (np.sign(z - y), np.ones_like(z))).fit(X, Y)
+    assert (model.best_iteration_, model.model_.n_trees) == (N_TREES, N_TREES)
+    assert not model.history_
+
+
+@pytest.mark.parametrize("how", ["fit", "update"])
+@pytest.mark.parametrize("separate", [False, True])
+def test_a_model_that_continues_bagged_ones_knows_which_trees_are_theirs(how, separate, tmp_path):
+    X, Y = make()
+    advanced = {"tree_per_output": separate}
+    bagged = MultiGBDTRegressor(**QUICK, random_state=0, advanced=advanced).fit(X, Y)
+    rounds, n_bagged = bagged.best_iteration_, bagged.model_.n_trees - bagged.model_.scorer.n_forest_trees
+    if how == "fit":
+        params = {"n_trees": 3, "learning_rate": 0.4, "advanced": advanced}
+        more = MultiGBDTRegressor(**params, random_state=0).fit(X, Y, init_model=bagged)
+    else:
+        bagged.save(tmp_path / "bagged")
+        more = load(tmp_path / "bagged").update(X, Y, how="trees", n_trees=3)
+    assert n_rounds(more.model_) == more.best_iteration_ == rounds + 3
+    assert (more.model_.scorer.mix.n_models, more.model_.scorer.mix.n_continued_trees) == (4, n_bagged)
+    stages, before = list(more.staged_predict(X)), list(bagged.staged_predict(X))
+    assert len(stages) == rounds + 3
+    np.testing.assert_array_equal(stages[:rounds], before)
+    np.testing.assert_array_equal(stages[-1], more.predict(X))
+    more.save(tmp_path / "more")
+    again = load(tmp_path / "more")
+    assert again.model_.scorer.mix == more.model_.scorer.mix
+    np.testing.assert_array_equal(list(again.staged_predict(X)), stages)
+    onwards = MultiGBDTRegressor(n_trees=2, advanced=advanced).fit(X, Y, init_model=again)
+    assert onwards.best_iteration_ == rounds + 5
+
+
+def test_refreshed_leaves_of_a_continued_model():
+    """Bagged trees are refreshed as without the others, and these by the residuals of all trees before them."""
+    X, Y = make()
+    new_X, new_Y = make(60, seed=1)
+    new_Y = new_Y + 1
+    bagged = MultiGBDTRegressor(**QUICK, random_state=0).fit(X, Y)
+    n_before, rate = bagged.model_.n_trees, 0.25
+    more = MultiGBDTRegressor(n_trees=1, l2=0.0, learning_rate=rate).fit(X, Y, init_model=bagged)
+    # the same learning rate and l2, which are those of the model that is refreshed
+    bagged.model_.parameters.update(learning_rate=rate, l2=0.0)
+    old = more.model_.trees.leaf_values.reshape(-1, 3)
+    more.update(new_X, new_Y, how="leaves")
+    bagged.update(new_X, new_Y, how="leaves")
+    values, before = (one.model_.trees.leaf_values.reshape(-1, 3) for one in (more, bagged))
+    np.testing.assert_allclose(values[: len(before)], before, rtol=1e-5, atol=1e-6)
+    residuals = new_Y - bagged.predict(new_X)
+    leaves = more.model_.scorer.leaves(_rows(new_X))[:, n_before]
+    cover = leaf_cover(more.model_.trees, 300)
+    for leaf in np.unique(leaves):
+        rows = leaves == leaf
+        weight = rows.sum() / np.rint(cover[leaf])  # of old and new rows
+        expected = old[leaf] + weight * (rate * residuals[rows].mean(axis=0) - old[leaf])
+        np.testing.assert_allclose(values[leaf], expected, atol=1e-4)
+
+
+def test_a_warm_start_counts_rounds():
+    X, Y = make()
+    model = MultiGBDTRegressor(**QUICK, random_state=0).fit(X, Y)
+    rounds = model.best_iteration_
+    model.set_params(warm_start=True, n_models=1, n_trees=rounds + 4).fit(X, Y)
+    assert model.best_iteration_ == rounds + 4
+    with pytest.raises(ValueError, match=f"at least the {rounds + 4} rounds of the fitted model"):
+        model.set_params(n_trees=rounds).fit(X, Y)
+
+
+@pytest.mark.parametrize("changed", [{"n_trees": 100}, {"early_stopping_rounds": 5}])
+def test_a_checkpoint_is_of_automatic_or_of_chosen_parameters(changed, tmp_path):
+    X, Y = make()
+    path, rows = tmp_path / "run.ckpt", {"eval_set": (X, Y)}
+    MultiGBDTRegressor(learning_rate=0.4, **changed).fit(X, Y, checkpoint=path, **rows)
+    with pytest.raises(CheckpointError, match="expected automatic parameters 'n_models=8"):
+        MultiGBDTRegressor(learning_rate=0.4).fit(X, Y, checkpoint=path, **rows)
+    path.unlink()
+    MultiGBDTRegressor(learning_rate=0.4).fit(X, Y, checkpoint=path, **rows)
+    with pytest.raises(CheckpointError, match="expected automatic parameters"):
+        MultiGBDTRegressor(learning_rate=0.4, **changed).fit(X, Y, checkpoint=path, **rows)
+
+
+def test_drift_is_not_measured_against_the_held_out_loss():
+    X, Y = make()
+    Y = Y * [100, 50, 1]  # the held-out loss has the variances divided out
+    new_X, new_Y = make(60, seed=1)
+    new_Y = new_Y * [100, 50, 1]
+    plain = MultiGBDTRegressor(**QUICK).fit(X, Y).update(new_X, new_Y, how="leaves")
+    assert np.isnan(plain.drift_.expected_value)
+    assert not plain.drift_.reasons
+    model = MultiGBDTRegressor(**QUICK).fit(X, Y, eval_set=(new_X, new_Y))
+    at_best = model.history_["valid loss"][model.best_iteration_ - 1]
+    assert model.update(new_X, new_Y, how="leaves").drift_.expected_value == at_best

@@ -25,7 +25,7 @@ from sparseleaf import (
 )
 from sparseleaf.data import make_xc
 from sparseleaf.estimators import ESTIMATORS
-from sparseleaf.tuning import Choice, Range, refit, search, trials
+from sparseleaf.tuning import Choice, Range, candidates, refit, search, trials
 from sparseleaf.tuning.candidates import make_candidates
 from sparseleaf.tuning.halving import SuccessiveHalving
 from sparseleaf.tuning.problem import Metric, make_problem
@@ -265,6 +265,22 @@ def test_a_number_of_trees_or_models_turns_bagged_trials_off(params):
     candidate = make_candidates({"gbdt-mo": MultiGBDTRegressor}, problem, params, None, 0)["gbdt-mo"]
     assert not candidate.bagged
     assert [rung.n_splits for rung in candidate.rungs({}, 4, 1)] == [None] * 3
+
+
+def test_early_stopping_of_the_user_gives_the_default_trial_a_number_of_trees():
+    params = {"n_trees": 40, "early_stopping_rounds": 3, "learning_rate": 0.5}
+    result = tune(method="gbdt-mo", params=params, n_trials=1, cv=2)
+    assert result.best_params["n_trees"] == result.best_estimator_.best_iteration_ < 40
+    assert result.best_score == result.default_score
+
+
+def test_splits_with_few_rows_are_not_bagged_unless_all_rows_are(monkeypatch):
+    monkeypatch.setattr(candidates, "BAGGED_ROWS", len(X) - 1)
+    result = tune(method="gbdt-mo", n_trials=1, cv=2)
+    assert result.best_estimator_.n_models == 1
+    problem = make_problem(X, Y, None, None, "auto", None, None)
+    kinds = {"gbdt-mo": MultiGBDTRegressor}
+    assert make_candidates(kinds, problem, {"n_models": 3}, None, 0)["gbdt-mo"].params["n_models"] == 3
 
 
 def test_early_stopping_ends_a_trial(tmp_path):
