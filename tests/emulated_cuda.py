@@ -54,7 +54,13 @@ class EmulatedDevice:
     def address(self, array):
         return array.ctypes.data
 
+    def use(self):
+        pass
+
     def launch(self, name, args, n_blocks, threads, shared):
+        assert shared <= self.shared_bytes
+        assert 0 < threads <= 1024
+        assert 0 < n_blocks < 2**31
         EmulatedDevice.n_launches += 1
         room = np.full(shared // 8 + 1, np.nan)
         getattr(compiled_kernels(), name)(

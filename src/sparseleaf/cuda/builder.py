@@ -139,7 +139,8 @@ class DeviceTreeBuilder:
         """Address of at least ``n`` histograms of ``size`` numbers, with the contents of those that there are."""
         needed = n * size + PADDING
         if len(self._slots) < needed:
-            slots = self.device.empty(max(needed, 2 * len(self._slots)), np.int32)
+            most = self.trees.budget // 4 + PADDING
+            slots = self.device.empty(max(needed, min(2 * len(self._slots), most)), np.int32)
             slots[: len(self._slots)] = self._slots
             self._slots = slots
         return self.device.address(self._slots)
@@ -199,7 +200,8 @@ class _DeviceTree:
         self._width, self._n_outputs = n_gradients + (count_column < 0), n_outputs
         self._slot_size = int(offsets[-1]) * self._width
         self._plan_histograms(n_bins, min(SHARED_BYTES, device.shared_bytes))
-        self._plan_search(n_bins, min(SEARCH_BYTES, device.shared_bytes))
+        others = 32 * THREADS + 4 * PADDING  # what a block of the search has besides its prefix sums, at most
+        self._plan_search(n_bins, min(SEARCH_BYTES, device.shared_bytes - others))
         bins, row_bytes = of.bins_of(features, of.bins.bins.shape[0])
         directions = None
         if trees.directions is not None:

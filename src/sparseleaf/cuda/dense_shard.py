@@ -94,6 +94,11 @@ class DeviceDenseShard(DenseShard):
         )
         return self._device.download(taken)
 
+    def bag(self, fold: Array, n_models: int) -> None:
+        """See :class:`~sparseleaf.training.dense_shard.DenseShard`."""
+        gpu.require_memory(self._device, (n_models - 1) * self.scores.nbytes)
+        super().bag(fold, n_models)
+
     # --- gradients
 
     def gradients(self, round_number: int) -> tuple[Array, Array]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import os
+import platform
 import re
 import struct
 import threading
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sparseleaf._arrays import Array
+    from sparseleaf.distributed.communicator import Communicator
 
 OPTIONS = ("--std=c++17", "--fmad=false")
 """No contraction of multiply-add, which rounds once instead of twice: the CPU's kernels have none either."""
@@ -51,6 +54,9 @@ class Device(Protocol):
     def free_bytes(self) -> int:
         """Memory that can be allocated."""
 
+    def use(self) -> None:
+        """Make this the current device of the thread."""
+
     def launch(self, name: str, args: Array, n_blocks: int, threads: int, shared: int) -> None:
         """Launch a kernel; ``args`` is the struct of its arguments."""
 
@@ -59,22 +65,33 @@ _worker = threading.local()
 
 
 def open_device() -> Device:
-    """The GPU of the worker in this thread."""
+    """The GPU of the worker in this thread, which becomes the current one."""
     device: Device | None = getattr(_worker, "device", None)
     if device is None:
-        device = _worker.device = CudaDevice(getattr(_worker, "rank", 0))
+        device = _worker.device = CudaDevice(getattr(_worker, "number", 0))
+    device.use()
     return device
 
 
-def prepare_device(name: str, rank: int) -> None:
-    """Raise an error unless the worker in this thread can train on this device.
+def assigned_gpu(name: str, comm: Communicator) -> int | None:
+    """Number of this worker's GPU, for :func:`use_gpu`; None for the CPU.
 
-    Workers take the GPUs of a machine in turn.
+    Workers of a machine take its GPUs in turn, unless they see different ones: then each takes its first.
     """
     if name != "cuda":
+        return None
+    host = platform.node()
+    workers = comm.allgather((host, os.environ.get("CUDA_VISIBLE_DEVICES")))
+    of_host = [rank for rank, (other, _) in enumerate(workers) if other == host]
+    return 0 if len({workers[rank] for rank in of_host}) > 1 else of_host.index(comm.rank)
+
+
+def use_gpu(number: int | None) -> None:
+    """Open the GPU of the worker in this thread; an error says what is missing. A worker may change its thread."""
+    if number is None:
         return
-    if getattr(_worker, "rank", None) != rank:
-        _worker.rank, _worker.device = rank, None
+    if getattr(_worker, "number", None) != number:
+        _worker.number, _worker.device = number, None
     open_device()
 
 
@@ -208,9 +225,9 @@ def _field(declaration: str) -> tuple[str, str]:
 
 
 class CudaDevice:
-    """See :class:`Device`. The GPU with the number ``rank`` modulo the number of GPUs."""
+    """See :class:`Device`. The GPU with this number, modulo the number of GPUs."""
 
-    def __init__(self, rank: int = 0) -> None:
+    def __init__(self, number: int = 0) -> None:
         try:
             import cupy
         except ImportError as error:
@@ -218,7 +235,8 @@ class CudaDevice:
                 'device="cuda" requires CuPy. Install it with: pip install "sparseleaf[cuda]".'
             ) from error
         try:
-            cupy.cuda.Device(rank % cupy.cuda.runtime.getDeviceCount()).use()
+            self._gpu = cupy.cuda.Device(number % cupy.cuda.runtime.getDeviceCount())
+            self._gpu.use()
         except cupy.cuda.runtime.CUDARuntimeError as error:
             raise OSError(
                 f'device="cuda" requires an NVIDIA GPU and its driver. CUDA reports: {error}'
@@ -227,10 +245,14 @@ class CudaDevice:
         self._module = cupy.RawModule(code=kernel_source(), options=OPTIONS, backend="nvrtc")
         self._kernels: dict[str, Any] = {}
         self._shared_of: dict[str, int] = {}
-        self._shared: int = cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"]
+        self._shared: int = self._gpu.attributes["MaxSharedMemoryPerBlockOptin"]
         self._staging = np.empty(0, np.uint8)
         self._small = cupy.empty(0, np.uint8)
         self._staged = cupy.cuda.Event(disable_timing=True)
+
+    def use(self) -> None:
+        """See :class:`Device`."""
+        self._gpu.use()
 
     def empty(self, shape: int | tuple[int, ...], dtype: Any) -> Any:
         """See :class:`Device`."""
@@ -251,8 +273,9 @@ class CudaDevice:
         n = array.nbytes
         self._staged.synchronize()  # the previous transfer
         if len(self._staging) < n:
+            small = self.empty(2 * n, np.uint8)  # may raise: then both stay as they are
             self._staging = np.frombuffer(self._cupy.cuda.alloc_pinned_memory(2 * n), np.uint8, 2 * n)
-            self._small = self.empty(2 * n, np.uint8)
+            self._small = small
         self._staging[:n] = array.reshape(-1).view(np.uint8)
         self._small.data.copy_from_host_async(self._staging.ctypes.data, n)
         self._staged.record()
@@ -284,6 +307,7 @@ class CudaDevice:
         if kernel is None:
             kernel = self._kernels[name] = self._module.get_function(name)
         if shared > self._shared_of.get(name, 0):  # asking the driver takes longer than launching
-            kernel.max_dynamic_shared_size_bytes = shared
+            # all threads of the process share the function: another one may have asked for more
+            kernel.max_dynamic_shared_size_bytes = max(shared, kernel.max_dynamic_shared_size_bytes)
             self._shared_of[name] = shared
         kernel((n_blocks,), (threads,), (args,), shared_mem=shared)

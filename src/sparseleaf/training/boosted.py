@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sparseleaf.cuda.device import assigned_gpu, use_gpu
 from sparseleaf.distributed.placement import Placement
 from sparseleaf.training.packing import pack_trees
 from sparseleaf.training.program import Grown
@@ -48,10 +49,12 @@ class BoostedGrowth:
         self._layout = layout
         self._number = first
         self._place = Placement.by_rows(comm)
+        self._gpu = assigned_gpu(boosting_round.trees.device, comm)
         shard.set_rank(comm.rank, comm.size)
 
     def replay(self, trees: Sequence[BoostedTree]) -> None:
         """See :class:`~sparseleaf.training.program.Growth`."""
+        use_gpu(self._gpu)
         for tree, vectors in trees:
             self._shard.apply_tree(tree, vectors)
         self._number += len(trees)
@@ -61,6 +64,7 @@ class BoostedGrowth:
 
     def next(self) -> list[Grown]:
         """See :class:`~sparseleaf.training.program.Growth`."""
+        use_gpu(self._gpu)
         tree, vectors = self._round.grow(self._place, self._shard, self._number)
         self._number += 1
         n_entries = int(self._place.rows.allreduce(np.array([self._shard.n_entries()]))[0])

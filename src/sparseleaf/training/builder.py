@@ -6,7 +6,7 @@ A worker creates its builder once per training. Here is the configuration; the l
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -124,6 +124,10 @@ class TreeBuilder(Protocol):
 
 class Trees(Protocol):
     """Configuration from which every worker makes its builder."""
+
+    @property
+    def device(self) -> str:
+        """Where rows and histograms are: "cpu" or "cuda"."""
 
     def make_builder(self, binned: BinnedColumns, n_jobs: int) -> TreeBuilder:
         """Create the builder of a worker."""
@@ -262,6 +266,8 @@ class RowTrees:
     n_rows: int
     random: bool
 
+    device: ClassVar[str] = "cpu"
+
     def make_builder(self, binned: BinnedColumns, n_jobs: int) -> TreeBuilder:
         """See :class:`Trees`."""
         missing_bins = self.thresholds.missing_bins
@@ -299,6 +305,8 @@ class ExactTrees:
     step: float
     l2: float
     n_rows: int
+
+    device: ClassVar[str] = "cpu"
 
     def make_builder(self, binned: BinnedColumns, n_jobs: int) -> TreeBuilder:
         """See :class:`Trees`."""

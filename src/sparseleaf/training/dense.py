@@ -13,7 +13,7 @@ from sparseleaf._arrays import effective_n_jobs
 from sparseleaf._settings import Settings, most_leaves
 from sparseleaf.binning import BinThresholds, bin_features
 from sparseleaf.callbacks import EarlyStopping
-from sparseleaf.cuda.device import prepare_device, require_layout
+from sparseleaf.cuda.device import assigned_gpu, require_layout, use_gpu
 from sparseleaf.data.categories import join_categories
 from sparseleaf.distributed.failures import run_together
 from sparseleaf.model import AxisScorer, Model, Role, in_order, join_trees
@@ -205,7 +205,7 @@ class DenseProgram:
     def prepare(self, comm: Communicator, part: DensePartition, plan: Plan) -> tuple[Prepared, BoostedGrowth]:
         """See :class:`~sparseleaf.training.program.WorkerProgram`."""
         init_model, problem = self.init_model, plan.problem
-        prepare_device(plan.params.device, comm.rank)
+        use_gpu(assigned_gpu(plan.params.device, comm))
         if init_model is None:
             start = common_base_score(comm, part, problem.loss, problem.rows.n_rows)
         else:
@@ -274,7 +274,7 @@ class DenseProgram:
             first = 0 if self.init_model is None else self.init_model.n_trees
             return BoostedGrowth(comm, shard, boosting_round, layout, first)
         fold = fold_of(part.fold_keys(), bagging.n_folds, plan.seed)
-        shard.bag(fold, bagging.n_models)
+        run_together(comm, lambda: shard.bag(fold, bagging.n_models))
         forest = None
         if bagging.n_forest_trees:
             labels = self.predicts_labels

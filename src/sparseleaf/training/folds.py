@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sparseleaf._arrays import hash_numbers
+from sparseleaf.cuda.device import use_gpu
 from sparseleaf.training.auto import MIN_HELD_OUT
 from sparseleaf.training.boosted import BoostedGrowth
 from sparseleaf.training.columns import fixed_point_scales
@@ -99,6 +100,7 @@ class BaggedGrowth(BoostedGrowth):
 
     def replay(self, trees: Sequence[BoostedTree]) -> None:
         """See :class:`~sparseleaf.training.program.Growth`."""
+        use_gpu(self._gpu)
         for number, tree in enumerate(trees):
             self._shard.use_model(self._model_of(number))
             self._shard.apply_tree(*tree)
@@ -109,6 +111,7 @@ class BaggedGrowth(BoostedGrowth):
 
     def next(self) -> list[Grown]:
         """See :class:`~sparseleaf.training.program.Growth`."""
+        use_gpu(self._gpu)
         self._shard.use_model(self._model_of(self._number))
         grown = super().next()
         if not self._bagging.stops or not self._round_ends:

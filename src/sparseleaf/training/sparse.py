@@ -13,7 +13,7 @@ from sparseleaf._arrays import column_counts, effective_n_jobs
 from sparseleaf._settings import most_leaves
 from sparseleaf.binning import EXACT_BINS, BinThresholds, bin_features
 from sparseleaf.callbacks import EarlyStopping
-from sparseleaf.cuda.device import prepare_device, require_layout
+from sparseleaf.cuda.device import assigned_gpu, require_layout, use_gpu
 from sparseleaf.data.rows import RowsInfo, refuse_nan
 from sparseleaf.data.targets import Targets, join_forms
 from sparseleaf.data.weights import NO_WEIGHTS
@@ -164,7 +164,7 @@ class SparseProgram:
     ) -> tuple[Prepared, BoostedGrowth]:
         """See :class:`~sparseleaf.training.program.WorkerProgram`."""
         params, exact = self.params, self.params.split == "exact"
-        prepare_device(params.device, comm.rank)
+        use_gpu(assigned_gpu(params.device, comm))
         rows = gather_rows(comm, part) if plan.gather else None
         n_rows = part.number_rows(comm)
         if len(plan.held_out):

@@ -4,6 +4,7 @@ import dataclasses
 import struct
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
@@ -21,6 +22,8 @@ from sparseleaf.cuda import device as cuda_device
 from sparseleaf.cuda.device import Arguments, CudaDevice
 from sparseleaf.data import save_xc
 from sparseleaf.distributed.communicator import LocalCommunicator
+from sparseleaf.training import boosted, dense
+from sparseleaf.training.session import Session
 from unit.training.test_builder import ENOUGH, OPTIONS, PLAIN, SIZES, Case, assert_same
 from unit.training.test_builder import check as check_workers
 
@@ -246,13 +249,90 @@ def test_the_command_line_trains_on_the_device(tmp_path):
 
 
 def test_a_worker_opens_its_device_once(monkeypatch):
-    """Trainings one after the other share it; another rank has another."""
+    """Trainings one after the other share it; another number is another GPU."""
     opened = []
     monkeypatch.setattr(cuda_device, "_worker", threading.local())
     monkeypatch.setattr(cuda_device, "open_device", OPEN_DEVICE)
-    monkeypatch.setattr(cuda_device, "CudaDevice", lambda rank: opened.append(rank) or EmulatedDevice())
-    cuda_device.prepare_device("cpu", 0)
-    for rank in (0, 0, 1, 1):
-        cuda_device.prepare_device("cuda", rank)
+    monkeypatch.setattr(cuda_device, "CudaDevice", lambda number: opened.append(number) or EmulatedDevice())
+    cuda_device.use_gpu(None)
+    for number in (0, 0, 1, 1):
+        cuda_device.use_gpu(number)
         assert cuda_device.open_device() is cuda_device.open_device()
     assert opened == [0, 1]
+
+
+def test_workers_of_a_machine_take_its_gpus_in_turn(monkeypatch):
+    machines, visible = ["a", "b", "a", "b", "a"], [None] * 5
+
+    def numbers():
+        found = []
+        for rank in range(5):
+            comm = SimpleNamespace(
+                rank=rank, allgather=lambda mine: list(zip(machines, visible, strict=True))
+            )
+            monkeypatch.setattr(cuda_device.platform, "node", lambda: machines[rank])  # noqa: B023
+            found.append(cuda_device.assigned_gpu("cuda", comm))
+        return found
+
+    assert numbers() == [0, 0, 1, 1, 2]
+    visible[2] = "1,0"  # each worker of machine a has its own order
+    assert numbers() == [0, 0, 0, 1, 0]
+    assert cuda_device.assigned_gpu("cpu", None) is None
+
+
+def test_every_step_of_a_training_is_on_the_gpu_of_its_worker(monkeypatch):
+    """Dask runs every step in a new thread."""
+    monkeypatch.setattr(cuda_device, "_worker", threading.local())
+    monkeypatch.setattr(cuda_device, "open_device", OPEN_DEVICE)
+    opened = []
+    monkeypatch.setattr(cuda_device, "CudaDevice", lambda number: opened.append(number) or EmulatedDevice())
+    monkeypatch.setattr(cuda_device, "assigned_gpu", lambda name, comm: 3 if name == "cuda" else None)
+    for module in (boosted, dense):
+        monkeypatch.setattr(module, "assigned_gpu", cuda_device.assigned_gpu)
+    step, steps = Session.__dict__["next"], []
+
+    def in_a_thread(*arguments):
+        steps.append(None)
+        with ThreadPoolExecutor(1) as pool:
+            return pool.submit(step, *arguments).result()
+
+    monkeypatch.setattr(Session, "next", in_a_thread)
+    X, y = data("numbers")
+    models = [
+        MultiGBDTRegressor(n_trees=3, n_jobs=1, advanced={"device": device}).fit(X, y)
+        for device in ("cpu", "cuda")
+    ]
+    assert len(steps) >= 6
+    assert set(opened) == {3}
+    assert len(opened) >= 4
+    np.testing.assert_array_equal(models[0].predict(X), models[1].predict(X))
+
+
+@pytest.mark.parametrize(("shared", "n_outputs"), [(64 << 10, 40), (48 << 10, 28)])
+def test_the_search_fits_small_shared_memory(shared, n_outputs, monkeypatch):
+    """The emulated device refuses more; these sizes once needed 4 % too much."""
+    monkeypatch.setattr(EmulatedDevice, "shared_bytes", shared)
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(1_000, 6)), rng.normal(size=(1_000, n_outputs)) > 0.5
+    params = {"n_trees": 1, "max_bins": 64, "n_jobs": 1}
+    models = [
+        MultiGBDTClassifier(**params, advanced={"device": device, "split": "full"}).fit(X, Y.astype(float))
+        for device in ("cpu", "cuda")
+    ]
+    np.testing.assert_array_equal(models[0].decision_function(X), models[1].decision_function(X))
+
+
+def test_a_failed_allocation_leaves_the_staging_memory_as_it_was():
+    class Device(CudaDevice):
+        def __init__(self):
+            self._staged = SimpleNamespace(synchronize=lambda: None)
+            self._staging, self._small = np.empty(4, np.uint8), "small"
+
+        def empty(self, shape, dtype):
+            raise MemoryError
+
+    device = Device()
+    with pytest.raises(MemoryError):
+        device.stage(np.zeros(100, np.uint8))
+    assert len(device._staging) == 4
+    assert device._small == "small"
