@@ -172,7 +172,8 @@ def former() -> str:
         shown = ", ".join(f"`{estimator.__name__}`" for estimator in estimators)
         moved = former_arguments(table)
         same = [f"`{name}`" for name, one in moved.items() if one.advanced and name == one.name]
-        names.append(f"| {shown} | {', '.join(same)} | `advanced={{name: value}}` |\n")
+        if same:
+            names.append(f"| {shown} | {', '.join(same)} | `advanced={{name: value}}` |\n")
         names += [
             f"| {shown} | `{name}` | `{now}` |\n"
             for name, one in moved.items()

@@ -76,14 +76,12 @@ def open_device() -> Device:
 def assigned_gpu(name: str, comm: Communicator) -> int | None:
     """Number of this worker's GPU, for :func:`use_gpu`; None for the CPU.
 
-    Workers of a machine take its GPUs in turn, unless they see different ones: then each takes its first.
+    Workers of a machine that see the same GPUs take them in turn.
     """
     if name != "cuda":
         return None
-    host = platform.node()
-    workers = comm.allgather((host, os.environ.get("CUDA_VISIBLE_DEVICES")))
-    of_host = [rank for rank, (other, _) in enumerate(workers) if other == host]
-    return 0 if len({workers[rank] for rank in of_host}) > 1 else of_host.index(comm.rank)
+    workers = comm.allgather((platform.node(), os.environ.get("CUDA_VISIBLE_DEVICES")))
+    return workers[: comm.rank].count(workers[comm.rank])
 
 
 def use_gpu(number: int | None) -> None:

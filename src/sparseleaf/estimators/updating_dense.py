@@ -91,6 +91,9 @@ def update_dense(
                 )
         with phase("updating"):
             updated = updated_model(new)
+    if how == "trees":  # rounds after the best one are not in the model
+        rounds = n_rounds(model)
+        updated = replace(updated, history={name: values[:rounds] for name, values in model.history.items()})
     estimator._adopt(replace(updated, updates=(*model.updates, record_of(drift, model))))
     estimator.drift_ = drift
 

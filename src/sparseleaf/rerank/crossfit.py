@@ -36,10 +36,15 @@ class CrossFit:
     def of(cls, stage: Reranker, validation: Validation) -> CrossFit:
         """Tune the re-ranker of all rows on both halves; there must be two rows."""
         fold = np.arange(len(validation)) % N_HALVES
-        return cls([
-            (np.flatnonzero(fold == one), validation.rows(fold == one), stage.retuned(validation.rows(fold != one)))
-            for one in range(N_HALVES)
-        ])  # fmt: skip
+        halves = []
+        for one in range(N_HALVES):
+            fitted = stage.retuned(validation.rows(fold != one))
+            if (
+                fitted.kind != stage.kind
+            ):  # nothing to learn from in so few rows; its scores have another scale
+                fitted = stage
+            halves.append((np.flatnonzero(fold == one), validation.rows(fold == one), fitted))
+        return cls(halves)
 
     def topk(self, k: int) -> tuple[Array, Array]:
         """The k best labels of all rows, and their scores."""

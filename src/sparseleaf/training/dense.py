@@ -271,7 +271,8 @@ class DenseProgram:
         weights = common_output_weights(comm, part, start, problem.rows.n_rows) if plan.standardises else None
         boosting_round = dense_round(plan, thresholds, has_missing, weights)
         if not bagging.n_folds:
-            first = 0 if self.init_model is None else self.init_model.n_trees
+            per_model = problem.form.n_outputs if params.tree_per_output else 1
+            first = 0 if self.init_model is None else n_rounds(self.init_model) * per_model
             return BoostedGrowth(comm, shard, boosting_round, layout, first)
         fold = fold_of(part.fold_keys(), bagging.n_folds, plan.seed)
         run_together(comm, lambda: shard.bag(fold, bagging.n_models))
@@ -470,10 +471,14 @@ class DenseEnsemble(BoostedEnsemble):
     def fingerprints(self) -> dict[str, str]:
         """See :class:`~sparseleaf.training.trainer.Ensemble`."""
         prints = describe_problem(self._problem, self._validation, self._init_model)
-        if (
-            self._bagging != Bagging()
-        ):  # n_trees and early_stopping_rounds may change, but not what they make of "auto"
-            automatic = {name: getattr(self._params, name) for name in self._estimator.auto_values}
+        # n_trees and early_stopping_rounds may change, but not what they make of "auto"
+        settings, resolved = self._estimator._settings(), self._params
+        automatic = {
+            name: getattr(resolved, name)
+            for name, value in self._estimator.auto_values.items()
+            if getattr(settings, name, None) == AUTO and getattr(resolved, name) != value.fixed
+        }
+        if self._bagging != Bagging() or automatic:
             decided = vars(self._bagging) | automatic
             prints["automatic parameters"] = ", ".join(f"{name}={value}" for name, value in decided.items())
         return prints
@@ -576,7 +581,8 @@ class DenseEnsemble(BoostedEnsemble):
         if init_model is not None:
             grown = join_trees(init_model.trees, grown)
             history = {
-                name: [*init_model.history.get(name, []), *values] for name, values in history.items()
+                name: [*init_model.history.get(name, [])[: self.n_init_rounds], *values]
+                for name, values in history.items()
             } or init_model.history
         scorer = AxisScorer(grown, n_outputs, self._prepared.base_score, mix)
         model = Model(

@@ -170,7 +170,7 @@ def _make_candidate(
     bagged = (
         bool(TUNABLE[method].bagged) and problem.n_rows <= BAGGED_ROWS and not set(NOT_BAGGED) & set(values)
     )
-    if problem.n_rows > BAGGED_ROWS and "n_models" in kind.parameter_table:
+    if problem.n_rows > BAGGED_ROWS and "n_models" in kind.parameter_table and "n_models" not in space:
         values = {"n_models": 1, **values}  # the fewer rows of a split are not bagged either
     limit = values.get("n_trees")
     dimensions = {

@@ -267,15 +267,15 @@ def test_workers_of_a_machine_take_its_gpus_in_turn(monkeypatch):
     def numbers():
         found = []
         for rank in range(5):
-            comm = SimpleNamespace(
-                rank=rank, allgather=lambda mine: list(zip(machines, visible, strict=True))
-            )
+            comm = SimpleNamespace(rank=rank, allgather=lambda _: list(zip(machines, visible, strict=True)))
             monkeypatch.setattr(cuda_device.platform, "node", lambda: machines[rank])  # noqa: B023
             found.append(cuda_device.assigned_gpu("cuda", comm))
         return found
 
     assert numbers() == [0, 0, 1, 1, 2]
-    visible[2] = "1,0"  # each worker of machine a has its own order
+    visible[:] = ["0,1", None, "2,3", None, "0,1"]
+    assert numbers() == [0, 0, 0, 1, 1]
+    visible[:] = ["0,1,2", None, "1,2,0", None, "2,0,1"]
     assert numbers() == [0, 0, 0, 1, 0]
     assert cuda_device.assigned_gpu("cpu", None) is None
 

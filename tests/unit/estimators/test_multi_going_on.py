@@ -98,7 +98,7 @@ def test_warm_start_with_fewer_trees_is_refused_and_with_as_many_is_nothing():
     est = reg(warm_start=True).fit(X, Y)
     before = est.predict(X)
     np.testing.assert_array_equal(est.fit(X, Y).predict(X), before)
-    with pytest.raises(ValueError, match=r"at least the 6 trees .* Got 2 instead"):
+    with pytest.raises(ValueError, match=r"at least the 6 rounds .* Got 2 instead"):
         est.set_params(n_trees=2).fit(X, Y)
     with pytest.raises(ValueError, match=r"requires tree_per_output=False, as in the model. Got True"):
         est.set_params(n_trees=9, advanced__tree_per_output=True).fit(X, Y)

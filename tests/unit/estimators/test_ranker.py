@@ -353,7 +353,7 @@ def test_going_on_is_as_one_run(loss, tmp_path):
         X, y, qid=qid, init_model=sparseleaf.load(tmp_path / "first")
     )
     same_trees(one, from_file)
-    with pytest.raises(ValueError, match=r"at least the 9 trees .* Got 3 instead"):
+    with pytest.raises(ValueError, match=r"at least the 9 rounds .* Got 3 instead"):
         warm.set_params(n_trees=3, warm_start=True).fit(X, y, qid=qid)
 
 

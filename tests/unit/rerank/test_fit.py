@@ -170,3 +170,15 @@ def test_the_threshold_is_chosen_on_rows_to_which_the_reranker_was_not_fitted():
         )
     assert clf.threshold_ == best_threshold(crossed.scores(), Y[800:1_000])
     assert clf.threshold_ != best_threshold(clf.model_.scores(X[800:1_000], None, 1), Y[800:1_000])
+
+
+def test_halves_of_so_few_rows_that_one_has_nothing_to_learn_from_keep_the_reranker():
+    X, Y = make_tail()
+    clf = SketchForestClassifier(n_trees=2, rerank="boosted", calibrate=None).fit(X[:400], Y[:400])
+    no_label = sp.csr_matrix(Y.shape, dtype=np.float32)[:5]
+    rows = sp.vstack([no_label, Y[400:405]]).tocsr()[
+        [0, 5, 1, 6, 2, 7, 3, 8, 4, 9]
+    ]  # halves without and with labels
+    validation = Validation(X[400:410], rows, clf.model_.with_stage(Role.RERANKER, None), 0, 1)
+    crossed = CrossFit.of(clf.model_.rerank, validation)
+    assert {stage.kind for _, _, stage in crossed.halves} == {"boosted"}

@@ -366,3 +366,47 @@ def test_drift_is_not_measured_against_the_held_out_loss():
     model = MultiGBDTRegressor(**QUICK).fit(X, Y, eval_set=(new_X, new_Y))
     at_best = model.history_["valid loss"][model.best_iteration_ - 1]
     assert model.update(new_X, new_Y, how="leaves").drift_.expected_value == at_best
+
+
+def test_rounds_go_on_from_those_of_bagged_models(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, qid = rng.normal(size=(100, 3)), np.arange(100) // 10
+    grades = np.digitize(X[:, 0], [0, 1])
+    bagged = GBDTRanker(loss="gbrank", n_trees=3, n_models=4).fit(X, grades, qid=qid)
+    loss = ranking_objective("gbrank")
+    rounds, at = [], loss.at
+    monkeypatch.setattr(loss, "at", lambda self, number: rounds.append(number) or at(self, number))
+    GBDTRanker(loss="gbrank", n_trees=2).fit(X, grades, qid=qid, init_model=bagged)
+    assert sorted(set(rounds)) == [3, 4]
+
+
+def test_a_checkpoint_of_many_rows_with_early_stopping_has_automatic_parameters(tmp_path):
+    X, Y = make(BAGGED_ROWS + 1)
+    path, rows = tmp_path / "run.ckpt", {"eval_set": (X[:100], Y[:100])}
+    params = {"max_leaves": 2, "n_jobs": 1}
+    MultiGBDTRegressor(early_stopping_rounds=1, learning_rate=1.0, **params).fit(
+        X, Y, checkpoint=path, **rows
+    )
+    with pytest.raises(CheckpointError, match="expected automatic parameters None, got 'n_models=1"):
+        MultiGBDTRegressor(n_trees=3, learning_rate=1.0, **params).fit(X, Y, checkpoint=path, **rows)
+
+
+@pytest.mark.parametrize("how", ["fit", "update"])
+def test_the_history_of_a_continued_model_is_that_of_its_rounds(how):
+    X, Y = make()
+    new_X, new_Y = make(60, seed=1)
+    valid = {"eval_set": (new_X, new_Y)}
+    params = {"n_trees": 40, "learning_rate": 1.0, "early_stopping_rounds": 5, "max_leaves": 31}
+    model = MultiGBDTRegressor(**params).fit(X, Y, **valid)
+    best, values = model.best_iteration_, model.history_["valid loss"]
+    assert len(values) > best
+    if how == "fit":
+        more = MultiGBDTRegressor(n_trees=2, learning_rate=0.1).fit(X, Y, init_model=model, **valid)
+        assert len(more.history_["valid loss"]) == more.best_iteration_ == best + 2
+        at_best = np.mean((more.predict(new_X) - new_Y) ** 2)
+        assert more.history_["valid loss"][-1] == pytest.approx(at_best, rel=1e-4)
+    else:
+        more = model.update(X, Y, how="trees", n_trees=2)
+        assert more.history_["valid loss"] == values[:best]
+    drift = more.update(new_X, new_Y, how="leaves").drift_
+    assert drift.expected_value == more.history_["valid loss"][-1]

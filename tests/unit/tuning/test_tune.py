@@ -281,6 +281,7 @@ def test_splits_with_few_rows_are_not_bagged_unless_all_rows_are(monkeypatch):
     problem = make_problem(X, Y, None, None, "auto", None, None)
     kinds = {"gbdt-mo": MultiGBDTRegressor}
     assert make_candidates(kinds, problem, {"n_models": 3}, None, 0)["gbdt-mo"].params["n_models"] == 3
+    assert "n_models" in make_candidates(kinds, problem, None, {"n_models": [1, 4]}, 0)["gbdt-mo"].space
 
 
 def test_early_stopping_ends_a_trial(tmp_path):
