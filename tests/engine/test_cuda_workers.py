@@ -36,6 +36,7 @@ def test_ranks_with_gpus_train_the_model_of_one_process(n, mpiexec, tmp_path):
     assert dict(line.split("\t") for line in done.stdout.splitlines()) == alone
 
 
+@pytest.mark.slow
 def test_features_cannot_be_divided_among_gpus(mpiexec, tmp_path):
     program = tmp_path / "on_device.py"
     program.write_text(PROGRAM)

@@ -412,6 +412,7 @@ with distributed.Client(sys.argv[1]) as client:
 """
 
 
+@pytest.mark.slow
 def test_workers_drop_what_they_keep_for_a_client_that_is_killed(client, alone):
     assert_nothing_left(client)
     command = [sys.executable, "-c", LOST_CLIENT, client.scheduler.address]

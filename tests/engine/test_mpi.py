@@ -67,6 +67,7 @@ def run_failing(mpiexec, tmp_path, layout="rows", fail="pass", args="X, y", more
 
 
 @pytest.mark.parametrize("layout", first(1, ["rows", "features"]))
+@pytest.mark.slow
 def test_a_rank_that_fails_ends_the_job_and_says_why(layout, mpiexec, tmp_path):
     done = run_failing(mpiexec, tmp_path, layout, fail='raise RuntimeError("no more disk")')
     assert done.returncode != 0
@@ -162,6 +163,7 @@ DISAGREEMENTS = [
 ]
 
 
+@pytest.mark.slow
 def test_ranks_that_disagree_end_with_an_error_in_all_of_them(mpiexec, tmp_path):
     program = tmp_path / "disagreeing.py"
     program.write_text(DISAGREEING.format(cases=[case for case, _ in DISAGREEMENTS]))

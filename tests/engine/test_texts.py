@@ -30,6 +30,7 @@ def alone(records, tmp_path):
     return (tmp_path / "alone").read_bytes()
 
 
+@pytest.mark.slow
 def test_ranks_vectorise_all_records(mpiexec, records, tmp_path):
     where = ("--engine", "mpi", "--valid", records)
     done = mpiexec(2, "-m", "sparseleaf", "train", records, "-m", tmp_path / "model", *SAME, *where)

@@ -28,6 +28,7 @@ def client():
         yield client
 
 
+@pytest.mark.slow
 def test_trials_in_parallel(client, tmp_path):
     study = tmp_path / "study.db"
     result = sparseleaf.tune(X, Y, n_trials=8, client=client, study=study, **OPTIONS)

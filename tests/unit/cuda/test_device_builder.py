@@ -169,7 +169,7 @@ ESTIMATORS = [
     ),
     (MultiGBDTRegressor, "numbers", {"monotone_constraints": [1, 0, -1, 0, 0, 0, 0, 0]}),
     (MultiGBDTRegressor, "numbers", {"advanced": {"growth": "depth-wise", "tree_per_output": True}}),
-    (MultiGBDTRegressor, "numbers", {"n_trees": "auto"}),
+    (MultiGBDTRegressor, "numbers", {"n_trees": "auto", "learning_rate": 0.5}),
     (MultiGBDTRegressor, "unrelated", {"n_trees": "auto", "n_models": 2, "learning_rate": 0.5}),
     (MultiGBDTClassifier, "classes", {}),
     (MultiGBDTClassifier, "classes", {"n_trees": "auto", "learning_rate": 0.5}),

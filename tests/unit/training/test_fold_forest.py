@@ -160,7 +160,7 @@ def make_queries(seed=0):
 
 def test_rankings_have_a_forest_if_held_out_queries_are_ranked_better():
     X, grades, qid = make_queries()
-    ranker = GBDTRanker(**QUICK).fit(X, grades, qid=qid)
+    ranker = GBDTRanker(**QUICK, max_bins=15).fit(X, grades, qid=qid)
     mix = ranker.model_.scorer.mix
     assert mix.n_forest_trees == FOREST_TREES
     assert mix.boosted_weight == 1
@@ -171,6 +171,7 @@ def test_rankings_have_a_forest_if_held_out_queries_are_ranked_better():
 
 
 @pytest.mark.parametrize("kind", ["regression", "classes", "labels", "ranking"])
+@pytest.mark.slow
 def test_the_same_bytes_for_threads_and_after_a_resumption(kind, tmp_path):
     X, Y = make()
     rows = {
@@ -183,14 +184,14 @@ def test_the_same_bytes_for_threads_and_after_a_resumption(kind, tmp_path):
         rows = {"X": X, "y": grades, "qid": qid}
 
     def fit(n_jobs, **options):
-        return estimator(learning_rate=0.4, n_jobs=n_jobs).fit(**rows, **options)
+        return estimator(learning_rate=0.4, max_bins=15, n_jobs=n_jobs).fit(**rows, **options)
 
     fitted = fit(1)
     assert fitted.model_.scorer.mix.n_forest_trees
     wanted = saved_bytes(fitted, tmp_path)
     assert saved_bytes(fit(3), tmp_path) == wanted
     path, last = tmp_path / "run.ckpt", len(next(iter(fitted.history_.values())))
-    fit(1, checkpoint=path, checkpoint_every=2, callbacks=[lambda state: state.tree == last - 2])
+    fit(1, checkpoint=path, checkpoint_every=50, callbacks=[lambda state: state.tree == last - 2])
     assert saved_bytes(fit(1, checkpoint=path), tmp_path) == wanted  # the best round is before the resumption
     assert saved_bytes(fit(2, checkpoint=path), tmp_path) == wanted  # complete
 
@@ -248,7 +249,7 @@ def test_the_forest_has_the_weights_of_the_queries(monkeypatch):
     grades = np.digitize(X[:, 0] + rng.normal(size=600), [0, 1])
     others = np.concatenate((grades[:400], 2 - grades[400:]))  # of the queries of weight 0
     rankers = [
-        GBDTRanker(learning_rate=0.4, random_state=0).fit(X, y, qid=qid, sample_weight=weights)
+        GBDTRanker(**QUICK, max_bins=15, random_state=0).fit(X, y, qid=qid, sample_weight=weights)
         for y in (grades, others)
     ]
     assert all(one.model_.scorer.n_forest_trees for one in rankers)

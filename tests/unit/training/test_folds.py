@@ -269,7 +269,7 @@ def test_documents_that_are_sorted_by_grade_do_not_end_training():
     X, qid = rng.normal(size=(1_000, 6)), np.repeat(np.arange(20), 50)
     grades = np.digitize(X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=1_000), [0.5, 1.5])
     best = np.lexsort((-grades, qid))
-    ranker = GBDTRanker(random_state=0).fit(X[best], grades[best], qid=qid[best])
+    ranker = GBDTRanker(random_state=0, n_jobs=1).fit(X[best], grades[best], qid=qid[best])
     assert ranker.best_iteration_ > 10
 
 
@@ -346,13 +346,13 @@ def test_a_warm_start_counts_rounds():
 def test_a_checkpoint_is_of_automatic_or_of_chosen_parameters(changed, tmp_path):
     X, Y = make()
     path, rows = tmp_path / "run.ckpt", {"eval_set": (X, Y)}
-    MultiGBDTRegressor(learning_rate=0.4, **changed).fit(X, Y, checkpoint=path, **rows)
+    MultiGBDTRegressor(learning_rate=1.0, n_jobs=1, **changed).fit(X, Y, checkpoint=path, **rows)
     with pytest.raises(CheckpointError, match="expected automatic parameters 'n_models=8"):
-        MultiGBDTRegressor(learning_rate=0.4).fit(X, Y, checkpoint=path, **rows)
+        MultiGBDTRegressor(learning_rate=1.0, n_jobs=1).fit(X, Y, checkpoint=path, **rows)
     path.unlink()
-    MultiGBDTRegressor(learning_rate=0.4).fit(X, Y, checkpoint=path, **rows)
+    MultiGBDTRegressor(learning_rate=1.0, n_jobs=1).fit(X, Y, checkpoint=path, **rows)
     with pytest.raises(CheckpointError, match="expected automatic parameters"):
-        MultiGBDTRegressor(learning_rate=0.4, **changed).fit(X, Y, checkpoint=path, **rows)
+        MultiGBDTRegressor(learning_rate=1.0, n_jobs=1, **changed).fit(X, Y, checkpoint=path, **rows)
 
 
 def test_drift_is_not_measured_against_the_held_out_loss():

@@ -222,6 +222,7 @@ def test_rungs_give_the_models_of_training_in_one_go(method, rows, tmp_path, mon
 
 
 @pytest.mark.parametrize("task", ["regression", "ranking"])
+@pytest.mark.slow
 def test_rungs_of_bagged_models_add_splits(task, tmp_path, monkeypatch):
     """A trial of bagged models is trained on more splits at every rung, on each of them once."""
     ranking = {"y": np.arange(120) % 4, "qid": np.arange(120) // 10, "metric": "ndcg@5"}
