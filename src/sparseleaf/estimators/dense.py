@@ -19,12 +19,13 @@ from sparseleaf.estimators.base import CUSTOM, ModelEstimator, saved
 from sparseleaf.estimators.evaluation import make_metric
 from sparseleaf.estimators.texts import are_texts
 from sparseleaf.model import Model, Role, Rows, with_float_values
-from sparseleaf.training.auto import AUTO, AUTO_VALUES, AutoValue, Bagging, Rounds, n_rounds, resolve
+from sparseleaf.training.auto import AUTO, AUTO_VALUES, AutoValue, Bagging, resolve
 from sparseleaf.training.dense import DenseEnsemble, Problem, ValidationSet
 from sparseleaf.training.dense_partition import DensePartition
 from sparseleaf.training.dense_targets import KnownTargets, weighted
 from sparseleaf.training.fold_forest import forest_memory
 from sparseleaf.training.resuming import describe_init_model
+from sparseleaf.training.rounds import Rounds, n_rounds
 from sparseleaf.training.search_plan import SearchPlan
 from sparseleaf.training.sharing import separate_bagging, with_separate_trees
 from sparseleaf.training.validation import EvalSet, check_each, eval_sets

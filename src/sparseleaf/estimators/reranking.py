@@ -20,7 +20,7 @@ from sparseleaf.features import TextVectorizer
 from sparseleaf.model.stage import Role
 from sparseleaf.model.threshold import best_threshold
 from sparseleaf.progress import phase, reporting
-from sparseleaf.rerank.crossfit import N_HALVES, CrossFit
+from sparseleaf.rerank.crossfit import CrossFit
 from sparseleaf.rerank.fit import SIDE_KIND, check_side_kind, fit_stage, refuse_fixed_weight
 from sparseleaf.rerank.names import word_blocks
 from sparseleaf.rerank.rows import TrainingRows
@@ -147,10 +147,8 @@ class RerankMixin(ModelEstimator):
         ranked = ranked.with_stage(Role.RERANKER, stage)
         threshold = None
         if sets:
-            if stage is not None and stage.overfits and len(validation) >= N_HALVES:
-                scores = CrossFit.of(stage, validation).scores()
-            else:
-                scores = ranked.scores(other, None, n_jobs)
+            crossed = CrossFit.of(stage, validation) if CrossFit.is_needed(stage, len(validation)) else None
+            scores = ranked.scores(other, None, n_jobs) if crossed is None else crossed.scores()
             threshold = best_threshold(scores, known, of_rows)
         self._adopt(with_known_features(replace(ranked, threshold=threshold)))
         return self

@@ -17,11 +17,11 @@ from sparseleaf.model.drift import measure_drift, measure_metric_drift, record_o
 from sparseleaf.model.update import updated_model
 from sparseleaf.objectives.targets import TargetForm
 from sparseleaf.progress import phase, reporting
-from sparseleaf.training.auto import n_rounds
 from sparseleaf.training.dense import Problem
 from sparseleaf.training.dense_targets import KnownTargets, weighted
 from sparseleaf.training.more_trees import n_more_trees
 from sparseleaf.training.refresh_dense import refresh_dense
+from sparseleaf.training.rounds import n_rounds
 from sparseleaf.training.validation import validated
 
 if TYPE_CHECKING:

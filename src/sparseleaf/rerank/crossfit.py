@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 import scipy.sparse as sp
@@ -32,6 +32,11 @@ class CrossFit:
 
     halves: list[tuple[Array, Validation, Reranker]]
 
+    @staticmethod
+    def is_needed(stage: Reranker | None, n_rows: int) -> TypeGuard[Reranker]:
+        """Whether scores of validation rows by this re-ranker are too good."""
+        return stage is not None and stage.overfits and n_rows >= N_HALVES
+
     @classmethod
     def of(cls, stage: Reranker, validation: Validation) -> CrossFit:
         """Tune the re-ranker of all rows on both halves; there must be two rows."""
@@ -39,10 +44,8 @@ class CrossFit:
         halves = []
         for one in range(N_HALVES):
             fitted = stage.retuned(validation.rows(fold != one))
-            if (
-                fitted.kind != stage.kind
-            ):  # nothing to learn from in so few rows; its scores have another scale
-                fitted = stage
+            # with nothing to learn from in so few rows, it is of another kind, whose scores have another scale
+            fitted = fitted if fitted.kind == stage.kind else stage
             halves.append((np.flatnonzero(fold == one), validation.rows(fold == one), fitted))
         return cls(halves)
 

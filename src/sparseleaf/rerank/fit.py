@@ -221,8 +221,7 @@ class Reranking:
             return None
         try:
             with phase("choosing the threshold"):
-                stage: Reranker | None = model.rerank
-                crossed = stage is not None and stage.overfits and X.shape[0] >= N_HALVES
+                crossed = CrossFit.is_needed(model.rerank, X.shape[0])
                 scores = self._crossed(model, n_jobs).scores() if crossed else model.scores(X, None, n_jobs)
                 self.precision = validation_record(scores, Y, n_jobs)
                 return best_threshold(scores, Y, weights, n_jobs)

@@ -21,7 +21,7 @@ from sparseleaf.model.mix import NO_FOREST
 from sparseleaf.objectives.targets import TargetForm
 from sparseleaf.progress import phase
 from sparseleaf.training import sharing
-from sparseleaf.training.auto import AUTO, N_TREES, Bagging, continued_mix, n_rounds, resolve
+from sparseleaf.training.auto import AUTO, N_TREES, Bagging, resolve
 from sparseleaf.training.boosted import BoostedEnsemble, BoostedGrowth
 from sparseleaf.training.boosting_round import BoostingRound
 from sparseleaf.training.builder import Growth, HistogramTrees
@@ -35,6 +35,7 @@ from sparseleaf.training.leaves import NewtonLeaves
 from sparseleaf.training.packing import unpack_trees
 from sparseleaf.training.partition import describe_prior, describe_rows, find_common_thresholds
 from sparseleaf.training.resuming import describe_problem
+from sparseleaf.training.rounds import continued_mix, n_rounds
 from sparseleaf.training.search_plan import SearchPlan
 from sparseleaf.training.sketches import make_sketch
 from sparseleaf.training.statistics import DenseGradients

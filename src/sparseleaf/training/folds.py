@@ -111,7 +111,6 @@ class BaggedGrowth(BoostedGrowth):
 
     def next(self) -> list[Grown]:
         """See :class:`~sparseleaf.training.program.Growth`."""
-        use_gpu(self._gpu)
         self._shard.use_model(self._model_of(self._number))
         grown = super().next()
         if not self._bagging.stops or not self._round_ends:

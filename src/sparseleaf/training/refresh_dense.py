@@ -17,8 +17,8 @@ from sparseleaf.model.trees import with_float_values
 from sparseleaf.objectives import dense_objective
 from sparseleaf.objectives.targets import NO_CLASSES, NO_VALUES, DenseTargets
 from sparseleaf.progress import phase
-from sparseleaf.training.auto import Rounds
 from sparseleaf.training.cover import leaf_cover, new_cover
+from sparseleaf.training.rounds import Rounds
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array

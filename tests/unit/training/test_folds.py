@@ -15,11 +15,11 @@ from sparseleaf.training.auto import (
     MIN_HELD_OUT,
     N_FOLDS,
     N_TREES,
-    n_rounds,
     resolve,
 )
 from sparseleaf.training.cover import leaf_cover
 from sparseleaf.training.folds import fold_of
+from sparseleaf.training.rounds import n_rounds
 
 QUICK = {"learning_rate": 0.4, "n_models": 4}
 
