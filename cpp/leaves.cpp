@@ -99,6 +99,15 @@ struct LeafSums {
     }
 };
 
+// Rows of a leaf are anywhere in memory, and their entries follow one another.
+inline void prefetch(const Row& row) {
+    constexpr int64_t kLine = 16, kMost = 2048;  // entries
+    for (int64_t e = 0; e < std::min(row.size, kMost); e += kLine) {
+        __builtin_prefetch(row.labels + e);
+        __builtin_prefetch(row.scores + e);
+    }
+}
+
 // Adds the residuals of a row.
 template <Loss kind>
 void add_row(const Row& row, std::vector<int32_t>& buffer, LeafSums& out) {
@@ -166,6 +175,7 @@ void sum_leaves(const std::vector<Block>& blocks, const In1<int32_t>& rows, cons
             sums.resize(n_labels, weights.labels != nullptr);
             for (int64_t i = task.begin; i < task.end; ++i) {
                 const int32_t number = rows.data()[i];
+                if (i + 1 < task.end) prefetch(state[rows.data()[i + 1]]);
                 if (weights)
                     add_weighted_row<kind()>(state[number], number, weights, buffer, sums);
                 else

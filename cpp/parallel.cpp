@@ -1,14 +1,16 @@
 // The thread pool: see parallel.hpp.
+//
+// A loop of a tree takes some 20 to 200 µs, and the threads that wait for the next one spin meanwhile. They
+// see it and join it without a lock: 16 threads that want the same mutex at the same time take longer than
+// many loops.
 #include "parallel.hpp"
 
 #include <pthread.h>
 
-#include <algorithm>
+#include <array>
 #include <atomic>
 #include <condition_variable>
-#include <deque>
 #include <exception>
-#include <memory>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -16,8 +18,8 @@
 namespace sparseleaf {
 namespace {
 
-constexpr int kSpins = 6000;  // 0.25 ms: loops usually follow each other closely
-constexpr int kLockSpins = 500;
+constexpr int kSpins = 30000;      // about 1 ms: loops usually follow each other closely
+constexpr int kYieldEvery = 1000;  // spins after which a thread that has work goes first
 constexpr size_t kCacheLine = 64;
 
 inline void pause() {
@@ -26,130 +28,189 @@ inline void pause() {
 #endif
 }
 
+// Waits for a while; returns whether the condition came true.
+template <typename Condition>
+bool spin(Condition&& done) {
+    for (int i = 1; i <= kSpins; ++i) {
+        if (done()) return true;
+        pause();
+        if (i % kYieldEvery == 0) std::this_thread::yield();
+    }
+    return done();
+}
+
 // A thread allocates its exception state on the first throw, usually of std::bad_alloc, and the process would
 // be terminated: allocate it before there is work.
 inline void prepare_to_throw() {
     [[maybe_unused]] const volatile int thrown = std::uncaught_exceptions();
 }
 
-// Locks a mutex that is held for a few instructions. All threads that have waited for the same loop want it
-// at once: if they slept, as they do in std::mutex::lock, the system would wake them one after the other,
-// which takes longer than many loops.
-class ShortLock {
+using Task = std::function<void(int64_t, int)>;
+
+// A call of parallel_tasks. It is used again for later calls and never freed, so that a thread that comes
+// late may still look at it; while such a thread is inside, no other call takes it.
+class Loop {
   public:
-    explicit ShortLock(std::mutex& mutex) : lock_(mutex, std::try_to_lock) {
-        for (int spin = 0; spin < kLockSpins && !lock_.owns_lock(); ++spin) {
-            pause();
-            lock_.try_lock();
-        }
-        if (!lock_.owns_lock()) lock_.lock();  // its owner may not be running
+    // The calling thread has the loop from now on, unless this returns false.
+    bool take() {
+        if (taken_.load(std::memory_order_relaxed) || taken_.exchange(true, std::memory_order_acquire))
+            return false;
+        uint64_t crew = crew_.load(std::memory_order_relaxed);
+        if (crew < kInside && crew_.compare_exchange_strong(crew, 1, std::memory_order_acq_rel)) return true;
+        taken_.store(false, std::memory_order_release);
+        return false;
     }
 
-    std::unique_lock<std::mutex>& get() { return lock_; }
-
-  private:
-    std::unique_lock<std::mutex> lock_;
-};
-
-// One call of parallel_tasks. Shared ownership, since threads may access it after the caller has returned.
-struct Job {
-    const std::function<void(int64_t, int)>* task;
-    int64_t n_tasks;
-    int n_threads;
-    std::atomic<int> joined{1};  // the caller is thread 0
-    std::atomic<int> asleep{0};  // threads still to be woken
-    // written by all threads, task by task: each in a cache line of its own
-    alignas(kCacheLine) std::atomic<int64_t> next{0};
-    alignas(kCacheLine) std::atomic<int64_t> finished{0};
-    alignas(kCacheLine) std::atomic<bool> failed{false};
-    std::exception_ptr error;
-
-    bool open() const {
-        return next.load(std::memory_order_relaxed) < n_tasks &&
-               joined.load(std::memory_order_relaxed) < n_threads;
+    void open(const Task& task, int64_t n_tasks, int n_threads) {
+        task_ = &task;
+        error_ = nullptr;
+        n_tasks_.store(n_tasks, std::memory_order_relaxed);
+        n_threads_.store(n_threads, std::memory_order_relaxed);
+        next_.store(0, std::memory_order_relaxed);
+        finished_.store(0, std::memory_order_relaxed);
+        failed_.store(false, std::memory_order_relaxed);
+        open_.store(true, std::memory_order_release);
     }
+
+    // Waits for running tasks; the error of the first task that failed.
+    std::exception_ptr close() {
+        const int64_t n_tasks = n_tasks_.load(std::memory_order_relaxed);
+        const auto finished = [&] { return finished_.load(std::memory_order_acquire); };
+        if (!spin([&] { return finished() == n_tasks; }))
+            for (int64_t done; (done = finished()) < n_tasks;) finished_.wait(done);
+        std::exception_ptr error = std::move(error_);
+        open_.store(false, std::memory_order_release);
+        taken_.store(false, std::memory_order_release);
+        return error;
+    }
+
+    // The number of a thread that works on the loop from now on until it leaves, or -1.
+    int join() {
+        if (!wants_more()) return -1;
+        const auto thread = static_cast<uint32_t>(crew_.fetch_add(kInside + 1, std::memory_order_acq_rel));
+        // closed meanwhile, or open for another call, which is as good
+        if (open_.load(std::memory_order_acquire) &&
+            static_cast<int>(thread) < n_threads_.load(std::memory_order_relaxed))
+            return static_cast<int>(thread);
+        leave();
+        return -1;
+    }
+
+    void leave() { crew_.fetch_sub(kInside, std::memory_order_release); }
 
     void work(int thread) {
-        for (;;) {
-            const int64_t number = next.fetch_add(1, std::memory_order_relaxed);
-            if (number >= n_tasks) return;
-            if (!failed.load(std::memory_order_relaxed)) {
-                try {
-                    (*task)(number, thread);
-                } catch (...) {
-                    if (!failed.exchange(true)) error = std::current_exception();
-                }
+        const int64_t n_tasks = n_tasks_.load(std::memory_order_relaxed);
+        int64_t n_done = 0;
+        for (int64_t number; (number = next_.fetch_add(1, std::memory_order_relaxed)) < n_tasks; ++n_done) {
+            if (failed_.load(std::memory_order_relaxed)) continue;
+            try {
+                (*task_)(number, thread);
+            } catch (...) {
+                if (!failed_.exchange(true)) error_ = std::current_exception();
             }
-            if (finished.fetch_add(1, std::memory_order_acq_rel) + 1 == n_tasks) finished.notify_all();
         }
+        if (n_done > 0 && finished_.fetch_add(n_done, std::memory_order_acq_rel) + n_done == n_tasks)
+            finished_.notify_all();
     }
+
+    bool wants_more() const {
+        return open_.load(std::memory_order_acquire) &&
+               next_.load(std::memory_order_relaxed) < n_tasks_.load(std::memory_order_relaxed) &&
+               static_cast<int>(static_cast<uint32_t>(crew_.load(std::memory_order_relaxed))) <
+                   n_threads_.load(std::memory_order_relaxed);
+    }
+
+  private:
+    static constexpr uint64_t kInside = uint64_t{1} << 32;
+
+    const Task* task_ = nullptr;
+    std::exception_ptr error_;
+    std::atomic<int64_t> n_tasks_{0};
+    std::atomic<int> n_threads_{0};
+    std::atomic<bool> open_{false}, failed_{false};
+    // written by all threads: each in a cache line of its own
+    alignas(kCacheLine) std::atomic<bool> taken_{false};
+    alignas(kCacheLine) std::atomic<uint64_t> crew_{
+        0};  // threads that joined, and kInside times those inside
+    alignas(kCacheLine) std::atomic<int64_t> next_{0};
+    alignas(kCacheLine) std::atomic<int64_t> finished_{0};
 };
 
 class Pool {
   public:
-    void run(const std::shared_ptr<Job>& job) {
-        {
-            const ShortLock lock(mutex_);
-            try {
-                while (static_cast<int>(n_workers_) < job->n_threads - 1) {
-                    std::thread([this] { serve(); }).detach();
-                    ++n_workers_;
-                }
-            } catch (const std::system_error&) {
-                // no more threads available: use the existing ones
-            }
-            jobs_.push_back(job);
-            posted_.fetch_add(1, std::memory_order_release);
+    void run(const Task& task, int64_t n_tasks, int n_threads) {
+        Loop* loop = free_loop();
+        if (loop == nullptr) {  // many threads of the process call at once
+            for (int64_t number = 0; number < n_tasks; ++number) task(number, 0);
+            return;
         }
-        job->asleep.store(static_cast<int>(std::min<int64_t>(job->n_threads - 1, job->n_tasks - 1)));
-        wake_two(*job);
-        job->work(0);
-        for (int spin = 0; spin < kSpins && job->finished.load(std::memory_order_acquire) < job->n_tasks;
-             ++spin)
-            pause();
-        for (int64_t done; (done = job->finished.load(std::memory_order_acquire)) < job->n_tasks;)
-            job->finished.wait(done);
-        const ShortLock lock(mutex_);
-        jobs_.erase(std::find(jobs_.begin(), jobs_.end(), job));
+        start_workers(n_threads - 1);
+        loop->open(task, n_tasks, n_threads);
+        posted_.fetch_add(1);
+        wake_two(*loop);
+        loop->work(0);
+        if (const std::exception_ptr error = loop->close()) std::rethrow_exception(error);
     }
 
   private:
-    // Every thread that wakes up wakes two more: waking all threads itself would take the caller longer than
-    // many loops.
-    void wake_two(Job& job) {
-        for (int i = 0; i < 2 && job.asleep.fetch_sub(1, std::memory_order_relaxed) > 0; ++i)
-            wake_.notify_one();
+    Loop* free_loop() {
+        for (Loop& loop : loops_)
+            if (loop.take()) return &loop;
+        return nullptr;
     }
 
-    std::shared_ptr<Job> find_open() {
-        for (const auto& job : jobs_)
-            if (job->open()) return job;
-        return nullptr;
+    void start_workers(int n) {
+        if (n_workers_.load(std::memory_order_relaxed) >= n) return;
+        const std::lock_guard lock(mutex_);
+        try {
+            for (; n_workers_.load(std::memory_order_relaxed) < n; ++n_workers_)
+                std::thread([this] { serve(); }).detach();
+        } catch (const std::system_error&) {
+            // no more threads available: use the existing ones
+        }
+    }
+
+    // Every thread that wakes up wakes two more: waking all threads itself would take the caller longer than
+    // many loops.
+    void wake_two(const Loop& loop) {
+        for (int i = 0; i < 2 && n_asleep_.load() > 0 && loop.wants_more(); ++i) {
+            {
+                const std::lock_guard lock(mutex_);
+            }  // a thread that is about to sleep, sleeps
+            wake_.notify_one();
+        }
     }
 
     void serve() {
         prepare_to_throw();
         for (;;) {
-            std::shared_ptr<Job> job;
-            uint64_t seen = 0;
-            {
-                ShortLock lock(mutex_);
-                wake_.wait(lock.get(), [&] { return (job = find_open()) != nullptr; });
-                seen = posted_.load(std::memory_order_relaxed);
+            const uint64_t seen = posted_.load();
+            for (Loop& loop : loops_) {
+                const int thread = loop.join();
+                if (thread < 0) continue;
+                wake_two(loop);
+                loop.work(thread);
+                loop.leave();
             }
-            wake_two(*job);
-            const int thread = job->joined.fetch_add(1);
-            if (thread < job->n_threads) job->work(thread);
-            job.reset();
-            for (int spin = 0; spin < kSpins && posted_.load(std::memory_order_acquire) == seen; ++spin)
-                pause();
+            if (!spin([&] { return posted_.load() != seen; })) sleep(seen);
         }
     }
 
+    // Until a loop is posted.
+    void sleep(uint64_t seen) {
+        std::unique_lock lock(mutex_);
+        ++n_asleep_;
+        wake_.wait(lock, [&] { return posted_.load() != seen; });
+        --n_asleep_;
+    }
+
+    static constexpr size_t kLoops = 64;  // at once: nested ones, and those of other threads of the process
+
+    std::array<Loop, kLoops> loops_;
     std::mutex mutex_;
     std::condition_variable wake_;
-    std::deque<std::shared_ptr<Job>> jobs_;
-    size_t n_workers_ = 0;
+    std::atomic<int> n_workers_{0};
+    alignas(kCacheLine) std::atomic<int> n_asleep_{0};
     alignas(kCacheLine) std::atomic<uint64_t> posted_{0};  // read by all waiting threads
 };
 
@@ -171,12 +232,7 @@ void parallel_tasks(int64_t n_tasks, int n_threads, const std::function<void(int
         for (int64_t number = 0; number < n_tasks; ++number) task(number, 0);
         return;
     }
-    const auto job = std::make_shared<Job>();
-    job->task = &task;
-    job->n_tasks = n_tasks;
-    job->n_threads = n_threads;
-    the_pool()->run(job);
-    if (job->error) std::rethrow_exception(job->error);
+    the_pool()->run(task, n_tasks, n_threads);
 }
 
 }  // namespace sparseleaf

@@ -6,8 +6,8 @@
 //     row 7:  labels  [3*, 8, 21*]      (* top bit set: the label is true)
 //             scores  [.4, .1,  0 ]     residual of the squared loss: [.6, -.1, 1]
 //
-// Rows are in blocks of a power-of-two size, each a separate CSR matrix, so that one block is rebuilt at a
-// time: peak memory is the non-zeros plus one block.
+// Rows are in blocks of a power-of-two size, so that one block is rebuilt at a time: peak memory is the
+// non-zeros plus one block. The rows of a block follow one another, perhaps with unused entries between them.
 #pragma once
 
 #include <nanobind/stl/tuple.h>
@@ -91,7 +91,7 @@ struct Row {
     int64_t size;
 };
 
-using Block = std::tuple<In1<int64_t>, In1<uint32_t>, In1<float>>;
+using Block = std::tuple<In1<int64_t>, In1<int64_t>, In1<uint32_t>, In1<float>>;  // starts, ends, entries
 
 // Residuals of a row in fixed point.
 SPARSELEAF_WIDE inline void fixed_residuals_squared(const uint32_t* labels, const float* scores, int64_t n,
@@ -119,22 +119,24 @@ class RowBlocks {
   public:
     explicit RowBlocks(const std::vector<Block>& blocks) {
         require(!blocks.empty(), "blocks: must not be empty");
-        const int64_t first = static_cast<int64_t>(std::get<0>(blocks[0]).size()) - 1;
+        const auto first = static_cast<int64_t>(std::get<0>(blocks[0]).size());
         require(first >= 1, "blocks: the first block must have rows");
         shift_ = 63 - __builtin_clzll(static_cast<uint64_t>(first));
         if (blocks.size() > 1)
             require(first == int64_t{1} << shift_, "blocks: rows per block must be a power of two");
         else if (first != int64_t{1} << shift_)
             ++shift_;
-        for (const auto& [indptr, labels, scores] : blocks) {
+        for (const auto& [starts, ends, labels, scores] : blocks) {
             require(labels.size() == scores.size(), "blocks: labels and scores must have equal sizes");
+            const size_t n = starts.size();
             // arrays may be longer than the block, to allow growth
-            require(static_cast<size_t>(indptr.data()[indptr.size() - 1]) <= labels.size(),
-                    "blocks: indptr must not exceed the number of entries");
-            indptr_.push_back(indptr.data());
+            require(ends.size() == n && (n == 0 || static_cast<size_t>(ends.data()[n - 1]) <= labels.size()),
+                    "blocks: starts and ends must not exceed the number of entries");
+            starts_.push_back(starts.data());
+            ends_.push_back(ends.data());
             labels_.push_back(labels.data());
             scores_.push_back(scores.data());
-            n_rows_ += static_cast<int64_t>(indptr.size()) - 1;
+            n_rows_ += static_cast<int64_t>(n);
         }
     }
 
@@ -142,14 +144,14 @@ class RowBlocks {
 
     Row operator[](int64_t row) const {
         const int64_t block = row >> shift_, local = row & ((int64_t{1} << shift_) - 1);
-        const int64_t begin = indptr_[block][local];
-        return {labels_[block] + begin, scores_[block] + begin, indptr_[block][local + 1] - begin};
+        const int64_t begin = starts_[block][local];
+        return {labels_[block] + begin, scores_[block] + begin, ends_[block][local] - begin};
     }
 
   private:
     int shift_ = 0;
     int64_t n_rows_ = 0;
-    std::vector<const int64_t*> indptr_;
+    std::vector<const int64_t*> starts_, ends_;
     std::vector<const uint32_t*> labels_;
     std::vector<const float*> scores_;
 };

@@ -34,32 +34,39 @@ def make_state(n, n_labels, *, seed=0, density=0.3, spread=0.7):
 
 
 def blocks_of(truth, scores, stored=None, block_rows=None):
-    """Blocks of (indptr, labels with the truth bit, scores), as the kernels take the state of rows."""
+    """Blocks of (starts, ends, labels with the truth bit, scores), as the kernels take the state of rows."""
     stored = (truth | (scores != 0)) if stored is None else stored
     block_rows = block_rows or max(1, len(truth))
     blocks = []
     for begin in range(0, len(truth), block_rows):
         part = slice(begin, begin + block_rows)
         rows, labels = np.nonzero(stored[part])
-        indptr = np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=len(truth[part])))))
+        ends = np.cumsum(np.bincount(rows, minlength=len(truth[part]))).astype(np.int64)
+        starts = np.concatenate((np.zeros(1, np.int64), ends[:-1]))
         entries = labels.astype(np.uint32) | np.where(truth[part][rows, labels], TRUTH_BIT, np.uint32(0))
-        blocks.append((indptr.astype(np.int64), entries.astype(np.uint32), scores[part][rows, labels]))
+        blocks.append((starts, ends, entries.astype(np.uint32), scores[part][rows, labels]))
     return blocks
 
 
-def add_leaves(indptr, labels, scores, leaf_of_row, leaf_indptr, leaf_labels, leaf_values, n_threads, room=0):
-    """Both steps of a block's merge; what lies behind the result must stay as it was."""
-    merged = np.empty_like(indptr)
-    places = _kernels.merged_indptr(indptr, labels, leaf_of_row, leaf_indptr, leaf_labels, merged, n_threads)
-    size = int(merged[-1])
-    out_labels, out_scores = np.full(size + room, 77, np.uint32), np.full(size + room, 77, np.float32)
-    leaves = leaf_indptr, leaf_labels, leaf_values
-    _kernels.merge_leaves(
-        indptr, labels, scores, leaf_of_row, *leaves, places, merged, out_labels, out_scores, n_threads
-    )
+def add_leaves(starts, ends, labels, scores, leaf_of_row, leaf_indptr, leaf_labels, leaf_values, n_threads):
+    """A block merged with leaves; what lies behind the room of its rows must stay as it was."""
+    size = int((ends - starts).sum() + np.diff(leaf_indptr)[leaf_of_row].sum())
+    out_labels, out_scores = np.full(size + 50, 77, np.uint32), np.full(size + 50, 77, np.float32)
+    starts, ends = _kernels.merge_leaves(
+        starts, ends, labels, scores, leaf_of_row, leaf_indptr, leaf_labels, leaf_values, out_labels, out_scores,
+        n_threads,
+    )  # fmt: skip
     assert (out_labels[size:] == 77).all()
     assert (out_scores[size:] == 77).all()
-    return merged, out_labels[:size], out_scores[:size]
+    return starts, ends, out_labels, out_scores
+
+
+def entries_of(starts, ends, labels, scores):
+    """The rows of a block, as lists of (label with the truth bit, score)."""
+    return [
+        list(zip(labels[a:b].tolist(), scores[a:b].tolist(), strict=True))
+        for a, b in zip(starts, ends, strict=True)
+    ]
 
 
 def csr_targets(Y):

@@ -31,7 +31,7 @@ struct FeatureRange {
     const int32_t* end() const { return last; }
 };
 
-constexpr int64_t kEffortPerBin = 5;  // clearing, subtracting and scanning, in additions (measured)
+constexpr int64_t kEffortPerBin = 20;  // clearing, subtracting and scanning, in additions (measured)
 
 class Accumulator {
   public:

@@ -6,7 +6,8 @@
 namespace sparseleaf {
 namespace {
 
-constexpr int64_t kBlockRows = 2048;  // rows per task: every row is a cache miss
+constexpr int64_t kBlockRows = 2048;      // rows per task: every row is a cache miss
+constexpr int64_t kRowsPerThread = 4096;  // fewer take less time than waking a thread
 constexpr int64_t kAhead = 16;
 
 template <typename Bin>
@@ -20,26 +21,30 @@ bool row_goes_left(const BinMatrix<Bin>& bins, int64_t row, const SplitRows& nod
                      node.missing_left, node.set);
 }
 
+int threads_for_rows(int64_t n_rows, int n_threads) {
+    return static_cast<int>(std::min<int64_t>(n_threads, n_rows / kRowsPerThread + 1));
+}
+
 // Nodes are processed in blocks of rows, so that a lone root keeps all threads busy:
 //     1. mark the rows that go left in `left` and count them per block
 //     2. prefix sums of the counts give every block its output positions
 //     3. write rows = [left rows in old order | right rows in old order]
 // look(node, begin, end, left) marks the left rows among rows[begin:end].
 template <typename Node, typename Look>
-void partition_by(int32_t* rows, std::vector<Node>& nodes, int n_threads, Look&& look) {
+void partition_by(int32_t* rows, const std::vector<Node*>& nodes, int n_threads, Look&& look) {
     struct Part {
         Node* node;
         int64_t begin, end, lefts, left_to, right_to;
     };
     std::vector<Part> parts;
     int64_t low = std::numeric_limits<int64_t>::max(), high = 0, n_rows = 0;
-    for (Node& node : nodes) {
-        node.middle = node.start;
-        for (int64_t begin = node.start; begin < node.end; begin += kBlockRows)
-            parts.push_back({&node, begin, std::min(begin + kBlockRows, node.end), 0, 0, 0});
-        low = std::min(low, node.start);
-        high = std::max(high, node.end);
-        n_rows += node.end - node.start;
+    for (Node* node : nodes) {
+        node->middle = node->start;
+        for (int64_t begin = node->start; begin < node->end; begin += kBlockRows)
+            parts.push_back({node, begin, std::min(begin + kBlockRows, node->end), 0, 0, 0});
+        low = std::min(low, node->start);
+        high = std::max(high, node->end);
+        n_rows += node->end - node->start;
     }
     if (parts.empty()) return;
     // no larger than the nodes' rows and not initialised: most calls are for small nodes
@@ -48,7 +53,7 @@ void partition_by(int32_t* rows, std::vector<Node>& nodes, int n_threads, Look&&
     uint8_t* left = left_room.get() - low;
     int32_t* old = old_room.get() - low;
     const auto n_parts = static_cast<int64_t>(parts.size());
-    n_threads = static_cast<int>(std::min<int64_t>(n_threads, n_rows / kBlockRows + 1));
+    n_threads = threads_for_rows(n_rows, n_threads);
     parallel_tasks(n_parts, n_threads, [&](int64_t p, int) {
         Part& part = parts[p];
         std::copy(rows + part.begin, rows + part.end, old + part.begin);
@@ -81,19 +86,6 @@ void partition_by(int32_t* rows, std::vector<Node>& nodes, int n_threads, Look&&
 }  // namespace
 
 template <typename Bin>
-void partition_rows(const BinMatrix<Bin>& bins, int32_t* rows, std::vector<SplitRows>& nodes, int n_threads) {
-    partition_by(rows, nodes, n_threads,
-                 [&](const SplitRows& node, int64_t begin, int64_t end, uint8_t* left) {
-                     for (int64_t i = begin; i < end; ++i) {
-                         if (i + kAhead < end) prefetch(bins, rows[i + kAhead], node.column);
-                         left[i] = row_goes_left(bins, rows[i], node);
-                     }
-                 });
-}
-template void partition_rows(const BinMatrix<uint8_t>&, int32_t*, std::vector<SplitRows>&, int);
-template void partition_rows(const BinMatrix<uint32_t>&, int32_t*, std::vector<SplitRows>&, int);
-
-template <typename Bin>
 void partition_node(const BinMatrix<Bin>& bins, int32_t* rows, SplitRows& node, std::vector<int32_t>& room) {
     const auto n = static_cast<size_t>(node.end - node.start);
     if (room.size() < n + 1) room.resize(2 * n + 1);
@@ -113,6 +105,31 @@ void partition_node(const BinMatrix<Bin>& bins, int32_t* rows, SplitRows& node, 
 }
 template void partition_node(const BinMatrix<uint8_t>&, int32_t*, SplitRows&, std::vector<int32_t>&);
 template void partition_node(const BinMatrix<uint32_t>&, int32_t*, SplitRows&, std::vector<int32_t>&);
+
+// A node with few rows is one task, with a single pass over its rows.
+template <typename Bin>
+void partition_rows(const BinMatrix<Bin>& bins, int32_t* rows, std::vector<SplitRows>& nodes, int n_threads) {
+    std::vector<SplitRows*> large, small;
+    int64_t n_small_rows = 0;
+    for (SplitRows& node : nodes) {
+        const int64_t n = node.end - node.start;
+        (n > kBlockRows ? large : small).push_back(&node);
+        if (n <= kBlockRows) n_small_rows += n;
+    }
+    partition_by(rows, large, n_threads,
+                 [&](const SplitRows& node, int64_t begin, int64_t end, uint8_t* left) {
+                     for (int64_t i = begin; i < end; ++i) {
+                         if (i + kAhead < end) prefetch(bins, rows[i + kAhead], node.column);
+                         left[i] = row_goes_left(bins, rows[i], node);
+                     }
+                 });
+    n_threads = threads_for_rows(n_small_rows, n_threads);
+    std::vector<std::vector<int32_t>> rooms(static_cast<size_t>(n_threads));
+    parallel_tasks(static_cast<int64_t>(small.size()), n_threads,
+                   [&](int64_t i, int thread) { partition_node(bins, rows, *small[i], rooms[thread]); });
+}
+template void partition_rows(const BinMatrix<uint8_t>&, int32_t*, std::vector<SplitRows>&, int);
+template void partition_rows(const BinMatrix<uint32_t>&, int32_t*, std::vector<SplitRows>&, int);
 
 template <typename Bin>
 void left_bits(const BinMatrix<Bin>& bins, const int32_t* rows, const SplitRows& node, uint8_t* bits,
@@ -135,7 +152,9 @@ template void left_bits(const BinMatrix<uint8_t>&, const int32_t*, const SplitRo
 template void left_bits(const BinMatrix<uint32_t>&, const int32_t*, const SplitRows&, uint8_t*, int);
 
 void partition_by_bits(int32_t* rows, std::vector<RowsByBits>& nodes, int n_threads) {
-    partition_by(rows, nodes, n_threads,
+    std::vector<RowsByBits*> all;
+    for (RowsByBits& node : nodes) all.push_back(&node);
+    partition_by(rows, all, n_threads,
                  [&](const RowsByBits& node, int64_t begin, int64_t end, uint8_t* left) {
                      for (int64_t i = begin; i < end; ++i) {
                          const int64_t place = i - node.start;

@@ -16,7 +16,8 @@ _I64: TypeAlias = NDArray[np.int64]
 _F32: TypeAlias = NDArray[np.float32]
 _F64: TypeAlias = NDArray[np.float64]
 _Bins: TypeAlias = _U8 | _U32
-_Block: TypeAlias = tuple[_I64, _U32, _F32]  # indptr, labels with the truth bit, scores
+_Block: TypeAlias = tuple[_I64, _I64, _U32, _F32]  # starts, ends, labels with the truth bit, scores
+_LabelCsr: TypeAlias = tuple[_I64, _U32, _F32]  # indptr, labels, values
 
 # binning.cpp
 def common_bins(bins: _U8, step: int, share: float, n_threads: int) -> _I32: ...
@@ -141,7 +142,7 @@ def leaf_vectors(
     weights: LossWeights | None = None,
     totals: _F64 | None = None,
     earlier: tuple[_I64, _U32, _I64, _I64] | None = None,
-) -> _Block: ...
+) -> _LabelCsr: ...
 def leaf_label_sums(
     blocks: list[_Block],
     rows: _I32,
@@ -162,7 +163,7 @@ def leaf_vectors_of_sums(
     rate: float,
     n_threads: int,
     weights: LossWeights | None = None,
-) -> _Block: ...
+) -> _LabelCsr: ...
 
 RESIDUAL_SCALE: float
 
@@ -561,29 +562,19 @@ class RoutedPredictor:
     ) -> None: ...
 
 # scores.cpp
-def merged_indptr(
-    indptr: _I64,
-    labels: _U32,
-    leaf_of_row: _I32,
-    leaf_indptr: _I64,
-    leaf_labels: _U32,
-    out_indptr: _I64,
-    n_threads: int,
-) -> _U32: ...
 def merge_leaves(
-    indptr: _I64,
+    starts: _I64,
+    ends: _I64,
     labels: _U32,
     scores: _F32,
     leaf_of_row: _I32,
     leaf_indptr: _I64,
     leaf_labels: _U32,
     leaf_values: _F32,
-    places: _U32,
-    out_indptr: _I64,
     out_labels: _U32,
     out_scores: _F32,
     n_threads: int,
-) -> None: ...
+) -> tuple[_I64, _I64]: ...
 def topk_scores(
     blocks: list[_Block], names: _I32, out_labels: _I32, out_scores: _F32, n_threads: int
 ) -> None: ...
@@ -925,7 +916,7 @@ def start_rows(
     begin: int,
     end: int,
     n_threads: int,
-) -> _Block: ...
+) -> _LabelCsr: ...
 
 # targets.cpp
 def known_values(values: _F32, counts: _I64, n_threads: int) -> tuple[float, float]: ...

@@ -39,7 +39,7 @@ class LeafRule:
 
     def vectors(
         self,
-        blocks: list[tuple[Array, Array, Array]],
+        blocks: list[tuple[Array, Array, Array, Array]],
         rows: Array,
         starts: Array,
         ends: Array,

@@ -105,8 +105,10 @@ class _Scores:
 
     def __init__(self, Y: sp.csr_matrix, n_jobs: int) -> None:
         self.n_labels, self.n_jobs = Y.shape[1], n_jobs
+        indptr = Y.indptr.astype(np.int64)
         self._block = (
-            Y.indptr.astype(np.int64),
+            indptr[:-1],
+            indptr[1:],
             Y.indices.astype(np.uint32) | TRUTH_BIT,
             np.zeros(Y.nnz, np.float32),
         )
@@ -134,16 +136,23 @@ class _Scores:
 
     def add(self, leaves: sp.csr_matrix, leaf_of_row: Array) -> None:
         """Add the leaf values of a tree."""
-        indptr, labels, scores = self._block
-        parts = leaves.indptr.astype(np.int64), leaves.indices.astype(np.uint32)
-        leaf_of_row, merged = np.ascontiguousarray(leaf_of_row, np.int32), np.empty_like(indptr)
-        places = _kernels.merged_indptr(indptr, labels, leaf_of_row, *parts, merged, self.n_jobs)
-        out = np.empty(merged[-1], np.uint32), np.empty(merged[-1], np.float32)
-        values = leaves.data.astype(np.float32)
-        _kernels.merge_leaves(
-            indptr, labels, scores, leaf_of_row, *parts, values, places, merged, *out, self.n_jobs
+        starts, ends, labels, scores = self._block
+        leaf_of_row = np.ascontiguousarray(leaf_of_row, np.int32)
+        size = int((ends - starts).sum() + np.diff(leaves.indptr)[leaf_of_row].sum(dtype=np.int64))
+        out = np.empty(size, np.uint32), np.empty(size, np.float32)
+        merged = _kernels.merge_leaves(
+            starts,
+            ends,
+            labels,
+            scores,
+            leaf_of_row,
+            leaves.indptr.astype(np.int64),
+            leaves.indices.astype(np.uint32),
+            leaves.data.astype(np.float32),
+            *out,
+            self.n_jobs,
         )
-        self._block = (merged, *out)
+        self._block = (*merged, *out)
 
 
 def _with_residuals(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +25,32 @@ if TYPE_CHECKING:
 SPARE_ENTRIES = 1 << 16
 """Buffer entries that are not worth releasing."""
 
-Block = tuple["Array", "Array", "Array"]
+GROWTH = 8
+"""Size of a new buffer, in what it is needed for now: later trees add labels."""
+
+Block = tuple["Array", "Array", "Array", "Array"]
+"""Starts and ends of the rows, and their entries: labels and scores."""
+
+
+@dataclass
+class _Buffer:
+    """Room for the entries of a block, of which the first ``touched`` have been written.
+
+    The pages behind take no memory. The system clears a page when it is written first, which takes longer than a
+    merge: a buffer is used again for the next block and tree, and is much larger than it must be at first.
+    """
+
+    labels: Array
+    scores: Array
+    touched: int
+
+    @classmethod
+    def of(cls, size: int) -> _Buffer:
+        return cls(np.empty(GROWTH * size, np.uint32), np.empty(GROWTH * size, np.float32), 0)
+
+    def suits(self, size: int) -> bool:
+        """Whether it is large enough, and does not waste memory, as after a block with many labels."""
+        return size <= len(self.labels) and self.touched <= 4 * size + SPARE_ENTRIES
 
 
 class SparseShard(Shard):
@@ -59,8 +84,9 @@ class SparseShard(Shard):
         self._targets: sp.csr_matrix | None = targets
         self._loss = loss
         self._block_rows = block_rows
-        self._blocks: list[Block] = []
-        self._spare: tuple[Array, Array] = np.empty(0, np.uint32), np.empty(0, np.float32)
+        self._rows_of_blocks: list[tuple[Array, Array]] = []
+        self._buffers: list[_Buffer] = []
+        self._spare = _Buffer.of(0)
         self._n_labels = targets.shape[1]
         self._columns = np.empty((0, 0), np.float32)
         self._weights = weights
@@ -89,18 +115,20 @@ class SparseShard(Shard):
         if scores is not None:
             before = csr_parts(scores)
         rank_of = np.ascontiguousarray(rank_of, np.int32)
-        self._blocks = [
-            _kernels.start_rows(
-                indptr,
-                truth,
-                *before,
-                rank_of,
-                begin,
-                min(self.n_rows, begin + self._block_rows),
-                self._n_jobs,
+        for begin in range(0, self.n_rows, self._block_rows):
+            end = min(self.n_rows, begin + self._block_rows)
+            self._append_block(
+                *_kernels.start_rows(indptr, truth, *before, rank_of, begin, end, self._n_jobs)
             )
-            for begin in range(0, self.n_rows, self._block_rows)
-        ]
+
+    def _append_block(self, indptr: Array, labels: Array, scores: Array) -> None:
+        self._rows_of_blocks.append((indptr[:-1], indptr[1:]))
+        self._buffers.append(_Buffer(labels, scores, len(labels)))
+
+    @property
+    def _blocks(self) -> list[Block]:
+        rows_and_entries = zip(self._rows_of_blocks, self._buffers, strict=True)
+        return [(starts, ends, room.labels, room.scores) for (starts, ends), room in rows_and_entries]
 
     def _weigh(self) -> None:
         rows, labels = self._weights.rows, self._weights.labels
@@ -222,52 +250,37 @@ class SparseShard(Shard):
 
     def n_entries(self) -> int:
         """Number of stored (row, label) scores."""
-        return sum(int(indptr[-1]) for indptr, _, _ in self._blocks)
+        return sum(int((ends - starts).sum()) for starts, ends in self._rows_of_blocks)
 
     def _add(self, vectors: LeafVectors, leaf_of_row: Array) -> None:
         """Merge block by block, each into the buffer that the previous block released."""
-        for i, (indptr, labels, scores) in enumerate(self._blocks):
+        sizes = np.diff(vectors.indptr)
+        for i, (starts, ends, labels, scores) in enumerate(self._blocks):
             block_leaves = leaf_of_row[i * self._block_rows : (i + 1) * self._block_rows]
-            leaves = vectors.indptr, vectors.labels
-            merged = np.empty_like(indptr)
-            places = _kernels.merged_indptr(indptr, labels, block_leaves, *leaves, merged, self._n_jobs)
-            size = int(merged[-1])
-            # large enough, but not so large, after a block with many labels, that its pages are wasted
-            if not size <= len(self._spare[0]) <= 4 * size + SPARE_ENTRIES:
-                # Twice the size, for later trees: untouched pages take no memory, while the system clears new
-                # ones first, which costs more than the merge.
-                room = 2 * size
-                self._spare = np.empty(room, np.uint32), np.empty(room, np.float32)
-            _kernels.merge_leaves(
-                indptr,
+            size = int((ends - starts).sum() + sizes[block_leaves].sum())  # if no row has a label of its leaf
+            room = self._spare if self._spare.suits(size) else _Buffer.of(size)
+            self._rows_of_blocks[i] = _kernels.merge_leaves(
+                starts,
+                ends,
                 labels,
                 scores,
                 block_leaves,
-                *leaves,
+                vectors.indptr,
+                vectors.labels,
                 vectors.values,
-                places,
-                merged,
-                *self._spare,
+                room.labels,
+                room.scores,
                 self._n_jobs,
             )
-            self._blocks[i] = (merged, *self._spare)
-            self._spare = labels, scores
+            room.touched = max(room.touched, size)
+            self._spare, self._buffers[i] = self._buffers[i], room
 
     def _state(self) -> tuple[Any, ...]:
-        sizes = [np.diff(indptr) for indptr, _, _ in self._blocks]
-        ends = [int(indptr[-1]) for indptr, _, _ in self._blocks]
+        packed = [_packed(*block) for block in self._blocks]
+        none = np.empty(0, np.int64), np.empty(0, np.uint32), np.empty(0, np.float32)
         return (
             self._draws,
-            np.concatenate([np.empty(0, np.int64), *sizes]),
-            *(
-                np.concatenate(
-                    [
-                        np.empty(0, dtype),
-                        *(block[at][:end] for block, end in zip(self._blocks, ends, strict=True)),
-                    ]
-                )
-                for at, dtype in ((1, np.uint32), (2, np.float32))
-            ),
+            *(np.concatenate(parts) for parts in zip(none, *packed, strict=True)),
             self._n_labels,
             self._weights,
         )
@@ -279,8 +292,15 @@ class SparseShard(Shard):
             self._weights = replace(self._weights, rows=np.concatenate([state[5].rows for state in states]))
         self._weigh()
         indptr = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
-        self._blocks = []
+        self._rows_of_blocks, self._buffers = [], []
         for begin in range(0, len(sizes), self._block_rows):
-            starts = indptr[begin : begin + self._block_rows + 1]
-            entries = slice(starts[0], starts[-1])
-            self._blocks.append((starts - starts[0], labels[entries].copy(), scores[entries].copy()))
+            borders = indptr[begin : begin + self._block_rows + 1]
+            entries = slice(borders[0], borders[-1])
+            self._append_block(borders - borders[0], labels[entries].copy(), scores[entries].copy())
+
+
+def _packed(starts: Array, ends: Array, labels: Array, scores: Array) -> tuple[Array, Array, Array]:
+    """Sizes and entries of a block's rows, without the unused entries between them."""
+    sizes = ends - starts
+    place = np.repeat(starts - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
+    return sizes, labels[place], scores[place]

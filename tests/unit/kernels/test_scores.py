@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import naive
-from smalldata import add_leaves, blocks_of, make_state
+from smalldata import add_leaves, blocks_of, entries_of, make_state
 from sparseleaf import _kernels
 
 
@@ -20,27 +20,36 @@ def make_leaves(n_leaves, n_labels, seed=0, density=0.3):
 @pytest.mark.parametrize("density", [0.05, 0.5, 1.0])
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_rows_take_their_leaves(n_labels, density, n_threads, room):
+    """Of two trees: the first leaves unused entries between the rows."""
     n, n_leaves = 300, 5
     truth, scores, stored = make_state(n, n_labels, seed=1, density=density)
     stored |= np.random.default_rng(2).random(stored.shape) < 0.1  # a stored score of zero is an entry, too
     (block,) = blocks_of(truth, scores, stored)
-    dense, leaves = make_leaves(n_leaves, n_labels, 3, 1 - density)
-    leaf_of_row = np.random.default_rng(4).integers(0, n_leaves, n).astype(np.int32)
     # a block's arrays may be longer than what is in use
-    block = (block[0], *(np.concatenate([part, np.full(room, 5, part.dtype)]) for part in block[1:]))
-    indptr, labels, values = add_leaves(*block, leaf_of_row, *leaves, n_threads, room)
-    wanted = blocks_of(truth, scores + dense[leaf_of_row], stored | (dense[leaf_of_row] != 0))[0]
-    np.testing.assert_array_equal(indptr, wanted[0])
-    np.testing.assert_array_equal(labels, wanted[1])
-    np.testing.assert_array_equal(values, wanted[2])
+    block = (*block[:2], *(np.concatenate([part, np.full(room, 5, part.dtype)]) for part in block[2:]))
+    for tree in range(2):
+        dense, leaves = make_leaves(n_leaves, n_labels, 3 + tree, 1 - density)
+        leaf_of_row = np.random.default_rng(4 + tree).integers(0, n_leaves, n).astype(np.int32)
+        block = add_leaves(*block, leaf_of_row, *leaves, n_threads)
+        scores, stored = scores + dense[leaf_of_row], stored | (dense[leaf_of_row] != 0)
+        (wanted,) = blocks_of(truth, scores, stored)
+        assert entries_of(*block) == entries_of(*wanted)
 
 
 def test_empty_rows_and_empty_leaves():
     empty = np.zeros((3, 4), np.float32)
     (block,) = blocks_of(empty.astype(bool), empty)
     _, leaves = make_leaves(2, 4, density=0.0)
-    indptr, labels, values = add_leaves(*block, np.array([0, 1, 0], np.int32), *leaves, 1)
-    assert (indptr.tolist(), len(labels), len(values)) == ([0, 0, 0, 0], 0, 0)
+    assert entries_of(*add_leaves(*block, np.array([0, 1, 0], np.int32), *leaves, 1)) == [[], [], []]
+
+
+def test_too_little_room_is_refused():
+    truth, scores, stored = make_state(3, 4)
+    (block,) = blocks_of(truth, scores, stored)
+    _, leaves = make_leaves(2, 4, density=1.0)
+    out = np.empty(11, np.uint32), np.empty(11, np.float32)
+    with pytest.raises(ValueError, match="out"):
+        _kernels.merge_leaves(*block, np.zeros(3, np.int32), *leaves, *out, 1)
 
 
 @pytest.mark.parametrize("leaf", [-1, 2])
@@ -48,10 +57,10 @@ def test_a_leaf_that_does_not_exist_is_refused(leaf):
     truth, scores, stored = make_state(3, 4)
     (block,) = blocks_of(truth, scores, stored)
     _, leaves = make_leaves(2, 4)
-    with pytest.raises(ValueError, match="leaf_of_row"):
-        add_leaves(*block, np.array([0, leaf, 0], np.int32), *leaves, 1)
-    with pytest.raises(ValueError, match="leaf_of_row"):
-        add_leaves(*block, np.array([0, 0], np.int32), *leaves, 1)
+    room = np.empty(100, np.uint32), np.empty(100, np.float32)
+    for leaf_of_row in ([0, leaf, 0], [0, 0]):
+        with pytest.raises(ValueError, match="leaf_of_row"):
+            _kernels.merge_leaves(*block, np.array(leaf_of_row, np.int32), *leaves, *room, 1)
 
 
 @pytest.mark.parametrize("k", [1, 3, 50])

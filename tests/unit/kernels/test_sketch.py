@@ -10,7 +10,7 @@ N, L = 300, 40
 
 
 def sketched(blocks, key, width, loss="squared", n_labels=L, n_threads=2):
-    out = np.full((sum(len(b[0]) - 1 for b in blocks), width), np.nan, np.float32)
+    out = np.full((sum(len(b[0]) for b in blocks), width), np.nan, np.float32)
     largest = _kernels.count_sketch(blocks, key, n_labels, LOSSES[loss], out, n_threads)
     assert largest == np.abs(out).max()
     return out

@@ -41,7 +41,8 @@ def test_leaf_vectors_of_sums_are_those_of_the_kernel(k, min_gain, weighted):
     Y = sp.csr_matrix(rng.random((n_rows, n_labels)) < 0.4)
     scores = rng.normal(size=Y.nnz).astype(np.float32).round(1)  # ties, and sums of exactly 0
     truth = np.where(rng.random(Y.nnz) < 0.5, 1 << 31, 0).astype(np.uint32)
-    block = (Y.indptr.astype(np.int64), Y.indices.astype(np.uint32) | truth, scores)
+    indptr = Y.indptr.astype(np.int64)
+    block = (indptr[:-1], indptr[1:], Y.indices.astype(np.uint32) | truth, scores)
     rows = rng.permutation(n_rows).astype(np.int32)
     starts, ends = np.array([0, 50, 50, 120]), np.array([50, 50, 120, 200])
     rule = LeafRule(k, min_gain, 1.5, 0.3)

@@ -1,4 +1,3 @@
-import itertools
 
 import numpy as np
 import pytest
@@ -32,15 +31,15 @@ def test_labels_are_kept_by_rank_and_unseen_ones_not_at_all():
     rank_of = np.array([3, -1, 0, -1, 1, 2, -1, -1, 4])
     shard.start(rank_of, 5)
     assert shard.n_entries() == Y[:, rank_of >= 0].sum()
-    assert [len(indptr) - 1 for indptr, _, _ in shard._blocks] == [128, 128, 44]
-    entries = np.concatenate([labels for _, labels, _ in shard._blocks])
+    assert [len(starts) for starts, *_ in shard._blocks] == [128, 128, 44]
+    entries = np.concatenate([labels for _, _, labels, _ in shard._blocks])
     assert (entries >> 31 == 1).all()
     # every row's norm of a label is 1 where it is true
     norms = shard.label_norms()
     order = np.argsort(np.where(rank_of < 0, 99, rank_of))[:5]
     assert norms.tolist() == (Y[:, order].sum(axis=0) * 2**16).tolist()
-    for indptr, labels, _ in shard._blocks:
-        for a, b in itertools.pairwise(indptr):
+    for starts, ends, labels, _ in shard._blocks:
+        for a, b in zip(starts, ends, strict=True):
             assert (np.diff((labels[a:b] & 0x7FFFFFFF).astype(int)) > 0).all()
 
 
@@ -117,8 +116,8 @@ def test_predictions_of_training_rows_are_the_scores_of_training(parameters, spa
     # and the scores themselves, bit for bit
     wanted = np.zeros(Y.shape, np.float32)
     row = 0
-    for indptr, entries, values in shards[0]._blocks:
-        for a, b in itertools.pairwise(indptr):
+    for starts, ends, entries, values in shards[0]._blocks:
+        for a, b in zip(starts, ends, strict=True):
             wanted[row, ids[entries[a:b] & 0x7FFFFFFF]] = values[a:b]
             row += 1
     np.testing.assert_array_equal(clf.decision_function(X).toarray(), wanted)
@@ -144,5 +143,7 @@ def test_a_block_of_many_labels_does_not_leave_its_room_to_the_others(monkeypatc
     monkeypatch.setattr(SparseShard, "__init__", remembered)
     X = np.random.default_rng(0).normal(size=(640, 3))
     SparseGBDTClassifier(n_trees=25, leaf_labels=3).fit(X, sp.csr_matrix(Y))
-    for indptr, labels, _ in shards[0]._blocks:
-        assert len(labels) <= 4 * indptr[-1]
+    rich, *others = shards[0]._buffers
+    assert rich.touched > 100 * block_rows
+    for room in (*others, shards[0]._spare):
+        assert room.touched <= 4 * 20 * block_rows
