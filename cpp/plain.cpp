@@ -1,7 +1,10 @@
-// Fast validation of CSR matrices.
+// Fast validation of features.
+#include <atomic>
 #include <cmath>
+#include <cstring>
 
 #include "common.hpp"
+#include "parallel.hpp"
 
 namespace sparseleaf {
 
@@ -25,6 +28,34 @@ bool plain_rows(In1<Index> indptr, In1<int32_t> indices, In1<float> data, int64_
     return true;
 }
 
+// Whether all values are finite; NaN counts as finite if it is allowed. No early end within a block: that
+// would keep the loop from being vectorised.
+SPARSELEAF_WIDE
+bool finite(const float* values, int64_t n, bool nan) {
+    constexpr uint32_t kInfinity = 0x7f800000u;
+    const uint32_t mask = nan ? 0x7fffffffu : kInfinity;
+    uint32_t found = 0;
+    for (int64_t i = 0; i < n; ++i) {
+        uint32_t bits;
+        std::memcpy(&bits, values + i, sizeof(bits));
+        found |= (bits & mask) == kInfinity;
+    }
+    return found == 0;
+}
+
+bool plain_dense(In2<float> X, bool nan, int n_threads) {
+    constexpr int64_t kBlock = 1 << 14, kValuesPerThread = 1 << 17;
+    const auto n = static_cast<int64_t>(X.size());
+    std::atomic<bool> plain{true};
+    GilRelease release;
+    n_threads = static_cast<int>(std::min<int64_t>(n_threads, n / kValuesPerThread + 1));
+    parallel_tasks((n + kBlock - 1) / kBlock, n_threads, [&](int64_t block, int) {
+        const int64_t begin = block * kBlock;
+        if (plain && !finite(X.data() + begin, std::min(kBlock, n - begin), nan)) plain = false;
+    });
+    return plain;
+}
+
 }  // namespace sparseleaf
 
 void bind_plain(nb::module_& m) {
@@ -33,4 +64,5 @@ void bind_plain(nb::module_& m) {
           nb::arg("data").noconvert(), nb::arg("n_features"));
     m.def("plain_rows", &plain_rows<int64_t>, nb::arg("indptr").noconvert(), nb::arg("indices").noconvert(),
           nb::arg("data").noconvert(), nb::arg("n_features"));
+    m.def("plain_dense", &plain_dense, nb::arg("X").noconvert(), nb::arg("nan"), nb::arg("n_threads"));
 }

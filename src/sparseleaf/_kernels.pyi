@@ -369,6 +369,7 @@ def fit_linear(
 
 # plain.cpp
 def plain_rows(indptr: _I32 | _I64, indices: _I32, data: _F32, n_features: int) -> bool: ...
+def plain_dense(X: _F32, nan: bool, n_threads: int) -> bool: ...
 
 # postings.cpp
 class PostingIndex:

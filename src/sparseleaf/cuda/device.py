@@ -40,8 +40,8 @@ class Device(Protocol):
     def stage(self, array: Array) -> Any:
         """Copy a small array without waiting for it; the copy is valid until the next call."""
 
-    def download(self, array: Any) -> Array:
-        """Copy an array from the device, after all kernels launched so far."""
+    def download(self, array: Any, out: Array | None = None) -> Array:
+        """Copy an array from the device, after all kernels launched so far; ``out``: to there."""
 
     def address(self, array: Any) -> int:
         """Address of an array on the device."""
@@ -279,9 +279,9 @@ class CudaDevice:
         self._staged.record()
         return self._small
 
-    def download(self, array: Any) -> Array:
+    def download(self, array: Any, out: Array | None = None) -> Array:
         """See :class:`Device`."""
-        host: Array = array.get()
+        host: Array = array.get(out=out)
         return host
 
     def address(self, array: Any) -> int:

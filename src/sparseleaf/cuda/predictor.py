@@ -103,7 +103,7 @@ class DevicePredictor:
         launch("sum_leaves", blocks_of(pairs), **values, n_trees=0 if self._labelled else self._n_trees)
         if self._labelled:
             launch("add_entries", blocks_of(n_rows), **values, n_trees=self._n_trees)
-        out[:] = self._device.download(self._scores[:pairs]).reshape(out.shape)
+        self._device.download(self._scores[:pairs].reshape(out.shape), out)
 
 
 def _memory_error(needed: int, free: int) -> MemoryError:

@@ -311,7 +311,7 @@ class ModelEstimator(ReportMixin, TextInput):
             return whole and _kernels.plain_rows(*parts, n_features)
         if type(X) is not np.ndarray or X.dtype != np.float32 or not X.flags.c_contiguous:
             return False
-        return bool(not np.isinf(X).any() if self.model_.takes_nan else np.isfinite(X).all())
+        return _kernels.plain_dense(X, self.model_.takes_nan, effective_n_jobs(self.n_jobs))
 
     def _explain(
         self, X: Any, outputs: Sequence[Any] | Array | None, memory_mb: int, argument: str

@@ -110,3 +110,17 @@ def test_plain_rows_are_told_from_others():
         ([0, 1], [0, 1], [1]),
     ):
         assert not plain(*bad)
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (1, 1), (3, 5), (300_000, 2)])
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_finite_rows_are_told_from_others(shape, n_threads):
+    X = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    X.flat[:2] = [3.4028235e38, 1e-45][: X.size]
+    assert _kernels.plain_dense(X, False, n_threads)
+    for value in (np.inf, -np.inf, np.nan):
+        for place in {0, X.size // 2, X.size - 1} if X.size else ():
+            other = X.copy()
+            other.flat[place] = value
+            assert not _kernels.plain_dense(other, False, n_threads)
+            assert _kernels.plain_dense(other, True, n_threads) == np.isnan(value)
