@@ -9,6 +9,7 @@
 // with the largest p²/(n + λ) are kept.
 #include <nanobind/stl/optional.h>
 
+#include <array>
 #include <cmath>
 #include <map>
 #include <mutex>
@@ -55,11 +56,19 @@ std::vector<LeafRows> divide_leaves(const In1<int64_t>& starts, const In1<int64_
     return tasks;
 }
 
-// The sums of a leaf that several tasks share; the last task adds them up.
+// Every n-th label, beginning with `first`.
+struct LabelSlice {
+    uint32_t first = 0, n = 1;
+
+    bool has(uint32_t label) const { return label % n == first; }
+};
+
+// A leaf that several tasks sum, and then again several tasks add up, each for a slice of the labels.
 struct SharedLeaf {
-    std::vector<Entry> entries;
+    static constexpr uint32_t kSlices = 16;
+
+    std::array<std::vector<Entry>, kSlices> sums, chosen;
     std::mutex mutex;
-    int64_t rows_left = 0;
 };
 
 // Sums of one leaf by label; what is not touched is zero.
@@ -139,35 +148,25 @@ void add_weighted_row(const Row& row, int64_t i, const WeightView& weights, std:
                 row.labels[e] & kTruth ? units : 0);
 }
 
-// Adds up the residuals of every leaf's rows: then(leaf, sums) must clear them.
-template <typename Then>
-void sum_leaves(const std::vector<Block>& blocks, const In1<int32_t>& rows, const In1<int64_t>& starts,
-                const In1<int64_t>& ends, int64_t n_labels, int loss, const LossWeights* given, int n_threads,
-                Then&& then) {
+// The entries of every leaf from the residuals of its rows: choose(leaf, sums, slice) returns those of the
+// labels with these sums, which it clears, and best(leaf, entries) reduces those of all slices.
+template <typename Choose, typename Best>
+std::vector<std::vector<Entry>> sum_leaves(const std::vector<Block>& blocks, const In1<int32_t>& rows,
+                                           const In1<int64_t>& starts, const In1<int64_t>& ends,
+                                           int64_t n_labels, int loss, const LossWeights* given,
+                                           int n_threads, Choose&& choose, Best&& best) {
     const RowBlocks state(blocks);
     const WeightView weights = view_of(given, state.n_rows());
     const std::vector<LeafRows> tasks = divide_leaves(starts, ends, n_threads);
-    const auto n_rows = [&](int64_t leaf) { return ends.data()[leaf] - starts.data()[leaf]; };
     std::map<int64_t, SharedLeaf> shared;
     for (const LeafRows& task : tasks)
-        if (task.end - task.begin < n_rows(task.leaf)) shared[task.leaf].rows_left = n_rows(task.leaf);
+        if (task.end - task.begin < ends.data()[task.leaf] - starts.data()[task.leaf]) shared[task.leaf];
+    std::vector<std::vector<Entry>> entries(starts.size());
     struct Scratch {
         LeafSums sums;
         std::vector<int32_t> residuals;
     };
     std::vector<Scratch> scratch(static_cast<size_t>(n_threads));
-    // the entries of a part of a leaf are kept; if all other parts are done, adds all of them up again
-    const auto finish_part = [&](const LeafRows& task, LeafSums& own) {
-        SharedLeaf& leaf = shared.at(task.leaf);
-        const std::lock_guard lock(leaf.mutex);
-        own.take([&](const Entry& entry) { leaf.entries.push_back(entry); });
-        leaf.rows_left -= task.end - task.begin;
-        if (leaf.rows_left > 0) return;
-        own.reserve(leaf.entries.size());
-        for (const Entry& entry : leaf.entries) own.add(entry.label, entry.sum, entry.positive);
-        leaf.entries = {};
-        then(task.leaf, own);
-    };
     with_loss(loss, [&](auto kind) {
         parallel_tasks(static_cast<int64_t>(tasks.size()), n_threads, [&](int64_t number, int thread) {
             const LeafRows& task = tasks[number];
@@ -181,13 +180,37 @@ void sum_leaves(const std::vector<Block>& blocks, const In1<int32_t>& rows, cons
                 else
                     add_row<kind()>(state[number], buffer, sums);
             }
-            if (task.end - task.begin == n_rows(task.leaf))
-                then(task.leaf, sums);
-            else
-                finish_part(task, sums);
+            const auto of_several = shared.find(task.leaf);
+            if (of_several == shared.end()) {
+                entries[task.leaf] = choose(task.leaf, sums, LabelSlice{});
+                return;
+            }
+            SharedLeaf& leaf = of_several->second;
+            const std::lock_guard lock(leaf.mutex);
+            sums.take(
+                [&](const Entry& entry) { leaf.sums[entry.label % SharedLeaf::kSlices].push_back(entry); });
         });
         return 0;
     });
+    std::vector<std::pair<int64_t, SharedLeaf*>> leaves;
+    for (auto& [leaf, sums] : shared) leaves.emplace_back(leaf, &sums);
+    const auto n_slices = static_cast<int64_t>(leaves.size()) * SharedLeaf::kSlices;
+    parallel_tasks(n_slices, n_threads, [&](int64_t number, int thread) {
+        auto& [leaf, of_leaf] = leaves[number / SharedLeaf::kSlices];
+        const LabelSlice slice{static_cast<uint32_t>(number % SharedLeaf::kSlices), SharedLeaf::kSlices};
+        LeafSums& sums = scratch[thread].sums;
+        sums.resize(n_labels, weights.labels != nullptr);
+        const std::vector<Entry>& parts = of_leaf->sums[slice.first];
+        sums.reserve(parts.size());
+        for (const Entry& entry : parts) sums.add(entry.label, entry.sum, entry.positive);
+        of_leaf->chosen[slice.first] = choose(leaf, sums, slice);
+    });
+    for (auto& [leaf, of_leaf] : leaves) {
+        for (const auto& some : of_leaf->chosen)
+            entries[leaf].insert(entries[leaf].end(), some.begin(), some.end());
+        best(leaf, entries[leaf]);
+    }
+    return entries;
 }
 
 bool by_label(const Entry& a, const Entry& b) {
@@ -228,6 +251,11 @@ struct LeafRule {
         sums.take([&](const Entry& entry) {
             if (entry.sum != 0 && gain(entry, n) >= min_gain) entries.push_back(entry);
         });
+        keep_best(entries, n);
+        return entries;
+    }
+
+    void keep_best(std::vector<Entry>& entries, double n) const {
         if (k >= 0 && static_cast<int64_t>(entries.size()) > k) {
             const auto first = [&](const Entry& a, const Entry& b) {
                 if (!weights.labels) return larger(a, b);
@@ -239,7 +267,6 @@ struct LeafRule {
         }
         std::sort(entries.begin(), entries.end(), by_label);
         entries.shrink_to_fit();
-        return entries;
     }
 
     // The hessian of a label: the weight of all rows, with that of the label for its rows.
@@ -284,13 +311,14 @@ void require_label_sums(const LabelSums& piece, size_t n_leaves, int64_t n_label
         require(labels.data()[e] < n_labels, "pieces: labels must be below n_labels");
 }
 
-// Adds the sums of a leaf to `total`.
-void add_label_sums(const LabelSums& piece, int64_t leaf, LeafSums& total) {
+// Adds the sums of a leaf for some of the labels to `total`.
+void add_label_sums(const LabelSums& piece, int64_t leaf, LabelSlice slice, LeafSums& total) {
     const auto& [indptr, labels, sums, positives] = piece;
     const int64_t begin = indptr.data()[leaf], end = indptr.data()[leaf + 1];
     total.reserve(static_cast<size_t>(end - begin));
     for (int64_t e = begin; e < end; ++e)
-        total.add(labels.data()[e], sums.data()[e], positives.size() ? positives.data()[e] : 0);
+        if (slice.has(labels.data()[e]))
+            total.add(labels.data()[e], sums.data()[e], positives.size() ? positives.data()[e] : 0);
 }
 
 // Returns (indptr int64 (leaves + 1), labels uint32, values float32), labels sorted. With row weights,
@@ -304,17 +332,19 @@ nb::tuple leaf_vectors(const std::vector<Block>& blocks, In1<int32_t> rows, In1<
     require(!totals || totals->size() == starts.size(), "totals: must have one entry per leaf");
     const LeafRule rule{k, l2, min_gain, rate, label_view(given, n_labels)};
     if (earlier) require_label_sums(*earlier, starts.size(), n_labels, rule.weights.labels != nullptr);
-    std::vector<std::vector<Entry>> kept(starts.size());
+    std::vector<std::vector<Entry>> kept;
     const auto weight = [&](auto leaf) {
         return totals ? totals->data()[leaf] : static_cast<double>(ends.data()[leaf] - starts.data()[leaf]);
     };
     {
         GilRelease release;
-        sum_leaves(blocks, rows, starts, ends, n_labels, loss, given, n_threads,
-                   [&](int64_t leaf, LeafSums& sums) {
-                       if (earlier) add_label_sums(*earlier, leaf, sums);
-                       kept[leaf] = rule.choose(sums, weight(leaf));
-                   });
+        kept = sum_leaves(
+            blocks, rows, starts, ends, n_labels, loss, given, n_threads,
+            [&](int64_t leaf, LeafSums& sums, LabelSlice slice) {
+                if (earlier) add_label_sums(*earlier, leaf, slice, sums);
+                return rule.choose(sums, weight(leaf));
+            },
+            [&](int64_t leaf, std::vector<Entry>& entries) { rule.keep_best(entries, weight(leaf)); });
     }
     return as_csr<float>(kept,
                          [&](size_t leaf, const Entry& entry) { return rule.value(entry, weight(leaf)); });
@@ -326,15 +356,21 @@ nb::tuple leaf_label_sums(const std::vector<Block>& blocks, In1<int32_t> rows, I
                           In1<int64_t> ends, int64_t n_labels, int loss, int n_threads,
                           const LossWeights* given) {
     require_ranges(starts, ends, rows.size());
-    std::vector<std::vector<Entry>> kept(starts.size());
+    std::vector<std::vector<Entry>> kept;
+    const auto sort = [](int64_t, std::vector<Entry>& entries) {
+        std::sort(entries.begin(), entries.end(), by_label);
+    };
     {
         GilRelease release;
-        sum_leaves(blocks, rows, starts, ends, n_labels, loss, given, n_threads,
-                   [&](int64_t leaf, LeafSums& sums) {
-                       auto& entries = kept[leaf];
-                       sums.take([&](const Entry& entry) { entries.push_back(entry); });
-                       std::sort(entries.begin(), entries.end(), by_label);
-                   });
+        kept = sum_leaves(
+            blocks, rows, starts, ends, n_labels, loss, given, n_threads,
+            [&](int64_t leaf, LeafSums& sums, LabelSlice) {
+                std::vector<Entry> entries;
+                sums.take([&](const Entry& entry) { entries.push_back(entry); });
+                sort(leaf, entries);
+                return entries;
+            },
+            sort);
     }
     std::unique_ptr<int64_t[]> positives;
     size_t size = 0;
@@ -366,7 +402,7 @@ nb::tuple leaf_vectors_of_sums(const std::vector<LabelSums>& pieces, In1<double>
         parallel_tasks(static_cast<int64_t>(kept.size()), n_threads, [&](int64_t leaf, int thread) {
             LeafSums& total = sums_of_thread[thread];
             total.resize(n_labels, label_weights);
-            for (const LabelSums& piece : pieces) add_label_sums(piece, leaf, total);
+            for (const LabelSums& piece : pieces) add_label_sums(piece, leaf, LabelSlice{}, total);
             kept[leaf] = rule.choose(total, totals.data()[leaf]);
         });
     }

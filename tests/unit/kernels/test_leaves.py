@@ -37,11 +37,12 @@ def vectors(
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("k", [1, 5, None])
 @pytest.mark.parametrize("min_gain", [0.0, 0.4])
-@pytest.mark.parametrize("n_threads", [1, 3])
-def test_leaves_are_the_twins(loss, k, min_gain, n_threads):
+@pytest.mark.parametrize(("n_threads", "times"), [(1, 1), (3, 1), (3, 20)])
+def test_leaves_are_the_twins(loss, k, min_gain, n_threads, times):
+    """Also of leaves with so many rows that several tasks share them."""
     truth, scores, stored = make_state(N, L, seed=1)
     fixed = naive.fixed_point(naive.residuals(truth, scores, loss))
-    nodes = [list(range(90)), [], list(range(90, 93)), [199], list(range(100, 180))]
+    nodes = [list(range(90)) * times, [], list(range(90, 93)), [199], list(range(100, 180)) * times]
     found = vectors(
         blocks_of(truth, scores, stored, 64),
         nodes,
@@ -58,11 +59,11 @@ def test_leaves_are_the_twins(loss, k, min_gain, n_threads):
 
 
 @pytest.mark.parametrize("k", [3, None])
-@pytest.mark.parametrize("n_threads", [1, 3])
-def test_sums_of_earlier_rows_count_as_these_rows(k, n_threads):
+@pytest.mark.parametrize(("n_threads", "times"), [(1, 1), (3, 1), (3, 20)])
+def test_sums_of_earlier_rows_count_as_these_rows(k, n_threads, times):
     truth, scores, stored = make_state(N, L, seed=2)
     fixed = naive.fixed_point(naive.residuals(truth, scores, "squared"))
-    new, old = [list(range(60)), list(range(60, 62)), [199]], [[70, 71], [], list(range(100, 190))]
+    new, old = [list(range(60)) * times, list(range(60, 62)), [199]], [[70, 71], [], list(range(100, 190))]
     sums = np.array([fixed[rows].sum(axis=0) for rows in old], np.int64)
     leaf, label = sums.nonzero()
     earlier = (

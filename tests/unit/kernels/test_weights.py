@@ -35,21 +35,22 @@ def vectors(blocks, rows, weights=None, total=None, **changed):
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("k", [-1, 4])
-@pytest.mark.parametrize("n_threads", [1, 3])
-def test_leaf_vectors_are_newton_steps_of_the_weighted_loss(loss, k, n_threads):
+@pytest.mark.parametrize(("n_threads", "times"), [(1, 1), (3, 1), (3, 10)])
+def test_leaf_vectors_are_newton_steps_of_the_weighted_loss(loss, k, n_threads, times):
+    """Also of a leaf with so many rows that several tasks share it."""
     truth, scores, stored = make_state(N, L, seed=2)
     of_rows, of_labels = make_weights()
     blocks = blocks_of(truth, scores, stored, 64)
     each = of_rows[:, None].astype(float) * np.where(truth, of_labels.astype(float), 1)
     residuals = naive.fixed_point(naive.residuals(truth, scores, loss)) / 2**24
-    gradient, hessian = (each * residuals).sum(axis=0), each.sum(axis=0) + 1.5
+    gradient, hessian = times * (each * residuals).sum(axis=0), times * each.sum(axis=0) + 1.5
     gains = gradient**2 / hessian
     best = np.argsort(-gains)[: None if k < 0 else k]
     found = vectors(
         blocks,
-        range(N),
+        times * list(range(N)),
         weights_of(of_rows, of_labels),
-        float(of_rows.sum(dtype=float)),
+        times * float(of_rows.sum(dtype=float)),
         loss=LOSSES[loss],
         k=k,
         n_threads=n_threads,

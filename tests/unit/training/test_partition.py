@@ -37,14 +37,14 @@ def test_ranges_follow_each_other_and_are_even(weights, n):
 @pytest.mark.parametrize("weighted", ["none", "rows", "labels", "both"])
 def test_leaf_vectors_of_sums_are_those_of_the_kernel(k, min_gain, weighted):
     rng = np.random.default_rng(1)
-    n_rows, n_labels = 200, 9
+    n_rows, n_labels = 2000, 9  # so that threads share the last leaf
     Y = sp.csr_matrix(rng.random((n_rows, n_labels)) < 0.4)
     scores = rng.normal(size=Y.nnz).astype(np.float32).round(1)  # ties, and sums of exactly 0
     truth = np.where(rng.random(Y.nnz) < 0.5, 1 << 31, 0).astype(np.uint32)
     indptr = Y.indptr.astype(np.int64)
     block = (indptr[:-1], indptr[1:], Y.indices.astype(np.uint32) | truth, scores)
     rows = rng.permutation(n_rows).astype(np.int32)
-    starts, ends = np.array([0, 50, 50, 120]), np.array([50, 50, 120, 200])
+    starts, ends = np.array([0, 50, 50, 120]), np.array([50, 50, 120, n_rows])
     rule = LeafRule(k, min_gain, 1.5, 0.3)
     of_rows = rng.integers(1, 9, n_rows).astype(np.float32) / 4 if weighted in ("rows", "both") else None
     of_labels = rng.uniform(0.2, 5, n_labels).astype(np.float32) if weighted in ("labels", "both") else None
