@@ -1,101 +1,261 @@
 // Naive Bayes over the most discriminative features of each label.
 //
-// select_discriminative: from the co-occurrence counts of labels and features, the features of every label
-// whose count is most significantly above chance. DiscriminativeIndex: from a row's features to the labels
-// they are evidence for, joined with the trees' candidates. Every label and every row is processed by one
-// thread.
+// fit_discriminative: from training rows, or from co-occurrence counts of labels and features, the features
+// of every label whose count is most significantly above chance, and their evidence. DiscriminativeIndex:
+// from a row's features to the labels they are evidence for, joined with the trees' candidates. Every label
+// and every row is processed by one thread.
+#include <bit>
 #include <cmath>
 
 #include "common.hpp"
+#include "radix.hpp"
 #include "topk.hpp"
+#include "vectors.hpp"
 
 namespace sparseleaf {
+namespace {
 
-// counts: CSR (labels, features), each at least 1. For a label with m rows and a feature of rate q, c common
-// rows have the significance c log(c / e) - (c - e) with e = m q, if c > e. Writes the features of largest
-// significance (ties: lower feature), padded with -1.
-void select_discriminative(In1<int64_t> indptr, In1<int32_t> features, In1<float> counts,
-                           In1<double> label_rows, In1<double> feature_shares, Out2<int32_t> found,
-                           Out2<float> common, int n_threads) {
-    const auto n_labels = static_cast<int64_t>(indptr.size()) - 1;
-    const auto n_features = static_cast<int64_t>(feature_shares.size());
-    const auto most = static_cast<int64_t>(found.shape(1));
-    require(features.size() == counts.size(), "features, counts: same size");
-    require_indptr(indptr, counts.size());
-    require(static_cast<int64_t>(label_rows.size()) == n_labels, "label_rows: must have one entry per label");
-    require(static_cast<int64_t>(found.shape(0)) == n_labels && found.shape(0) == common.shape(0) &&
-                found.shape(1) == common.shape(1),
-            "found, common: (labels, most)");
-    for (size_t e = 0; e < features.size(); ++e)
-        require(features.data()[e] >= 0 && features.data()[e] < n_features, "features: no such feature");
-    GilRelease release;
-    constexpr int64_t kBlock = 64;
-    struct Worth {
-        double value;
-        int32_t feature;
-        float count;
-    };
-    parallel_tasks((n_labels + kBlock - 1) / kBlock, n_threads, [&](int64_t block, int) {
-        std::vector<Worth> list;
-        for (int64_t label = block * kBlock; label < std::min(n_labels, (block + 1) * kBlock); ++label) {
-            list.clear();
-            for (int64_t e = indptr.data()[label]; e < indptr.data()[label + 1]; ++e) {
-                const int32_t feature = features.data()[e];
-                const double count = counts.data()[e];
-                const double chance = label_rows.data()[label] * feature_shares.data()[feature];
-                // above chance only by rounding: not evidence
-                if (count > chance * (1.0 + 1e-9))
-                    list.push_back({count * std::log(count / chance) - (count - chance), feature,
-                                    static_cast<float>(count)});
-            }
-            const auto kept = std::min<int64_t>(most, static_cast<int64_t>(list.size()));
-            std::partial_sort(list.begin(), list.begin() + kept, list.end(),
-                              [](const Worth& a, const Worth& b) {
-                                  return a.value != b.value ? a.value > b.value : a.feature < b.feature;
-                              });
-            for (int64_t j = 0; j < most; ++j) {
-                found.data()[label * most + j] = j < kept ? list[static_cast<size_t>(j)].feature : -1;
-                common.data()[label * most + j] = j < kept ? list[static_cast<size_t>(j)].count : 0.0f;
-            }
-        }
+constexpr int64_t kLabels = 16;  // per task: some labels have most rows
+
+// Calls use(label, thread) for all labels in parallel.
+template <typename Use>
+void each_label(int64_t n_labels, int n_threads, Use use) {
+    parallel_tasks((n_labels + kLabels - 1) / kLabels, n_threads, [&](int64_t task, int thread) {
+        for (int64_t label = task * kLabels; label < std::min(n_labels, (task + 1) * kLabels); ++label)
+            use(label, thread);
     });
 }
 
-class DiscriminativeIndex {
-  public:
-    // postings: CSR (discriminative features, labels) of positive weights; features: their indices,
-    // increasing; bias: evidence for a label without features.
-    DiscriminativeIndex(In1<int32_t> features, In1<int64_t> indptr, In1<int32_t> labels, In1<float> weights,
-                        In1<float> bias, int64_t n_features)
-        : features_(features),
-          indptr_(indptr),
-          labels_(labels),
-          weights_(weights),
-          bias_(bias),
-          n_features_(n_features) {
-        require(labels.size() == weights.size(), "labels, weights: same size");
-        require_indptr(indptr, weights.size());
-        require(features.size() + 1 == indptr.size(), "features: a list of labels for each");
-        for (size_t i = 0; i < features.size(); ++i)
-            require(features.data()[i] >= 0 && features.data()[i] < n_features &&
-                        (i == 0 || features.data()[i - 1] < features.data()[i]),
-                    "features: must rise, and exist");
-        GilRelease release;
-        for (size_t e = 0; e < labels.size(); ++e) {
-            require(labels.data()[e] >= 0 && labels.data()[e] < static_cast<int64_t>(bias.size()),
-                    "postings: no such label");
-            require(weights.data()[e] > 0.0f && std::isfinite(weights.data()[e]),
-                    "postings must be positive and finite");
-        }
-        for (size_t i = 0; i < bias.size(); ++i)
-            require(std::isfinite(bias.data()[i]), "bias must be finite");
+// What the evidence of a feature depends on besides its count, and where it is written. For a label with m
+// rows and a feature of rate q, c common rows have the significance c log(c / e) - (c - e) with e = m q, if c
+// > e. With p = (c + s q) / (m + s), where s are pseudo-rows, absence is evidence log((1 - p) / (1 - q)), and
+// presence adds log(p / q) minus that.
+struct Selection {
+    In1<double> label_rows, feature_shares;
+    double smoothing;
+    Out2<int32_t> found;
+    Out2<float> weights, absent;
+
+    struct Feature {
+        double significance;
+        int32_t number;
+        float count;
+    };
+    using List = std::vector<Feature>;
+
+    int64_t n_labels() const { return static_cast<int64_t>(label_rows.size()); }
+    int64_t n_features() const { return static_cast<int64_t>(feature_shares.size()); }
+
+    void check() const {
+        require(static_cast<int64_t>(found.shape(0)) == n_labels() && found.shape(0) == weights.shape(0) &&
+                    found.shape(0) == absent.shape(0) && found.shape(1) == weights.shape(1) &&
+                    found.shape(1) == absent.shape(1),
+                "found, weights, absent: must have shape (labels, most)");
     }
 
-    // Trees' labels and scores: (rows, places), -1 is none. Answers the union of these and of the `most`
-    // labels that a row's features speak for best, as lists that rise by label: (starts, labels, score of the
-    // trees by the row's best, bias and weights added up).
+    // Adds a feature to the list of a label, unless it is above chance only by rounding: no evidence.
+    void add(int64_t label, int32_t feature, float common, List& list) const {
+        const double count = common, chance = label_rows.data()[label] * feature_shares.data()[feature];
+        if (count > chance * (1.0 + 1e-9))
+            list.push_back({count * std::log(count / chance) - (count - chance), feature, common});
+    }
+
+    // Writes the most significant features of the list (ties: lower feature), padded with -1.
+    void write(int64_t label, List& list) const {
+        const auto most = static_cast<int64_t>(found.shape(1));
+        const auto kept = std::min<int64_t>(most, static_cast<int64_t>(list.size()));
+        std::partial_sort(list.begin(), list.begin() + kept, list.end(),
+                          [](const Feature& a, const Feature& b) {
+                              return a.significance != b.significance ? a.significance > b.significance
+                                                                      : a.number < b.number;
+                          });
+        int32_t* numbers = found.data() + label * most;
+        float *presence = weights.data() + label * most, *absence = absent.data() + label * most;
+        std::fill(numbers, numbers + most, -1);
+        std::fill(presence, presence + most, 0.0f);
+        std::fill(absence, absence + most, 0.0f);
+        for (int64_t j = 0; j < kept; ++j) {
+            const Feature& feature = list[static_cast<size_t>(j)];
+            const double q = feature_shares.data()[feature.number];
+            const double p = (feature.count + smoothing * q) / (label_rows.data()[label] + smoothing);
+            const double lacking = std::log1p(-p) - std::log1p(-q);
+            const auto weight = static_cast<float>(std::log(p / q) - lacking);
+            if (weight <= 0.0f) continue;  // only rounding, no evidence
+            numbers[j] = feature.number;
+            presence[j] = weight;
+            absence[j] = static_cast<float>(lacking);
+        }
+    }
+};
+
+// From training rows, CSR with an entry for every feature that is not 0, and the rows of every label, CSC.
+// row_weights: empty if all are 1.
+void fit_discriminative(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data, In1<int64_t> label_indptr,
+                        In1<int32_t> label_members, In1<double> row_weights, In1<double> label_rows,
+                        In1<double> feature_shares, double smoothing, Out2<int32_t> found,
+                        Out2<float> weights, Out2<float> absent, int n_threads) {
+    const Selection selection{label_rows, feature_shares, smoothing, found, weights, absent};
+    selection.check();
+    const auto n_rows = static_cast<int64_t>(indptr.size()) - 1;
+    require(indices.size() == data.size(), "indices, data: must have equal sizes");
+    require_indptr(indptr, data.size());
+    require_indptr(label_indptr, label_members.size());
+    require(label_indptr.size() == label_rows.size() + 1, "label_indptr: must have one list per label");
+    require(row_weights.size() == 0 || static_cast<int64_t>(row_weights.size()) == n_rows,
+            "row_weights: must be empty or have one entry per row");
+    struct State {
+        std::vector<double> counts;  // of all features, 0 between labels
+        std::vector<int32_t> touched;
+        Selection::List list;
+    };
+    GilRelease release;
+    std::vector<State> states(static_cast<size_t>(n_threads));
+    each_label(selection.n_labels(), n_threads, [&](int64_t label, int thread) {
+        auto& [counts, touched, list] = states[static_cast<size_t>(thread)];
+        if (counts.empty()) counts.assign(feature_shares.size(), 0.0);
+        for (int64_t m = label_indptr.data()[label]; m < label_indptr.data()[label + 1]; ++m) {
+            const int64_t row = label_members.data()[m];
+            require(row >= 0 && row < n_rows, "label_members: no such row");
+            const double weight = row_weights.size() ? row_weights.data()[row] : 1.0;
+            for (int64_t e = indptr.data()[row]; e < indptr.data()[row + 1]; ++e) {
+                const int32_t feature = indices.data()[e];
+                require(feature >= 0 && feature < selection.n_features(), "indices: no such feature");
+                if (data.data()[e] == 0.0f) continue;
+                double& count = counts[static_cast<size_t>(feature)];
+                if (count == 0.0) touched.push_back(feature);
+                count += weight;
+            }
+        }
+        for (const int32_t feature : touched) {
+            double& count = counts[static_cast<size_t>(feature)];
+            selection.add(label, feature, static_cast<float>(std::exchange(count, 0.0)), list);
+        }
+        selection.write(label, list);
+        touched.clear();
+        list.clear();
+    });
+}
+
+// From the numbers of rows with both label and feature: CSR (labels, features), each positive.
+void select_discriminative(In1<int64_t> indptr, In1<int32_t> features, In1<float> counts,
+                           In1<double> label_rows, In1<double> feature_shares, double smoothing,
+                           Out2<int32_t> found, Out2<float> weights, Out2<float> absent, int n_threads) {
+    const Selection selection{label_rows, feature_shares, smoothing, found, weights, absent};
+    selection.check();
+    require(features.size() == counts.size(), "features, counts: must have equal sizes");
+    require_indptr(indptr, counts.size());
+    require(indptr.size() == label_rows.size() + 1, "label_rows: must have one entry per label");
+    for (size_t e = 0; e < features.size(); ++e)
+        require(features.data()[e] >= 0 && features.data()[e] < selection.n_features(),
+                "features: no such feature");
+    GilRelease release;
+    each_label(selection.n_labels(), n_threads, [&](int64_t label, int) {
+        Selection::List list;
+        for (int64_t e = indptr.data()[label]; e < indptr.data()[label + 1]; ++e)
+            selection.add(label, features.data()[e], counts.data()[e], list);
+        selection.write(label, list);
+    });
+}
+
+// The first `most` features of every label and their weights: CSR with increasing features.
+nb::tuple first_features(In2<int32_t> features, In2<float> weights, int64_t most, int n_threads) {
+    const auto n = static_cast<int64_t>(features.shape(0)), width = static_cast<int64_t>(features.shape(1));
+    require(features.shape(0) == weights.shape(0) && features.shape(1) == weights.shape(1),
+            "features, weights: must have equal shapes");
+    require(most >= 0 && most <= width, "most: must be at most the number of columns");
+    auto indptr = std::make_unique<int64_t[]>(static_cast<size_t>(n) + 1);
+    std::unique_ptr<int32_t[]> indices;
+    std::unique_ptr<float[]> data;
+    {
+        GilRelease release;
+        each_label(n, n_threads, [&](int64_t label, int) {
+            const int32_t* line = features.data() + label * width;
+            indptr[label + 1] =
+                std::count_if(line, line + most, [](int32_t feature) { return feature >= 0; });
+        });
+        for (int64_t label = 0; label < n; ++label) indptr[label + 1] += indptr[label];
+        indices.reset(new int32_t[static_cast<size_t>(indptr[n])]);
+        data.reset(new float[static_cast<size_t>(indptr[n])]);
+        each_label(n, n_threads, [&](int64_t label, int) {
+            std::vector<std::pair<int32_t, float>> list;
+            for (int64_t at = label * width; at < label * width + most; ++at)
+                if (features.data()[at] >= 0) list.emplace_back(features.data()[at], weights.data()[at]);
+            std::sort(list.begin(), list.end());
+            int64_t at = indptr[label];
+            for (const auto& [feature, weight] : list) {
+                indices[at] = feature;
+                data[at++] = weight;
+            }
+        });
+    }
+    const auto size = static_cast<size_t>(indptr[n]);
+    return nb::make_tuple(to_numpy(std::move(indptr), static_cast<size_t>(n) + 1),
+                          to_numpy(std::move(indices), size), to_numpy(std::move(data), size));
+}
+
+// The labels of every feature, from the features of every label; entries of 0 are left out.
+struct Postings {
+    int64_t n_labels, n_features;
+    std::vector<int32_t> features;  // with postings, increasing
+    std::vector<int64_t> indptr;
+    std::vector<int32_t> labels;  // increasing for each feature
+    std::vector<float> weights;
+
+    explicit Postings(const PackedVectors& vectors)
+        : n_labels(vectors.n_lines()), n_features(vectors.width()) {
+        std::vector<uint64_t> entries;  // feature and position, by label
+        std::vector<int32_t> label_of;
+        std::vector<float> weight_of;
+        for (int64_t label = 0; label < n_labels; ++label)
+            vectors.each_value(label, [&](uint64_t feature, float weight) {
+                require(weight >= 0.0f && std::isfinite(weight), "vectors must be non-negative and finite");
+                if (weight == 0.0f) return;
+                entries.push_back(feature << 32 | label_of.size());
+                label_of.push_back(static_cast<int32_t>(label));
+                weight_of.push_back(weight);
+            });
+        require(entries.size() <= std::numeric_limits<uint32_t>::max(), "vectors: too many entries");
+        radix_sort(entries, 32, std::bit_width(static_cast<uint64_t>(n_features)));
+        labels.reserve(entries.size());
+        weights.reserve(entries.size());
+        for (const uint64_t entry : entries) {
+            const auto feature = static_cast<int32_t>(entry >> 32);
+            const auto position = static_cast<size_t>(entry & 0xffffffffu);
+            if (features.empty() || features.back() != feature) {
+                features.push_back(feature);
+                indptr.push_back(static_cast<int64_t>(labels.size()));
+            }
+            labels.push_back(label_of[position]);
+            weights.push_back(weight_of[position]);
+        }
+        indptr.push_back(static_cast<int64_t>(labels.size()));
+    }
+};
+
+class DiscriminativeIndex {
+  public:
+    // vectors: (labels, features); bias: evidence for a label without features.
+    DiscriminativeIndex(const PackedVectors& vectors, In1<float> bias) : bias_(bias) {
+        {
+            GilRelease release;
+            postings_ = std::make_shared<const Postings>(vectors);
+        }
+        check_bias();
+    }
+
+    // A copy with another bias, which shares the postings.
+    DiscriminativeIndex with_bias(In1<float> bias) const {
+        DiscriminativeIndex other(*this);
+        other.bias_ = bias;
+        other.check_bias();
+        return other;
+    }
+
+    // Trees' labels and scores: (rows, places), -1 is none. Returns the union of these and of the `most`
+    // labels of highest evidence, as lists of increasing labels: (starts, labels, logarithm of `floor` plus
+    // the trees' score relative to the row's best, evidence).
     nb::tuple join(In1<int64_t> indptr, In1<int32_t> indices, In1<float> data, In2<int32_t> labels,
-                   In2<float> scores, int64_t most, int n_threads) const {
+                   In2<float> scores, int64_t most, float floor, int n_threads) const {
         const auto n = static_cast<int64_t>(indptr.size()) - 1;
         const auto n_labels = static_cast<int64_t>(bias_.size());
         const auto places = static_cast<int64_t>(labels.shape(1));
@@ -105,14 +265,16 @@ class DiscriminativeIndex {
                     labels.shape(1) == scores.shape(1),
                 "labels, scores: (rows, places)");
         require(most >= 0 && n_threads >= 1, "most: not negative; n_threads: at least 1");
+        const auto log_of = [](float x) { return static_cast<float>(std::log(static_cast<double>(x))); };
+        const float lowest = log_of(floor);
         for (size_t e = 0; e < indices.size(); ++e)
-            require(indices.data()[e] >= 0 && indices.data()[e] < n_features_,
+            require(indices.data()[e] >= 0 && indices.data()[e] < postings_->n_features,
                     "indices: a feature that the model does not have");
         for (int64_t i = 0; i < n * places; ++i)
             require(labels.data()[i] >= -1 && labels.data()[i] < n_labels, "labels: no such label");
         std::unique_ptr<int64_t[]> starts;
         std::unique_ptr<int32_t[]> joined;
-        std::unique_ptr<float[]> relative, evidence;
+        std::unique_ptr<float[]> logs, evidence;
         {
             GilRelease release;
             starts = std::make_unique<int64_t[]>(static_cast<size_t>(n) + 1);
@@ -134,14 +296,15 @@ class DiscriminativeIndex {
                 starts[row + 1] = starts[row] + static_cast<int64_t>(lists[static_cast<size_t>(row)].size());
             const auto total = static_cast<size_t>(starts[n]);
             joined.reset(new int32_t[total]);
-            relative.reset(new float[total]);
+            logs.reset(new float[total]);
             evidence.reset(new float[total]);
             parallel_tasks(n_blocks, n_threads, [&](int64_t block, int) {
                 for (int64_t row = block * kBlock; row < std::min(n, (block + 1) * kBlock); ++row) {
                     int64_t at = starts[row];
                     for (const auto& c : lists[static_cast<size_t>(row)]) {
                         joined[at] = c.label;
-                        relative[at] = c.relative;
+                        // in double precision: the last bit of logarithms depends on the C library
+                        logs[at] = c.relative == 0.0f ? lowest : log_of(c.relative + floor);
                         evidence[at++] = c.evidence;
                     }
                 }
@@ -149,7 +312,7 @@ class DiscriminativeIndex {
         }
         const auto total = static_cast<size_t>(starts[n]);
         return nb::make_tuple(to_numpy(std::move(starts), static_cast<size_t>(n) + 1),
-                              to_numpy(std::move(joined), total), to_numpy(std::move(relative), total),
+                              to_numpy(std::move(joined), total), to_numpy(std::move(logs), total),
                               to_numpy(std::move(evidence), total));
     }
 
@@ -170,15 +333,16 @@ class DiscriminativeIndex {
                  const float* scores, int64_t places, int64_t most, ThreadState& state,
                  std::vector<Candidate>& list) const {
         state.touched.clear();
+        const Postings& all = *postings_;
         for (int64_t e = 0; e < n_values; ++e) {
             if (values[e] == 0.0f) continue;
-            const int32_t *first = features_.data(), *last = first + features_.size();
-            const int32_t* at = std::lower_bound(first, last, features[e]);
-            if (at == last || *at != features[e]) continue;
-            for (int64_t p = indptr_.data()[at - first]; p < indptr_.data()[at - first + 1]; ++p) {
-                float& sum = state.sums[static_cast<size_t>(labels_.data()[p])];
-                if (sum == 0.0f) state.touched.push_back(labels_.data()[p]);
-                sum += weights_.data()[p];
+            const auto at = std::lower_bound(all.features.begin(), all.features.end(), features[e]);
+            if (at == all.features.end() || *at != features[e]) continue;
+            const int64_t* ends = all.indptr.data() + (at - all.features.begin());
+            for (int64_t p = ends[0]; p < ends[1]; ++p) {
+                float& sum = state.sums[static_cast<size_t>(all.labels[static_cast<size_t>(p)])];
+                if (sum == 0.0f) state.touched.push_back(all.labels[static_cast<size_t>(p)]);
+                sum += all.weights[static_cast<size_t>(p)];
             }
         }
         state.best.clear();
@@ -209,25 +373,35 @@ class DiscriminativeIndex {
         return bias_.data()[label] + state.sums[static_cast<size_t>(label)];
     }
 
-    In1<int32_t> features_;
-    In1<int64_t> indptr_;
-    In1<int32_t> labels_;
-    In1<float> weights_;
+    void check_bias() const {
+        require(static_cast<int64_t>(bias_.size()) == postings_->n_labels,
+                "bias: must have one entry per label");
+        for (size_t i = 0; i < bias_.size(); ++i)
+            require(std::isfinite(bias_.data()[i]), "bias must be finite");
+    }
+
+    std::shared_ptr<const Postings> postings_;
     In1<float> bias_;
-    int64_t n_features_;
 };
 
+}  // namespace
 }  // namespace sparseleaf
 
 void bind_discriminative(nb::module_& m) {
     using namespace sparseleaf;
+    m.def("fit_discriminative", &fit_discriminative, nb::arg("indptr"), nb::arg("indices"), nb::arg("data"),
+          nb::arg("label_indptr"), nb::arg("label_members"), nb::arg("row_weights"), nb::arg("label_rows"),
+          nb::arg("feature_shares"), nb::arg("smoothing"), nb::arg("found").noconvert(),
+          nb::arg("weights").noconvert(), nb::arg("absent").noconvert(), nb::arg("n_threads"));
     m.def("select_discriminative", &select_discriminative, nb::arg("indptr"), nb::arg("features"),
-          nb::arg("counts"), nb::arg("label_rows"), nb::arg("feature_shares"), nb::arg("found").noconvert(),
-          nb::arg("common").noconvert(), nb::arg("n_threads"));
+          nb::arg("counts"), nb::arg("label_rows"), nb::arg("feature_shares"), nb::arg("smoothing"),
+          nb::arg("found").noconvert(), nb::arg("weights").noconvert(), nb::arg("absent").noconvert(),
+          nb::arg("n_threads"));
+    m.def("first_features", &first_features, nb::arg("features"), nb::arg("weights"), nb::arg("most"),
+          nb::arg("n_threads"));
     nb::class_<DiscriminativeIndex>(m, "DiscriminativeIndex")
-        .def(nb::init<In1<int32_t>, In1<int64_t>, In1<int32_t>, In1<float>, In1<float>, int64_t>(),
-             nb::arg("features"), nb::arg("indptr"), nb::arg("labels"), nb::arg("weights"), nb::arg("bias"),
-             nb::arg("n_features"))
+        .def(nb::init<const PackedVectors&, In1<float>>(), nb::arg("vectors"), nb::arg("bias"))
+        .def("with_bias", &DiscriminativeIndex::with_bias, nb::arg("bias"))
         .def("join", &DiscriminativeIndex::join, nb::arg("indptr"), nb::arg("indices"), nb::arg("data"),
-             nb::arg("labels"), nb::arg("scores"), nb::arg("most"), nb::arg("n_threads"));
+             nb::arg("labels"), nb::arg("scores"), nb::arg("most"), nb::arg("floor"), nb::arg("n_threads"));
 }

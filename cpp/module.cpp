@@ -23,6 +23,7 @@ void bind_postings(nb::module_& m);
 void bind_predict(nb::module_& m);
 void bind_probabilities(nb::module_& m);
 void bind_product(nb::module_& m);
+void bind_quantise(nb::module_& m);
 void bind_ranking(nb::module_& m);
 void bind_rerank(nb::module_& m);
 void bind_route(nb::module_& m);
@@ -66,6 +67,7 @@ NB_MODULE(_kernels, m) {
     bind_predict(m);
     bind_probabilities(m);
     bind_product(m);
+    bind_quantise(m);
     bind_ranking(m);
     bind_rerank(m);
     bind_route(m);

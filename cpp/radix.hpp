@@ -19,13 +19,13 @@ inline float of_ordered_key(uint32_t key) {
     return std::bit_cast<float>(key ^ ((key >> 31) ? 0x80000000u : 0xffffffffu));
 }
 
-// Sorts by the 32 bits from `first_bit` on; stable.
+// Sorts by the `key_bits` bits from `first_bit` on; stable.
 template <typename T>
-void radix_sort(std::vector<T>& entries, int first_bit) {
-    constexpr int kBits = 11, kKeyBits = 32;
+void radix_sort(std::vector<T>& entries, int first_bit, int key_bits = 32) {
+    constexpr int kBits = 11;
     std::vector<T> other(entries.size());
-    for (int shift = 0; shift < kKeyBits; shift += kBits) {
-        const T mask = (T{1} << std::min(kBits, kKeyBits - shift)) - 1;
+    for (int shift = 0; shift < key_bits; shift += kBits) {
+        const T mask = (T{1} << std::min(kBits, key_bits - shift)) - 1;
         std::vector<size_t> place(size_t{1} << kBits, 0);
         const auto digit = [&](T entry) { return (entry >> (first_bit + shift)) & mask; };
         for (const T entry : entries) ++place[digit(entry)];

@@ -661,21 +661,38 @@ def csr_times_dense(
 def dense_times_dense(X: _F32, W: _F32 | _U16, out: _F32, n_threads: int) -> None: ...
 
 # discriminative.cpp
+def fit_discriminative(
+    indptr: _I64,
+    indices: _I32,
+    data: _F32,
+    label_indptr: _I64,
+    label_members: _I32,
+    row_weights: _F64,
+    label_rows: _F64,
+    feature_shares: _F64,
+    smoothing: float,
+    found: _I32,
+    weights: _F32,
+    absent: _F32,
+    n_threads: int,
+) -> None: ...
 def select_discriminative(
     indptr: _I64,
     features: _I32,
     counts: _F32,
     label_rows: _F64,
     feature_shares: _F64,
+    smoothing: float,
     found: _I32,
-    common: _F32,
+    weights: _F32,
+    absent: _F32,
     n_threads: int,
 ) -> None: ...
+def first_features(features: _I32, weights: _F32, most: int, n_threads: int) -> tuple[_I64, _I32, _F32]: ...
 
 class DiscriminativeIndex:
-    def __init__(
-        self, features: _I32, indptr: _I64, labels: _I32, weights: _F32, bias: _F32, n_features: int
-    ) -> None: ...
+    def __init__(self, vectors: PackedVectors, bias: _F32) -> None: ...
+    def with_bias(self, bias: _F32) -> DiscriminativeIndex: ...
     def join(
         self,
         indptr: _I64,
@@ -684,8 +701,9 @@ class DiscriminativeIndex:
         labels: _I32,
         scores: _F32,
         most: int,
+        floor: float,
         n_threads: int,
-    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32], NDArray[np.float32]]: ...
+    ) -> tuple[_I64, _I32, _F32, _F32]: ...
 
 # tree/bindings.cpp
 MIN_SLOTS: int
@@ -876,6 +894,24 @@ def xc_format(
 # hits.cpp
 
 def best_hits(starts: _I64, scores: _F32, truth: _U8, hits: _U8, n_threads: int) -> None: ...
+def mixed_gains(
+    starts: _I64,
+    labels: _I32,
+    first: _F32,
+    second: _F32,
+    truth: _U8,
+    offsets: _F32,
+    powers: _F32,
+    weights: _F32,
+    gain_of_place: _U8,
+    gains: _U8,
+    n_threads: int,
+) -> None: ...
+
+# quantise.cpp
+def quantise_vectors(
+    indptr: _I64, values: _F32, largest: int, integers: _I8, scale: _F32, n_threads: int
+) -> None: ...
 
 # lists.cpp
 def descending_order(values: _F32) -> _I64: ...

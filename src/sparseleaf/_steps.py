@@ -60,21 +60,20 @@ def split_leaps(steps: Array) -> tuple[Array, Array]:
 
 
 def quantise(values: Array, indptr: Array, largest: int) -> tuple[Array, Array]:
-    """Quantise values to integers up to ``largest``, with a scale per group: value ≈ integer · scale."""
+    """Quantise the rows of a matrix to integers up to ``largest``, with a scale per group: value ≈ integer · scale."""
     integers = np.empty(values.shape, np.int8 if largest < 2**7 else np.int16)
     scale = np.ones(len(indptr) - 1, np.float32)
     smallest = np.finfo(np.float32).smallest_subnormal
-    for first, end in _blocks(indptr, values.shape[1] if values.ndim > 1 else 1):
+    for first, end in _blocks(indptr, values.shape[1]):
         rows = values[indptr[first] : indptr[end]]
         sizes = np.diff(indptr[first : end + 1])
-        magnitude = np.abs(rows) if rows.ndim == 1 else np.abs(rows).max(axis=1, initial=0)
+        magnitude = np.abs(rows).max(axis=1, initial=0)
         filled = np.flatnonzero(sizes)
         top = np.maximum.reduceat(magnitude, indptr[first:end][filled] - indptr[first])
         # the quotient may underflow to 0
         quotient = np.maximum(top / np.float32(largest), smallest, dtype=np.float32)
         scale[first + filled] = np.where(top > 0, quotient, np.float32(1))
-        each = np.repeat(scale[first:end], sizes)
-        quotients = rows / (each if rows.ndim == 1 else each[:, None])
+        quotients = rows / np.repeat(scale[first:end], sizes)[:, None]
         integers[indptr[first] : indptr[end]] = np.rint(quotients).clip(-largest, largest)
     return integers, scale
 

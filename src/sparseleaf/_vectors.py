@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from sparseleaf import _kernels
 from sparseleaf._arrays import replace_rows
-from sparseleaf._steps import UNSIGNED, decode_steps, encode_steps, narrow, quantise, restored, split_leaps
+from sparseleaf._steps import UNSIGNED, decode_steps, encode_steps, narrow, restored, split_leaps
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
@@ -90,11 +90,11 @@ class PackedVectors(PackedLists):
     scale: Array = field(default_factory=lambda: np.empty(0, np.float32))
 
     @classmethod
-    def of(cls, matrix: sp.csr_matrix) -> Self:
+    def of(cls, matrix: sp.csr_matrix, n_jobs: int = 1) -> Self:
         """Rows of a CSR matrix, quantised to 8 bits."""
         lists = PackedLists.of(matrix)
         steps, leaps = split_leaps(lists.steps)
-        values, scale = quantise(matrix.data, lists.indptr, LARGEST_ENTRY)
+        values, scale = quantise_vectors(matrix.data, lists.indptr, n_jobs)
         return cls(lists.indptr, steps, lists.width, leaps, values, scale)
 
     @property
@@ -118,7 +118,7 @@ class PackedVectors(PackedLists):
         values, scale = vectors.data, self.scale
         old = sp.csr_matrix((self.values, self.indices, self.indptr), shape=self.shape)
         if old.dtype != np.float32:
-            values, others = quantise(vectors.data, vectors.indptr, LARGEST_ENTRY)
+            values, others = quantise_vectors(vectors.data, vectors.indptr)
             scale = np.ones(n_vectors, np.float32)
             scale[: self.n_lists] = self.scale
             scale[numbers] = others
@@ -160,6 +160,20 @@ class PackedVectors(PackedLists):
         if values.dtype != np.float32:
             scale = source.take("value_scale", ("F32",), 1)
         return cls(starts_of(sizes), steps, width, leaps, values, scale)
+
+
+def quantise_vectors(values: Array, indptr: Array, n_jobs: int = 1) -> tuple[Array, Array]:
+    """Values of vectors as 8-bit integers, and the scale of each vector: value ≈ integer · scale."""
+    integers, scale = np.empty(len(values), np.int8), np.empty(len(indptr) - 1, np.float32)
+    _kernels.quantise_vectors(
+        np.ascontiguousarray(indptr, np.int64),
+        np.ascontiguousarray(values, np.float32),
+        LARGEST_ENTRY,
+        integers,
+        scale,
+        n_jobs,
+    )
+    return integers, scale
 
 
 def starts_of(sizes: Array) -> Array:

@@ -20,17 +20,18 @@ import scipy.sparse as sp
 from scipy.special import expit
 
 from sparseleaf import _kernels
-from sparseleaf._arrays import csr_parts, even_ranges
+from sparseleaf._arrays import csr_parts
 from sparseleaf._steps import UNSIGNED, narrow
-from sparseleaf._threads import BLOCKS_PER_THREAD, in_threads
+from sparseleaf._threads import in_threads
 from sparseleaf._vectors import PackedVectors
 from sparseleaf.data.weights import NO_WEIGHTS
 from sparseleaf.model.attribution import Attribution, added, secant_components
 from sparseleaf.model.candidates import PLACES, find_pairs, look_up, true_candidates
+from sparseleaf.model.empty import feature_counts
 from sparseleaf.model.importance import mixed_importances, normalised_rows
 from sparseleaf.model.registry import register
 from sparseleaf.rerank.logistic import fit_logistic
-from sparseleaf.rerank.mixing import Ranked
+from sparseleaf.rerank.mixing import HIT_GAINS, total_gain
 from sparseleaf.rerank.stage import DEFAULT_WEIGHT, ListedReranker
 from sparseleaf.rerank.terms import product_terms
 
@@ -54,8 +55,8 @@ are kept."""
 DEFAULTS = (8, 1.5)
 """Number of features and power without validation rows."""
 
-WEIGHTS_OF_TASKS: list[tuple[float, ...]] = [(0.0, 0.15), (0.3, 0.45), (0.6, 0.75), (0.9, 1.0)]
-"""Weights of the trees to try, by task: small tasks keep many threads busy until the end."""
+WEIGHTS = (0.0, 0.15, 0.3, 0.45, 0.6, 0.75, 0.9, 1.0)
+"""Weights of the trees to try."""
 
 SMOOTHING = 2.0
 """Pseudo-rows with the overall rates, added to every label."""
@@ -65,11 +66,6 @@ FLOOR = 0.01
 
 MAX_ADDED = 100
 """Maximum number of candidates added per row, those of highest evidence."""
-
-BLOCK_LABELS = 2048
-
-LABEL_ROWS = 8
-"""Number of rows that take as long as a label without rows."""
 
 
 @dataclass(frozen=True)
@@ -106,14 +102,27 @@ class DiscriminativeFeatures:
         row_weights: TrainingWeights = NO_WEIGHTS,
     ) -> Self:
         """Select the discriminative features of every label."""
-        there = presence(X)
-        by_label = sp.csr_matrix(row_weights.weighted(Y).T, dtype=np.float64)
-        return cls.of_counts(
-            lambda block: by_label[block] @ there,
+        X, by_label = sp.csr_matrix(X, dtype=np.float32), Y.tocsc()
+        of_rows = np.empty(0) if row_weights.rows is None else row_weights.rows.astype(np.float64)
+
+        def fill(rows_of: Array, rates: Array, found: tuple[Array, Array, Array]) -> None:
+            _kernels.fit_discriminative(
+                *csr_parts(X),
+                np.ascontiguousarray(by_label.indptr, np.int64),
+                np.ascontiguousarray(by_label.indices, np.int32),
+                of_rows,
+                rows_of,
+                rates,
+                SMOOTHING,
+                *found,
+                n_jobs,
+            )
+
+        return cls._filled(
+            fill,
             row_weights.counts(Y).astype(np.float64),
-            row_weights.total(there.shape[0]),
-            np.bincount(there.indices, weights=row_weights.weighted(there).data, minlength=there.shape[1]),
-            n_jobs,
+            row_weights.total(X.shape[0]),
+            _weighted_counts(X, row_weights, n_jobs),
             most,
             row_weights.labels,
         )
@@ -121,85 +130,82 @@ class DiscriminativeFeatures:
     @classmethod
     def of_counts(
         cls,
-        common_of: Callable[[slice], sp.csr_matrix],
+        common: sp.csr_matrix,
         rows_of: Array,
         n_rows: float,
         feature_counts: Array,
         n_jobs: int,
         most: int,
-        label_weights: Array | None = None,
     ) -> Self:
         """Select the features from counts.
 
         Parameters
         ----------
-        common_of : callable
-            Number of rows with both label and feature, for a block of labels: CSR matrix.
+        common : CSR matrix, shape (n_labels, n_features)
+            Number of rows with both label and feature.
         rows_of : float64 array, shape (n_labels,)
             Rows of every label.
         n_rows : float
         feature_counts : float64 array, shape (n_features,)
             Rows of every feature.
         n_jobs, most : int
-        label_weights : float32 array, shape (n_labels,), or None
-            Factors of the priors.
         """
-        rates = feature_counts / (n_rows or 1.0)
-        features = np.empty((len(rows_of), most), np.int32)
-        weights, absent = (np.empty((len(rows_of), most), np.float32) for _ in range(2))
 
-        def fit_block(bounds: tuple[int, int]) -> None:
-            block = slice(*bounds)
-            both = sp.csr_matrix(common_of(block), dtype=np.float32)
-            both.eliminate_zeros()
-            common = np.empty_like(weights[block])
-            _kernels.select_discriminative(
-                *csr_parts(both), rows_of[block], rates, features[block], common, 1
-            )
-            used = features[block] >= 0
-            q = np.where(used, rates[features[block]], 0.5)
-            p = np.where(used, (common + SMOOTHING * q) / (rows_of[block, None] + SMOOTHING), 0.5)
-            lacking = np.log1p(-p) - np.log1p(-q)
-            weights[block] = np.log(p / q) - lacking
-            features[block][weights[block] <= 0] = -1  # only rounding, no evidence
-            absent[block] = np.where(features[block] >= 0, lacking, 0)
+        def fill(rows_of: Array, rates: Array, found: tuple[Array, Array, Array]) -> None:
+            _kernels.select_discriminative(*csr_parts(common), rows_of, rates, SMOOTHING, *found, n_jobs)
 
-        # several blocks per thread, of about the same number of rows: some labels have most rows
-        n_blocks = max(-(-len(rows_of) // BLOCK_LABELS), BLOCKS_PER_THREAD * n_jobs)
-        blocks = [(a, b) for a, b in even_ranges(rows_of + LABEL_ROWS, n_blocks) if a < b]
-        in_threads(fit_block, blocks, n_jobs)
+        return cls._filled(fill, rows_of, n_rows, feature_counts, most, None)
+
+    @classmethod
+    def _filled(
+        cls,
+        fill: Callable[[Array, Array, tuple[Array, Array, Array]], None],
+        rows_of: Array,
+        n_rows: float,
+        feature_counts: Array,
+        most: int,
+        label_weights: Array | None,
+    ) -> Self:
+        """With the features, weights and absences that ``fill`` writes, given the rates of the features."""
+        shape = len(rows_of), most
+        found = np.empty(shape, np.int32), np.empty(shape, np.float32), np.empty(shape, np.float32)
+        fill(rows_of, feature_counts / (n_rows or 1.0), found)
         priors = rows_of if label_weights is None else rows_of * label_weights
         log_priors = np.log((priors + 0.5) / (n_rows + 1)).astype(np.float32)
-        return cls(features, weights, absent, log_priors, np.rint(feature_counts).astype(np.int64))
+        return cls(*found, log_priors, np.rint(feature_counts).astype(np.int64))
 
     def tuned(self, validation: Validation, weight: float | None) -> BayesReranker:
         """The stage with the best number of features, power and weight; ``weight`` fixes the last."""
         if not len(validation):
             return self.stage(*DEFAULTS, DEFAULT_WEIGHT if weight is None else weight)
         X, Y, n_jobs, best = validation.X, validation.Y, validation.n_jobs, validation.found(PLACES)
+        settings = list(itertools.product(POWERS, WEIGHTS if weight is None else [weight]))
 
-        def prepare(most: int) -> tuple[Any, ...]:
-            stage = self.stage(most, DEFAULTS[1], 0.0)
+        def tried(most: int) -> tuple[BayesReranker, Array]:
+            stage = self.stage(most, DEFAULTS[1], 0.0, n_jobs)
             starts, labels, trees, evidence = stage.candidates(X, *best, n_jobs)
             bare = evidence - np.float32(stage.power) * self.log_priors[labels]
-            return (
-                stage,
+            gains = np.empty((len(settings), len(validation)), np.uint8)
+            _kernels.mixed_gains(
+                starts,
                 labels,
                 trees,
                 bare,
-                Ranked(starts, true_candidates(starts, labels, Y), 1, validation.weights),
+                true_candidates(starts, labels, Y, n_jobs).view(np.uint8),
+                self.log_priors,
+                np.array(POWERS, np.float32),
+                np.array([share for _, share in settings[: len(settings) // len(POWERS)]], np.float32),
+                HIT_GAINS.astype(np.uint8),
+                gains,
+                n_jobs,
             )
+            return stage, gains
 
-        def values(tried: tuple[Any, ...]) -> list[tuple[float, BayesReranker]]:
-            (stage, labels, trees, bare, ranked), power, shares = tried
-            evidence = bare + np.float32(power) * self.log_priors[labels]
-            stages = [replace(stage, power=power, weight=share) for share in shares]
-            return [(ranked.precision(stage.margins(trees, evidence)), stage) for stage in stages]
-
-        weights = WEIGHTS_OF_TASKS if weight is None else [(weight,)]
-        tried = itertools.product(in_threads(prepare, FEATURES, n_jobs), POWERS, weights)
-        valued = itertools.chain.from_iterable(in_threads(values, tried, n_jobs))
-        _, stage = max(valued, key=lambda one: one[0])  # the first in a tie
+        found = in_threads(tried, FEATURES, n_jobs)
+        totals = np.array([[total_gain(one, validation.weights) for one in gains] for _, gains in found])
+        which, place = divmod(int(totals.argmax()), len(settings))  # the first in a tie
+        power, share = settings[place]
+        stage = found[which][0].with_mix(power, share)
         starts, labels, trees, evidence = stage.candidates(X, *best, n_jobs)
         truth = true_candidates(starts, labels, Y, n_jobs)
         of_rows = validation.weights
@@ -207,25 +213,14 @@ class DiscriminativeFeatures:
         margins = stage.margins(trees, evidence)
         return stage.with_platt(fit_platt(margins, truth, of_candidates, n_jobs=n_jobs))
 
-    def stage(self, most: int, power: float, weight: float) -> BayesReranker:
+    def stage(self, most: int, power: float, weight: float, n_jobs: int = 1) -> BayesReranker:
         """The stage with the first ``most`` features of every label."""
-        used = self.features[:, :most] >= 0
-        indptr = np.concatenate(([0], np.cumsum(used.sum(axis=1))))
-        by_label = sp.csr_matrix(
-            (self.weights[:, :most][used], self.features[:, :most][used], indptr),
-            shape=(len(self.features), len(self.feature_counts)),
-        )
-        by_label.sort_indices()
+        indptr, features, weights = _kernels.first_features(self.features, self.weights, most, n_jobs)
+        shape = len(self.features), len(self.feature_counts)
+        log_odds = PackedVectors.of(sp.csr_matrix((weights, features, indptr), shape=shape), n_jobs)
         absent = self.absent[:, :most].sum(axis=1, dtype=np.float32)
         return BayesReranker(
-            PackedVectors.of(by_label),
-            absent,
-            self.log_priors,
-            most,
-            power,
-            weight,
-            (1.0, 0.0),
-            self.feature_counts,
+            log_odds, absent, self.log_priors, most, power, weight, (1.0, 0.0), self.feature_counts
         )
 
 
@@ -271,21 +266,16 @@ class BayesReranker(ListedReranker):
         # without the compiled part, which is rebuilt on demand
         return {name: value for name, value in vars(self).items() if name not in ("kernel", "vectors")}
 
-    def index(self) -> tuple[Array, Array, Array, Array, Array]:
-        """Inverted index of the log odds: features, row pointers, labels, values; and the evidence without features."""
-        by_label = self.log_odds.unpacked()
-        there = by_label.data != 0
-        label = np.repeat(np.arange(self.n_labels), np.diff(by_label.indptr))[there]
-        features, place = _numbered(by_label.indices[there], self.log_odds.width)
-        postings = sp.csr_matrix(
-            (by_label.data[there], (place, label)), shape=(len(features), self.n_labels), dtype=np.float32
-        )
-        return features, *csr_parts(postings), self.absent + np.float32(self.power) * self.log_priors
-
     @cached_property
     def kernel(self) -> _kernels.DiscriminativeIndex:
         """The compiled part; its constructor validates all indices and values."""
-        return _kernels.DiscriminativeIndex(*self.index(), self.log_odds.width)
+        return _kernels.DiscriminativeIndex(self.log_odds.kernel, self._bias)
+
+    @property
+    def _bias(self) -> Array:
+        """Evidence without features."""
+        bias: Array = self.absent + np.float32(self.power) * self.log_priors
+        return bias
 
     @property
     def n_labels(self) -> int:
@@ -299,16 +289,14 @@ class BayesReranker(ListedReranker):
 
         Returns starts (n_rows + 1), labels, log scores of the trees, evidence.
         """
-        starts, joined, relative, evidence = self.kernel.join(
+        return self.kernel.join(
             *csr_parts(sp.csr_matrix(X, dtype=np.float32)),
             np.ascontiguousarray(labels, np.int32),
             np.ascontiguousarray(scores, np.float32),
             MAX_ADDED,
+            FLOOR,
             n_jobs,
         )
-        # in float64: numpy's logarithm of float32 depends on the processor
-        logs = np.log(relative + np.float32(FLOOR), dtype=np.float64).astype(np.float32)
-        return starts, joined, logs, evidence
 
     def margins(self, trees: Array, evidence: Array) -> Array:
         """Margins of candidates: the mix of log score and evidence."""
@@ -321,6 +309,12 @@ class BayesReranker(ListedReranker):
         """See :class:`~sparseleaf.rerank.stage.ListedReranker`."""
         starts, joined, trees, evidence = self.candidates(X, labels, scores, n_jobs)
         return starts, joined, self.margins(trees, evidence)
+
+    def with_mix(self, power: float, weight: float) -> Self:
+        """A copy with another power and weight, which shares the compiled postings."""
+        again = replace(self, power=power, weight=weight)
+        vars(again)["kernel"] = self.kernel.with_bias(again._bias)
+        return again
 
     def with_platt(self, platt: tuple[float, float]) -> Self:
         """A copy with other probabilities, which shares the compiled part."""
@@ -384,7 +378,7 @@ class BayesReranker(ListedReranker):
     def refit(self, rows: TrainingRows) -> BayesReranker:
         """See :class:`~sparseleaf.rerank.stage.Reranker`."""
         again = DiscriminativeFeatures.fit(rows.X, rows.Y, rows.n_jobs, self.most, rows.weights)
-        return replace(again.stage(self.most, self.power, self.weight), platt=self.platt)
+        return replace(again.stage(self.most, self.power, self.weight, rows.n_jobs), platt=self.platt)
 
     def updated(self, new: NewRows) -> BayesReranker:
         """Select the features again, from the old counts, as far as they are stored, and those of new rows."""
@@ -395,26 +389,24 @@ class BayesReranker(ListedReranker):
         else:  # a file of an earlier version: assume the rates of the new rows
             counts = new.old_rows * (added + 0.5) / (new.n_rows + 1)
         rates = counts / max(1, new.old_rows)
-        old, seen = self._common(rates, new.old_counts), sp.csr_matrix(new.Y.T, dtype=np.float64)
-
-        def common_of(block: slice) -> sp.csr_matrix:
-            both, before = sp.csr_matrix(seen[block] @ there), old[block]
-            # old rows with features that are not stored: as many as by chance
-            label = np.repeat(np.arange(both.shape[0]), np.diff(both.indptr))
-            chance = new.old_counts[block][label] * rates[both.indices]
-            expected = sp.csr_matrix((chance, both.indices, both.indptr), shape=both.shape)
-            stored = sp.csr_matrix((np.ones(before.nnz), before.indices, before.indptr), shape=before.shape)
-            return both + before + (expected - expected.multiply(stored))
-
+        seen, before = sp.csr_matrix(new.Y.T, dtype=np.float64), self._common(rates, new.old_counts)
+        both = sp.csr_matrix(seen @ there)
+        # old rows with features that are not stored: as many as by chance
+        label = np.repeat(np.arange(both.shape[0]), np.diff(both.indptr))
+        chance = new.old_counts[label] * rates[both.indices]
+        expected = sp.csr_matrix((chance, both.indices, both.indptr), shape=both.shape)
+        stored = sp.csr_matrix((np.ones(before.nnz), before.indices, before.indptr), shape=before.shape)
+        common = sp.csr_matrix(both + before + (expected - expected.multiply(stored)))
+        common.eliminate_zeros()
         again = DiscriminativeFeatures.of_counts(
-            common_of,
+            common,
             (new.old_counts + new.counts).astype(np.float64),
             new.old_rows + new.n_rows,
             counts + added,
             new.n_jobs,
             self.most,
         )
-        return replace(again.stage(self.most, self.power, self.weight), platt=self.platt)
+        return replace(again.stage(self.most, self.power, self.weight, new.n_jobs), platt=self.platt)
 
     def _common(self, rates: Array, rows_of: Array) -> sp.csr_matrix:
         """Old rows with both label and feature, from the log odds ratios; ``rows_of`` are the labels' rows."""
@@ -474,13 +466,12 @@ def presence(X: Features) -> sp.csr_matrix:
     return sp.csr_matrix(((X.data != 0).astype(np.float64), X.indices, X.indptr), shape=X.shape)
 
 
-def _numbered(features: Array, width: int) -> tuple[Array, Array]:
-    """The distinct features, increasing, and the index of each among them."""
-    if width > 4 * len(features) or features.max(initial=0) >= width:
-        return np.unique(features, return_inverse=True)
-    there = np.zeros(width, bool)
-    there[features] = True
-    return np.flatnonzero(there).astype(features.dtype), (np.cumsum(there) - 1)[features]
+def _weighted_counts(X: sp.csr_matrix, weights: TrainingWeights, n_jobs: int) -> Array:
+    """Σ weights of the rows in which each feature is not zero, float64."""
+    if weights.rows is None:
+        return feature_counts(X, n_jobs).astype(np.float64)
+    there = presence(X)
+    return np.bincount(there.indices, weights=weights.weighted(there).data, minlength=there.shape[1])
 
 
 def fit_platt(

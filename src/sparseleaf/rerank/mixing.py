@@ -42,8 +42,15 @@ class Ranked:
     def precision(self, scores: Array) -> float:
         """Σ over lists of weight · (P@1 + P@3 + P@5)."""
         if self._weights is not None:
-            return float((self.hits(scores) @ HIT_GAINS * self._weights).sum()) / 15
+            return total_gain(self.hits(scores) @ HIT_GAINS, self._weights) / 15
         return float(self.hits(scores).sum(axis=0, dtype=np.int64) @ HIT_GAINS) / 15
+
+
+def total_gain(gains: Array, weights: Array | None) -> float:
+    """Σ weight · gain, the gains of lists in fifteenths."""
+    if weights is None:
+        return float(gains.sum(dtype=np.int64))
+    return float((gains * weights.astype(np.float64, copy=False)).sum())
 
 
 def choose_weights(

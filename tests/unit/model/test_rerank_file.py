@@ -84,7 +84,7 @@ def wide(number):
     ("bayes", "bayes.absent", first(np.inf), "bias must be finite"),
     ("bayes", "bayes.log_shares", lambda t: t[:5], "absent and log_shares must have"),
     ("bayes", "bayes.steps", wide(2**31), "an index that does not exist"),
-    ("bayes", "bayes.values", lambda t: -t, "positive and finite"),
+    ("bayes", "bayes.values", lambda t: -t, "non-negative and finite"),
     ("bayes", "bayes.value_scale", first(np.nan), "finite"),
     ("boosted", "boosted.booster.base_score", lambda t: np.zeros(2, np.float32), "base_score must have one entry"),
     ("boosted", "boosted.booster.base_score", first(np.nan), "base_score has values that are not finite"),

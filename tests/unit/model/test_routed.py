@@ -21,7 +21,7 @@ from sparseleaf import (
 )
 from sparseleaf._arrays import csr_parts
 from sparseleaf._steps import decode_steps, encode_steps, narrow, quantise, restored, split_leaps
-from sparseleaf._vectors import PackedLists, PackedVectors
+from sparseleaf._vectors import PackedLists, PackedVectors, quantise_vectors
 
 
 @pytest.fixture(scope="module")
@@ -239,6 +239,6 @@ def test_integers_are_near_what_they_stand_for(monkeypatch, block):
     assert scale[[0, 2, 4, 5]].tolist() == [1, 1, 1, 1]
     assert integers.dtype == np.int16
     assert restored(integers, scale, sizes) == pytest.approx(values, abs=2e-7)
-    flat, scale = quantise(values[:, 0], indptr, 127)
+    flat, scale = quantise_vectors(values[:, 0], indptr)
     assert flat.dtype == np.int8
     assert restored(flat, scale, sizes) == pytest.approx(values[:, 0], abs=2e-5)

@@ -1,6 +1,7 @@
 """Re-ranking by naive Bayes: against its slow twin, and what it finds that trees do not."""
 
 import pickle
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ import naive_rerank as naive
 import sparseleaf
 from sparseleaf import LdSMClassifier, MultiGBDTClassifier, SketchForestClassifier, SparseGBDTClassifier
 from sparseleaf import _kernels as kernels
+from sparseleaf._vectors import PackedVectors
+from sparseleaf.data.weights import TrainingWeights
 from sparseleaf.metrics import precision_at_k
 from sparseleaf.model import Role
 from sparseleaf.rerank import bayes as module
@@ -201,36 +204,83 @@ def test_platt_keeps_the_order():
     assert fit_platt(margins[:0], np.zeros(0, bool)) == (1.0, 0.0)
 
 
+@given(st.integers(0, 10**6), st.integers(1, 40), st.integers(1, 5), st.integers(1, 3))
+@settings(max_examples=40, deadline=None)
+def test_features_from_counts_are_those_from_rows(seed, n, most, n_jobs):
+    rng = np.random.default_rng(seed)
+    rows = sp.random(n, 9, 0.4, "csr", np.float32, random_state=rng)
+    having = sp.csr_matrix((rng.random((n, 5)) < 0.4).astype(np.float32))
+    of_rows = rng.integers(1, 5, n).astype(np.float32) / 4 if seed % 2 else None
+    weights = TrainingWeights(of_rows)
+    found = DiscriminativeFeatures.fit(rows, having, n_jobs, most, weights)
+    there = module.presence(rows)
+    common = sp.csr_matrix(weights.weighted(having).T @ there)
+    counts = np.asarray(weights.weighted(there).sum(axis=0)).ravel()
+    again = DiscriminativeFeatures.of_counts(
+        common, weights.counts(having).astype(np.float64), weights.total(n), counts, n_jobs, most
+    )
+    for name, wanted in vars(again).items():
+        assert np.array_equal(getattr(found, name), wanted), name
+
+
+@given(st.integers(0, 10**6), st.integers(1, 6))
+@settings(max_examples=40, deadline=None)
+def test_the_stage_has_the_first_features_sorted(seed, n_jobs):
+    rng = np.random.default_rng(seed)
+    n_labels, most = 40, int(rng.integers(0, 7))
+    features = np.array([rng.permutation(50)[:6] for _ in range(n_labels)], np.int32)
+    features[rng.random(features.shape) < 0.3] = -1
+    weights = rng.random(features.shape).astype(np.float32)
+    indptr, indices, data = kernels.first_features(features, weights, most, n_jobs)
+    for label, (begin, end) in enumerate(pairwise(indptr.tolist())):
+        kept = {f: w for f, w in zip(features[label][:most], weights[label][:most], strict=True) if f >= 0}
+        assert indices[begin:end].tolist() == sorted(kept)
+        assert data[begin:end].tolist() == [kept[f] for f in sorted(kept)]
+
+
+def test_postings_with_another_bias_are_those_of_another_power(trees):
+    found = DiscriminativeFeatures.fit(X[:800], Y[:800], 2)
+    best = trees.candidates(X[800:], 20, None, 1)
+    moved, fresh = found.stage(6, 1.5, 0.0).with_mix(0.5, 0.25), found.stage(6, 0.5, 0.25)
+    for a, b in zip(moved.candidates(X[800:], *best, 2), fresh.candidates(X[800:], *best, 1), strict=True):
+        assert np.array_equal(a, b)
+
+
 def test_the_kernels_refuse_what_is_not_sound():
     i64, i32, f32 = np.int64, np.int32, np.float32
-    good = [np.zeros(1, i32), np.array([0, 1], i64), np.zeros(1, i32), np.ones(1, f32), np.zeros(2, f32), 1]
-    for place, bad, message in [
-        (0, np.ones(1, i32), "features: must rise, and exist"),
-        (0, np.zeros(2, i32), "features: a list of labels for each"),
-        (1, np.array([0, 2], i64), "indptr"),
-        (2, np.full(1, 2, i32), "no such label"),
-        (3, np.zeros(1, f32), "positive and finite"),
-        (3, np.full(1, np.nan, f32), "positive and finite"),
-        (4, np.full(2, np.inf, f32), "bias must be finite"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            kernels.DiscriminativeIndex(*[bad if i == place else array for i, array in enumerate(good)])
-    index = kernels.DiscriminativeIndex(*good)
+    vectors = kernels.PackedVectors(
+        np.array([0, 1, 1], i64),
+        np.zeros(1, np.uint8),
+        np.empty((0, 2), np.uint32),
+        np.ones(1, f32),
+        np.empty(0, f32),
+        1,
+    )
+    index = kernels.DiscriminativeIndex(vectors, np.zeros(2, f32))
+    for make in (index.with_bias, lambda bias: kernels.DiscriminativeIndex(vectors, bias)):
+        with pytest.raises(ValueError, match="bias must be finite"):
+            make(np.full(2, np.inf, f32))
+        with pytest.raises(ValueError, match="one entry per label"):
+            make(np.zeros(1, f32))
+    negative = PackedVectors.of(sp.csr_matrix(np.array([[1, -1]], f32)))
+    with pytest.raises(ValueError, match="non-negative and finite"):
+        kernels.DiscriminativeIndex(negative.kernel, np.zeros(1, f32))
     row = [np.array([0, 1], i64), np.zeros(1, i32), np.ones(1, f32)]
     none = [np.full((1, 1), -1, i32), np.zeros((1, 1), f32)]
-    assert index.join(*row, *none, 5, 1)[1].tolist() == [0]
+    assert index.join(*row, *none, 5, 0.01, 1)[1].tolist() == [0]
     with pytest.raises(ValueError, match="a feature that the model does not have"):
-        index.join(row[0], np.ones(1, i32), row[2], *none, 5, 1)
+        index.join(row[0], np.ones(1, i32), row[2], *none, 5, 0.01, 1)
     with pytest.raises(ValueError, match="no such label"):
-        index.join(*row, np.full((1, 1), 2, i32), none[1], 5, 1)
+        index.join(*row, np.full((1, 1), 2, i32), none[1], 5, 0.01, 1)
+    out = [np.empty((1, 1), i32), np.empty((1, 1), f32), np.empty((1, 1), f32)]
+    rates = np.ones(1), np.ones(1), 2.0
     with pytest.raises(ValueError, match="no such feature"):
-        kernels.select_discriminative(
-            row[0],
-            np.ones(1, i32),
-            row[2],
-            np.ones(1),
-            np.ones(1),
-            np.empty((1, 1), i32),
-            np.empty((1, 1), f32),
-            1,
+        kernels.select_discriminative(row[0], np.ones(1, i32), row[2], *rates, *out, 1)
+    with pytest.raises(ValueError, match="no such feature"):
+        kernels.fit_discriminative(
+            row[0], np.ones(1, i32), row[2], row[0], row[1], np.empty(0), *rates, *out, 1
         )
+    with pytest.raises(ValueError, match="no such row"):
+        kernels.fit_discriminative(*row, row[0], np.ones(1, i32), np.empty(0), *rates, *out, 1)
+    with pytest.raises(ValueError, match="at most the number of columns"):
+        kernels.first_features(out[0], out[1], 2, 1)
