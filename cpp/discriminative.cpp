@@ -201,44 +201,70 @@ struct Postings {
     std::vector<int32_t> labels;  // increasing for each feature
     std::vector<float> weights;
 
-    explicit Postings(const PackedVectors& vectors)
+    Postings(const PackedVectors& vectors, int n_threads)
         : n_labels(vectors.n_lines()), n_features(vectors.width()) {
-        std::vector<uint64_t> entries;  // feature and position, by label
-        std::vector<int32_t> label_of;
-        std::vector<float> weight_of;
-        for (int64_t label = 0; label < n_labels; ++label)
-            vectors.each_value(label, [&](uint64_t feature, float weight) {
-                require(weight >= 0.0f && std::isfinite(weight), "vectors must be non-negative and finite");
-                if (weight == 0.0f) return;
-                entries.push_back(feature << 32 | label_of.size());
-                label_of.push_back(static_cast<int32_t>(label));
-                weight_of.push_back(weight);
-            });
-        require(entries.size() <= std::numeric_limits<uint32_t>::max(), "vectors: too many entries");
-        radix_sort(entries, 32, std::bit_width(static_cast<uint64_t>(n_features)));
-        labels.reserve(entries.size());
-        weights.reserve(entries.size());
-        for (const uint64_t entry : entries) {
-            const auto feature = static_cast<int32_t>(entry >> 32);
-            const auto position = static_cast<size_t>(entry & 0xffffffffu);
-            if (features.empty() || features.back() != feature) {
-                features.push_back(feature);
-                indptr.push_back(static_cast<int64_t>(labels.size()));
+        struct Entry {
+            uint32_t feature;
+            int32_t label;
+            float weight;
+        };
+        constexpr int64_t kBlock = 1024;
+        const int64_t n_blocks = (n_labels + kBlock - 1) / kBlock;
+        std::vector<std::vector<Entry>> blocks(static_cast<size_t>(n_blocks));
+        parallel_tasks(n_blocks, n_threads, [&](int64_t block, int) {
+            for (int64_t label = block * kBlock; label < std::min(n_labels, (block + 1) * kBlock); ++label)
+                vectors.each_value(label, [&](uint64_t feature, float weight) {
+                    require(weight >= 0.0f && std::isfinite(weight),
+                            "vectors must be non-negative and finite");
+                    if (weight > 0.0f)
+                        blocks[static_cast<size_t>(block)].push_back(
+                            {static_cast<uint32_t>(feature), static_cast<int32_t>(label), weight});
+                });
+        });
+        std::vector<size_t> starts{0};
+        for (const auto& block : blocks) starts.push_back(starts.back() + block.size());
+        const size_t n = starts.back();
+        require(n <= std::numeric_limits<uint32_t>::max(), "vectors: too many entries");
+        std::vector<Entry> entries(n);
+        std::vector<uint64_t> order(n);  // feature, and position by label
+        parallel_tasks(n_blocks, n_threads, [&](int64_t block, int) {
+            size_t at = starts[static_cast<size_t>(block)];
+            for (const Entry& entry : blocks[static_cast<size_t>(block)]) {
+                order[at] = static_cast<uint64_t>(entry.feature) << 32 | at;
+                entries[at++] = entry;
             }
-            labels.push_back(label_of[position]);
-            weights.push_back(weight_of[position]);
+        });
+        blocks.clear();
+        radix_sort_in_threads(order, std::bit_width(static_cast<uint64_t>(n_features)), n_threads);
+        for (size_t at = 0; at < n; ++at) {
+            const auto feature = static_cast<int32_t>(order[at] >> 32);
+            if (!features.empty() && features.back() == feature) continue;
+            features.push_back(feature);
+            indptr.push_back(static_cast<int64_t>(at));
         }
-        indptr.push_back(static_cast<int64_t>(labels.size()));
+        indptr.push_back(static_cast<int64_t>(n));
+        labels.resize(n);
+        weights.resize(n);
+        constexpr size_t kEntries = 1 << 14;
+        parallel_tasks(static_cast<int64_t>((n + kEntries - 1) / kEntries), n_threads,
+                       [&](int64_t task, int) {
+                           const size_t begin = static_cast<size_t>(task) * kEntries;
+                           for (size_t at = begin; at < std::min(n, begin + kEntries); ++at) {
+                               const Entry& entry = entries[order[at] & 0xffffffffu];
+                               labels[at] = entry.label;
+                               weights[at] = entry.weight;
+                           }
+                       });
     }
 };
 
 class DiscriminativeIndex {
   public:
     // vectors: (labels, features); bias: evidence for a label without features.
-    DiscriminativeIndex(const PackedVectors& vectors, In1<float> bias) : bias_(bias) {
+    DiscriminativeIndex(const PackedVectors& vectors, In1<float> bias, int n_threads) : bias_(bias) {
         {
             GilRelease release;
-            postings_ = std::make_shared<const Postings>(vectors);
+            postings_ = std::make_shared<const Postings>(vectors, n_threads);
         }
         check_bias();
     }
@@ -400,7 +426,8 @@ void bind_discriminative(nb::module_& m) {
     m.def("first_features", &first_features, nb::arg("features"), nb::arg("weights"), nb::arg("most"),
           nb::arg("n_threads"));
     nb::class_<DiscriminativeIndex>(m, "DiscriminativeIndex")
-        .def(nb::init<const PackedVectors&, In1<float>>(), nb::arg("vectors"), nb::arg("bias"))
+        .def(nb::init<const PackedVectors&, In1<float>, int>(), nb::arg("vectors"), nb::arg("bias"),
+             nb::arg("n_threads"))
         .def("with_bias", &DiscriminativeIndex::with_bias, nb::arg("bias"))
         .def("join", &DiscriminativeIndex::join, nb::arg("indptr"), nb::arg("indices"), nb::arg("data"),
              nb::arg("labels"), nb::arg("scores"), nb::arg("most"), nb::arg("floor"), nb::arg("n_threads"));

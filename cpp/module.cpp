@@ -6,6 +6,7 @@ void bind_candidates(nb::module_& m);
 void bind_counts(nb::module_& m);
 void bind_dense(nb::module_& m);
 void bind_forest(nb::module_& m);
+void bind_frequencies(nb::module_& m);
 void bind_gil(nb::module_& m);
 void bind_hits(nb::module_& m);
 void bind_ldsm(nb::module_& m);
@@ -38,6 +39,7 @@ void bind_discriminative(nb::module_& m);
 void bind_start(nb::module_& m);
 void bind_targets(nb::module_& m);
 void bind_text(nb::module_& m);
+void bind_thresholds(nb::module_& m);
 void bind_tree(nb::module_& m);
 void bind_xctext(nb::module_& m);
 
@@ -50,6 +52,7 @@ NB_MODULE(_kernels, m) {
     bind_counts(m);
     bind_dense(m);
     bind_forest(m);
+    bind_frequencies(m);
     bind_gil(m);
     bind_hits(m);
     bind_ldsm(m);
@@ -82,6 +85,7 @@ NB_MODULE(_kernels, m) {
     bind_start(m);
     bind_targets(m);
     bind_text(m);
+    bind_thresholds(m);
     bind_tree(m);
     bind_xctext(m);
 }

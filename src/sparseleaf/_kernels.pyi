@@ -691,7 +691,7 @@ def select_discriminative(
 def first_features(features: _I32, weights: _F32, most: int, n_threads: int) -> tuple[_I64, _I32, _F32]: ...
 
 class DiscriminativeIndex:
-    def __init__(self, vectors: PackedVectors, bias: _F32) -> None: ...
+    def __init__(self, vectors: PackedVectors, bias: _F32, n_threads: int) -> None: ...
     def with_bias(self, bias: _F32) -> DiscriminativeIndex: ...
     def join(
         self,
@@ -913,8 +913,29 @@ def quantise_vectors(
     indptr: _I64, values: _F32, largest: int, integers: _I8, scale: _F32, n_threads: int
 ) -> None: ...
 
+# frequencies.cpp
+def leaf_frequencies(
+    indptr: _I64,
+    labels: _I32,
+    counts: _F64,
+    added_indptr: _I64,
+    added_labels: _I32,
+    added_counts: _F64,
+    totals: _F64,
+    label_weights: _F64,
+    most: int,
+    n_threads: int,
+) -> tuple[_I64, _I32, _F32]: ...
+
+# thresholds.cpp
+def group_sums(labels: _I32, hits: _F64, ends: _I64, group: _I64, n_true: _F64, sums: _F64) -> None: ...
+
 # lists.cpp
-def descending_order(values: _F32) -> _I64: ...
+def descending_order(values: _F32, n_threads: int) -> _I64: ...
+def sort_lists(starts: _I64, labels: _I32, values: _F32, n_threads: int) -> None: ...
+def sum_labels(
+    starts: _I64, rows: _I32, weights: _F64, label_indptr: _I64, labels: _I32, n_threads: int
+) -> tuple[_I64, _I32, _F64]: ...
 def best_of_lists(
     starts: _I64, labels: _I32, scores: _F32, best: _I32, ranked: _F32, n_threads: int
 ) -> None: ...

@@ -11,15 +11,16 @@ labels of these rows and of its probabilities.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
 
+from sparseleaf import _kernels
 from sparseleaf.model.candidates import descending
 
 if TYPE_CHECKING:
+    import scipy.sparse as sp
+
     from sparseleaf._arrays import Array
 
 PRIOR_STRENGTH = 10.0
@@ -89,35 +90,27 @@ class GroupSums:
     n_labels: int
 
     @classmethod
-    def of(cls, outcomes: Outcomes, group: Array) -> GroupSums:
+    def of(cls, outcomes: Outcomes, group: Array, n_jobs: int = 1) -> GroupSums:
         """For thresholds that are dense where few labels are predicted."""
-        scores, n_labels, n_groups = outcomes.scores, outcomes.scores.shape[1], int(group.max()) + 1
-        order = descending(scores.data)
+        scores, n_groups = outcomes.scores, int(group.max()) + 1
+        order = descending(scores.data, n_jobs)
         ranked, labels, hits = scores.data[order], scores.indices[order], outcomes.hits[order]
         ends = (
             np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True)) + 1
         )  # equal scores are on the same side
         ends = ends[np.unique(np.geomspace(1, len(ends), STEPS).astype(np.int64)) - 1]
-        # the entries of every step, summed by label: a step changes the sums of its labels only
-        steps = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
-        new_hits, new_entries = (
-            sp.csr_matrix((values, (steps, labels)), shape=(len(ends), n_labels))
-            for values in (hits, np.ones(len(hits)))
-        )
-        correct, predicted, f1 = np.zeros(n_labels), np.zeros(n_labels), np.zeros(n_labels)
         sums = np.empty((3, len(ends), n_groups))
-        for step, (begin, end) in enumerate(pairwise(new_hits.indptr.tolist())):
-            changed = new_hits.indices[begin:end]
-            added = new_hits.data[begin:end], new_entries.data[begin:end]
-            correct[changed] += added[0]
-            predicted[changed] += added[1]
-            after = 2 * correct[changed] / np.maximum(predicted[changed] + outcomes.n_true[changed], 1e-9)
-            for which, values in enumerate((*added, after - f1[changed])):
-                sums[which, step] = np.bincount(group[changed], values, n_groups)
-            f1[changed] = after
+        _kernels.group_sums(
+            np.ascontiguousarray(labels, np.int32),
+            hits,
+            ends,
+            np.ascontiguousarray(group, np.int64),
+            outcomes.n_true,
+            sums,
+        )
         sums = np.cumsum(sums, axis=1)
         n_true = float(outcomes.n_true.sum())
-        return cls(ranked[ends - 1], sums[0], sums[1], sums[2], n_true, n_labels)
+        return cls(ranked[ends - 1], sums[0], sums[1], sums[2], n_true, scores.shape[1])
 
     def best(self) -> Array:
         """Index of the threshold of every group: the best common one, then each in turn until none changes."""
@@ -154,7 +147,7 @@ class GroupSums:
         return mean
 
 
-def balanced_thresholds(outcomes: Outcomes, group: Array, *, per_label: bool) -> Array:
+def balanced_thresholds(outcomes: Outcomes, group: Array, *, per_label: bool, n_jobs: int) -> Array:
     """Thresholds of every label, float32; some entry must be expected to be true.
 
     Parameters
@@ -164,8 +157,9 @@ def balanced_thresholds(outcomes: Outcomes, group: Array, *, per_label: bool) ->
         Group of every label.
     per_label : bool
         Whether labels of a group differ.
+    n_jobs : int
     """
-    sums = GroupSums.of(outcomes, group)
+    sums = GroupSums.of(outcomes, group, n_jobs)
     chosen = sums.best()
     values = sums.thresholds[chosen][group]
     return _of_labels(outcomes, values, *sums.averages(chosen)) if per_label else values

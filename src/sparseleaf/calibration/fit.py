@@ -10,6 +10,8 @@ import scipy.sparse as sp
 from scipy.special import expit
 from sklearn.isotonic import IsotonicRegression
 
+from sparseleaf import _kernels
+from sparseleaf._threads import in_threads
 from sparseleaf.model.calibrator import N_RANK_BINS, rank_bins
 from sparseleaf.model.candidates import PLACES, true_candidates
 from sparseleaf.model.curves import IsotonicCurves, PlattCurves, platt_input
@@ -62,11 +64,10 @@ class RankedLabels:
         """Calibrated probabilities of the labels."""
         listed = self.labels >= 0
         starts = np.concatenate(([0], np.cumsum(listed.sum(axis=1)))).astype(np.int64)
-        labels = self.labels[listed]
+        labels = np.ascontiguousarray(self.labels[listed], np.int32)
         values = calibrator.probabilities(starts, labels, self.scores[listed], n_jobs)
-        matrix = sp.csr_matrix((values, labels, starts), shape=(len(self.labels), len(calibrator.group)))
-        matrix.sort_indices()
-        return matrix
+        _kernels.sort_lists(starts, labels, values, n_jobs)
+        return sp.csr_matrix((values, labels, starts), shape=(len(self.labels), len(calibrator.group)))
 
     @classmethod
     def from_model(cls, model: Model, X: Features, Y: sp.csr_matrix, n_jobs: int) -> RankedLabels:
@@ -82,6 +83,7 @@ def fit_calibrator(
     *,
     log_odds: bool = True,
     prior_scale: float = 1.0,
+    n_jobs: int = 1,
 ) -> Calibrator | None:
     """Fit a calibrator; None if no label is scored.
 
@@ -98,6 +100,7 @@ def fit_calibrator(
         Whether scores are in [0, 1], as opposed to margins.
     prior_scale : float
         See :class:`~sparseleaf.model.calibrator.Calibrator`.
+    n_jobs : int
     """
     listed = ranked.labels >= 0
     if not listed.any():
@@ -107,12 +110,13 @@ def fit_calibrator(
         method = "isotonic" if truth.sum() >= ISOTONIC_POSITIVES else "platt"
     bins = frequency_bins(seen_counts)[labels]
     groups = merged_bins(bins[truth])
-    by_frequency = fit_curves(method, groups[bins], scores, truth, log_odds=log_odds)
-    values = by_frequency.mapped_by(groups[bins], scores)
+    of_labels = groups[bins]
+    by_frequency = fit_curves(method, of_labels, scores, truth, log_odds=log_odds, n_jobs=n_jobs)
+    values = by_frequency.mapped_by(of_labels, scores, n_jobs)
     ranks = rank_bins(np.concatenate(([0], np.cumsum(listed.sum(axis=1)))))
     rank_groups = merged_bins(ranks[truth])[:N_RANK_BINS]
     # two numbers per curve: isotonic regression of the same rows a second time overfits them
-    by_rank = fit_platt_curves(rank_groups[ranks], values, truth, log_odds=True)
+    by_rank = fit_platt_curves(rank_groups[ranks], values, truth, log_odds=True, n_jobs=n_jobs)
     calibrator: Calibrator = stage_class(method)(
         groups[frequency_bins(label_counts)].astype(np.uint8),
         rank_groups.astype(np.uint8),
@@ -123,31 +127,40 @@ def fit_calibrator(
     return calibrator
 
 
-def fit_curves(method: str, group: Array, scores: Array, truth: Array, *, log_odds: bool) -> Curves:
+def fit_curves(
+    method: str, group: Array, scores: Array, truth: Array, *, log_odds: bool, n_jobs: int
+) -> Curves:
     """One curve per group."""
     if method == "isotonic":
-        return fit_isotonic_curves(group, scores, truth)
-    return fit_platt_curves(group, scores, truth, log_odds=log_odds)
+        return fit_isotonic_curves(group, scores, truth, n_jobs)
+    return fit_platt_curves(group, scores, truth, log_odds=log_odds, n_jobs=n_jobs)
 
 
-def fit_isotonic_curves(group: Array, scores: Array, truth: Array) -> IsotonicCurves:
+def fit_isotonic_curves(group: Array, scores: Array, truth: Array, n_jobs: int) -> IsotonicCurves:
     """Isotonic regression per group."""
-    points = [fit_isotonic(*one) for one in per_group(group, scores, truth)]
+    points = in_threads(lambda one: fit_isotonic(*one), per_group(group, scores, truth), n_jobs)
     sizes = [len(x) for x, _ in points]
     x, y = (np.concatenate(part).astype(np.float32) for part in zip(*points, strict=True))
     return IsotonicCurves(np.cumsum([0, *sizes]), x, y)
 
 
-def fit_platt_curves(group: Array, scores: Array, truth: Array, *, log_odds: bool) -> PlattCurves:
+def fit_platt_curves(
+    group: Array, scores: Array, truth: Array, *, log_odds: bool, n_jobs: int
+) -> PlattCurves:
     """Logistic regression per group."""
-    data = per_group(group, scores, truth)
-    lines = np.array([fit_platt(platt_input(one, log_odds), hits) for one, hits in data], np.float32)
+
+    def fit(one: tuple[Array, Array]) -> tuple[float, float]:
+        return fit_platt(platt_input(one[0], log_odds), one[1])
+
+    lines = np.array(in_threads(fit, per_group(group, scores, truth), n_jobs), np.float32)
     return PlattCurves(lines[:, 0].copy(), lines[:, 1].copy(), log_odds)
 
 
 def per_group(group: Array, scores: Array, truth: Array) -> list[tuple[Array, Array]]:
     """Scores and truth of every group."""
-    return [(scores[group == number], truth[group == number]) for number in range(group.max() + 1)]
+    order = np.argsort(group.astype(np.uint8), kind="stable")  # of 8 bits: in linear time
+    ends = np.cumsum(np.bincount(group))[:-1]
+    return list(zip(np.split(scores[order], ends), np.split(truth[order], ends), strict=True))
 
 
 N_BINS = 32

@@ -82,10 +82,10 @@ def choose_thresholds(
         balanced = np.full(len(group), NEVER, np.float32)
         if truth.any():
             expected = Outcomes.of(scores, truth, Y, on_probabilities)
-            balanced = balanced_thresholds(expected, group, per_label=per_label)
+            balanced = balanced_thresholds(expected, group, per_label=per_label, n_jobs=n_jobs)
         common_to_all = group.max(initial=0) == 0 and not per_label
         return Thresholds(balanced[:1].copy() if common_to_all else balanced, on_probabilities)
-    order = descending(scores.data)
+    order = descending(scores.data, n_jobs)
     if name == "precision":
         common = _for_precision(scores.data[order], truth[order].astype(np.float64), number)
     elif name == "macro-f1" or per_label:

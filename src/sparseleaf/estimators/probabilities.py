@@ -183,7 +183,8 @@ class CalibrationMixin(LabelURIsMixin):
         return features, encode_known(y, features.shape[0], model.known_labels)
 
     def _calibrator(self, model: Model, X: Features, Y: sp.csr_matrix, method: str) -> Calibrator | None:
-        ranked = RankedLabels.from_model(model, X, Y, effective_n_jobs(self.n_jobs))
+        n_jobs = effective_n_jobs(self.n_jobs)
+        ranked = RankedLabels.from_model(model, X, Y, n_jobs)
         return fit_calibrator(
             method,
             ranked,
@@ -191,6 +192,7 @@ class CalibrationMixin(LabelURIsMixin):
             model.label_counts,
             log_odds=model.base_score is None or model.rescored,
             prior_scale=self._prior_scale(model),
+            n_jobs=n_jobs,
         )
 
     def _probabilities_of(self, X: Features, k: int | None) -> sp.csr_matrix:

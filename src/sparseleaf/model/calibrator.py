@@ -74,8 +74,8 @@ class Calibrator(Stage):
 
     def probabilities(self, starts: Array, labels: Array, scores: Array, n_jobs: int) -> Array:
         """Probabilities of ranked lists of labels, best first: float32, decreasing within a list."""
-        values = self.by_frequency.mapped_by(self.group[labels], scores)
-        values = self.by_rank.mapped_by(self.rank_group[rank_bins(starts)], values)
+        values = self.by_frequency.mapped_by(self.group[labels], scores, n_jobs)
+        values = self.by_rank.mapped_by(self.rank_group[rank_bins(starts)], values, n_jobs)
         np.clip(values, SMALLEST, 1 - SMALLEST, out=values)
         _kernels.pool_ranked(starts, values, PLACES, n_jobs)
         return values

@@ -39,9 +39,9 @@ def topk_of(starts: Array, labels: Array, scores: Array, k: int, n_jobs: int = 1
     return best, ranked
 
 
-def descending(scores: Array) -> Array:
+def descending(scores: Array, n_jobs: int = 1) -> Array:
     """Positions of float32 scores, highest first; ties by position."""
-    return _kernels.descending_order(np.ascontiguousarray(scores, np.float32))
+    return _kernels.descending_order(np.ascontiguousarray(scores, np.float32), n_jobs)
 
 
 def mixed(components: Array, weights: Array) -> Array:

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from sparseleaf._steps import UNSIGNED, narrow
+from sparseleaf._threads import by_rows
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
@@ -32,12 +33,16 @@ class Curves(ABC):
     def mapped(self, number: int, scores: Array) -> Array:
         """Probabilities of scores by one curve, non-decreasing."""
 
-    def mapped_by(self, numbers: Array, scores: Array) -> Array:
+    def mapped_by(self, numbers: Array, scores: Array, n_jobs: int = 1) -> Array:
         """Probabilities of scores by the curve of each."""
         values = np.empty(len(scores), np.float32)
-        for number in range(self.n_curves):
-            members = numbers == number
-            values[members] = self.mapped(number, scores[members])
+
+        def map_block(block: slice) -> None:
+            for number in range(self.n_curves):
+                members = np.flatnonzero(numbers[block] == number)
+                values[block][members] = self.mapped(number, scores[block][members])
+
+        by_rows(map_block, len(scores), n_jobs)
         return values
 
     @abstractmethod

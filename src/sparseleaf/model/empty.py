@@ -280,6 +280,6 @@ def _rows_without(X: sp.csr_matrix, useful: Array) -> Array:
     """Mask of the rows without useful entries."""
     if len(X.indptr) == 2:  # single-row prediction: what follows would take as long as the trees
         return np.array([not useful.any()])
-    before = np.concatenate(([0], np.cumsum(useful)))
-    without: Array = before[X.indptr[1:]] == before[X.indptr[:-1]]
+    before = X.indptr if useful.all() else np.concatenate(([0], np.cumsum(useful)))[X.indptr]
+    without: Array = before[1:] == before[:-1]
     return without

@@ -12,16 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
-from sparseleaf._arrays import even_ranges, largest_entries, replace_rows
-from sparseleaf._threads import in_threads
-from sparseleaf.data.weights import TrainingWeights
+from sparseleaf import _kernels
+from sparseleaf._arrays import replace_rows
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
     from sparseleaf.model.routed import RoutedTrees
-
-BLOCK_ENTRIES = 1 << 16
-"""Minimum number of counts that are worth a thread."""
 
 
 def label_frequencies(
@@ -30,30 +26,31 @@ def label_frequencies(
     most: int | None,
     label_weights: Array | None = None,
     n_jobs: int = 1,
+    *,
+    added: sp.csr_matrix | None = None,
 ) -> sp.csr_matrix:
-    """Label counts of leaves relative to their totals; the ``most`` highest, sorted by label."""
+    """Label counts of leaves, and those ``added``, relative to the totals; the ``most`` highest, sorted by label."""
+    if added is None:
+        added = sp.csr_matrix(counts.shape, dtype=np.float64)
+    indptr, labels, values = _kernels.leaf_frequencies(
+        *_sorted_parts(counts),
+        *_sorted_parts(added),
+        np.ascontiguousarray(totals, np.float64),
+        np.empty(0) if label_weights is None else label_weights.astype(np.float64),
+        -1 if most is None else most,
+        n_jobs,
+    )
+    return sp.csr_matrix((values, labels, indptr), shape=counts.shape)
 
-    def of_block(bounds: tuple[int, int]) -> sp.csr_matrix:
-        block = slice(*bounds)
-        return _frequencies(counts[block], totals[block], most, label_weights)
 
-    n_blocks = min(n_jobs, counts.nnz // BLOCK_ENTRIES + 1)
-    if n_blocks == 1:
-        return _frequencies(counts, totals, most, label_weights)
-    return sp.vstack(in_threads(of_block, even_ranges(np.diff(counts.indptr), n_blocks), n_jobs), "csr")
-
-
-def _frequencies(
-    counts: sp.csr_matrix, totals: Array, most: int | None, label_weights: Array | None
-) -> sp.csr_matrix:
+def _sorted_parts(counts: sp.csr_matrix) -> tuple[Array, Array, Array]:
     if not counts.has_sorted_indices:
         counts = counts.sorted_indices()
-    factors = np.repeat(1 / np.where(totals > 0, totals, 1), np.diff(counts.indptr))
-    frequencies = sp.csr_matrix((counts.data * factors, counts.indices, counts.indptr), shape=counts.shape)
-    if label_weights is not None:
-        weights = TrainingWeights(labels=label_weights)
-        frequencies.data = weights.frequencies(frequencies.data, 1.0, frequencies.indices)
-    return (frequencies if most is None else largest_entries(frequencies, most)).astype(np.float32)
+    return (
+        np.ascontiguousarray(counts.indptr, np.int64),
+        np.ascontiguousarray(counts.indices, np.int32),
+        np.ascontiguousarray(counts.data, np.float64),
+    )
 
 
 def rounded(frequencies: Array) -> Array:

@@ -24,7 +24,7 @@ def best_threshold(
     hits = true_candidates(scores.indptr, scores.indices, Y, n_jobs)
     if not hits.any():
         return None
-    order = descending(scores.data)
+    order = descending(scores.data, n_jobs)
     ranked, hits = scores.data[order], hits[order]
     if weights is None:
         f1 = 2 * np.cumsum(hits) / (np.arange(1, len(hits) + 1) + float(Y.nnz))

@@ -182,7 +182,7 @@ class DiscriminativeFeatures:
         settings = list(itertools.product(POWERS, WEIGHTS if weight is None else [weight]))
 
         def tried(most: int) -> tuple[BayesReranker, Array]:
-            stage = self.stage(most, DEFAULTS[1], 0.0, n_jobs)
+            stage = self.stage(most, DEFAULTS[1], 0.0, n_jobs).compiled(n_jobs)
             starts, labels, trees, evidence = stage.candidates(X, *best, n_jobs)
             bare = evidence - np.float32(stage.power) * self.log_priors[labels]
             gains = np.empty((len(settings), len(validation)), np.uint8)
@@ -269,7 +269,15 @@ class BayesReranker(ListedReranker):
     @cached_property
     def kernel(self) -> _kernels.DiscriminativeIndex:
         """The compiled part; its constructor validates all indices and values."""
-        return _kernels.DiscriminativeIndex(self.log_odds.kernel, self._bias)
+        return self._compiled(1)
+
+    def compiled(self, n_jobs: int) -> Self:
+        """The stage, whose compiled part is built now and by several threads."""
+        vars(self)["kernel"] = self._compiled(n_jobs)
+        return self
+
+    def _compiled(self, n_jobs: int) -> _kernels.DiscriminativeIndex:
+        return _kernels.DiscriminativeIndex(self.log_odds.kernel, self._bias, n_jobs)
 
     @property
     def _bias(self) -> Array:

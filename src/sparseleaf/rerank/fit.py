@@ -16,7 +16,7 @@ from sparseleaf.model.registry import stage_class
 from sparseleaf.model.stage import Role
 from sparseleaf.model.threshold import best_threshold
 from sparseleaf.progress import phase
-from sparseleaf.rerank.crossfit import N_HALVES, CrossFit
+from sparseleaf.rerank.crossfit import CrossFit
 from sparseleaf.rerank.rows import TrainingRows
 from sparseleaf.rerank.validation import N_FOLDS, Validation
 
@@ -82,7 +82,9 @@ def rows_to_hold_out(
 
 def all_but(n_rows: int, held_out: Array) -> Array:
     """All rows but the held-out ones."""
-    return np.setdiff1d(np.arange(n_rows), held_out, assume_unique=True)
+    kept = np.ones(n_rows, bool)
+    kept[held_out] = False
+    return np.flatnonzero(kept)
 
 
 def fit_stage(kind: str, rows: TrainingRows, validation: Validation, weight: float | None) -> Reranker | None:
@@ -221,8 +223,7 @@ class Reranking:
             return None
         try:
             with phase("choosing the threshold"):
-                crossed = CrossFit.is_needed(model.rerank, X.shape[0])
-                scores = self._crossed(model, n_jobs).scores() if crossed else model.scores(X, None, n_jobs)
+                scores = self._scores(model, n_jobs)
                 self.precision = validation_record(scores, Y, n_jobs)
                 return best_threshold(scores, Y, weights, n_jobs)
         except KeyboardInterrupt:
@@ -236,9 +237,28 @@ class Reranking:
         ``model`` has the tuned re-ranker. One that can overfit the validation rows is cross-fitted.
         """
         X, Y, _ = self._validation_rows()
-        if model.rerank is None or X.shape[0] < N_HALVES:
+        stage: Reranker | None = model.rerank
+        if stage is None:
             return *model.topk(X, places, None, n_jobs), Y
-        return *self._crossed(model, n_jobs).topk(places), Y
+        if CrossFit.is_needed(stage, X.shape[0]):
+            return *self._crossed(model, n_jobs).topk(places), Y
+        found = self._found(model, stage, n_jobs)
+        return *stage.topk(X, *found, places, n_jobs), Y
+
+    def _scores(self, model: Model, n_jobs: int) -> sp.csr_matrix:
+        """Scores of the candidates of the validation rows, cross-fitted if the re-ranker can overfit these."""
+        X, _, _ = self._validation_rows()
+        stage: Reranker | None = model.rerank
+        if stage is None:
+            return model.scores(X, None, n_jobs)
+        if CrossFit.is_needed(stage, X.shape[0]):
+            return self._crossed(model, n_jobs).scores()
+        return stage.scores(X, *self._found(model, stage, n_jobs), n_jobs)
+
+    def _found(self, model: Model, stage: Reranker, n_jobs: int) -> tuple[Array, Array]:
+        """The trees' candidates for the re-ranker, those that it was tuned on."""
+        trees = model.with_stage(Role.RERANKER, None)
+        return self._validation_of(trees, n_jobs).found(stage.places)
 
     def _crossed(self, model: Model, n_jobs: int) -> CrossFit:
         if self._cross_fit is None:

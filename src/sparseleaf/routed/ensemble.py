@@ -202,10 +202,12 @@ def with_more_rows(
         rows = rows + np.asarray(weights.weighted(sp.csr_matrix(leaves)).sum(axis=0)).ravel()
     elif weights.labels is not None:
         weighted = sp.csr_matrix(weighted @ sp.diags(weights.labels.astype(np.float64)))
-    counts = sp.csr_matrix(all_leaf_counts(grown) + leaves.T @ weighted)
+    counts, added = all_leaf_counts(grown), sp.csr_matrix(leaves.T @ weighted)
+    if rows is None:
+        counts, added = sp.csr_matrix(counts + added), None
     totals = _totals(counts, rows)
     of_labels = None if rows is None else weights.labels
-    frequencies = label_frequencies(counts, totals, leaf_labels, of_labels, n_jobs)
+    frequencies = label_frequencies(counts, totals, leaf_labels, of_labels, n_jobs, added=added)
     return replace(
         trees,
         leaf_indptr=frequencies.indptr.astype(np.int64),

@@ -16,7 +16,6 @@ import scipy.sparse as sp
 
 from sparseleaf import _kernels
 from sparseleaf._arrays import csr_parts, derive_key, hash_numbers, mix64
-from sparseleaf._threads import in_threads
 from sparseleaf.data.weights import NO_WEIGHTS
 from sparseleaf.rerank.centroids import rarity
 from sparseleaf.routed.ensemble import FrozenTree
@@ -153,7 +152,7 @@ class SketchForest:
             level = level.split(self._splitter, rule.arity, large & (depth < limit), trees)
             if not len(level.sizes):
                 break
-        return in_threads(lambda tree: tree.frozen(self._Y, self._weights, rule.arity), trees, self._n_jobs)
+        return [tree.frozen(self._Y, self._weights, rule.arity, self._n_jobs) for tree in trees]
 
 
 @dataclass
@@ -169,23 +168,31 @@ class _GrowingTree:
     leaf_rows: list[Array] = field(default_factory=list)
     leaf_sizes: list[Array] = field(default_factory=list)
 
-    def frozen(self, Y: sp.csr_matrix, weights: TrainingWeights, arity: int) -> FrozenTree:
+    def frozen(self, Y: sp.csr_matrix, weights: TrainingWeights, arity: int, n_jobs: int) -> FrozenTree:
         rows, sizes = np.concatenate(self.leaf_rows), np.concatenate(self.leaf_sizes)
-        of_rows = np.ones(len(rows)) if weights.rows is None else weights.rows[rows].astype(np.float64)
         starts = np.concatenate(([0], np.cumsum(sizes)))
-        members = sp.csr_matrix((of_rows, rows, starts), shape=(len(sizes), Y.shape[0]))
-        counts = sp.csr_matrix(members @ Y.astype(np.float64))
-        counts.sort_indices()
+        indptr, labels, counts = _kernels.sum_labels(
+            starts,
+            rows,
+            np.empty(0) if weights.rows is None else weights.rows.astype(np.float64),
+            np.ascontiguousarray(Y.indptr, np.int64),
+            np.ascontiguousarray(Y.indices, np.int32),
+            n_jobs,
+        )
+        leaf_rows = sizes.astype(np.float64)
+        if weights.rows is not None:
+            # no leaf is empty
+            leaf_rows = np.add.reduceat(weights.rows[rows].astype(np.float64), starts[:-1])
         return FrozenTree(
             inner=np.concatenate(self.inner),
             sizes=np.concatenate([np.empty(0, np.int64), *self.sizes]),
             features=np.concatenate([np.empty(0, np.int32), *self.features]),
             weights=np.concatenate([np.empty((0, arity - 1), np.int8), *self.weights]),
             bias=np.concatenate([np.empty((0, arity - 1), np.float32), *self.bias]),
-            leaf_counts=counts,
+            leaf_counts=sp.csr_matrix((counts, labels, indptr), shape=(len(sizes), Y.shape[1])),
             splits=[],
             scale=np.concatenate([np.empty(0, np.float32), *self.scale]),
-            leaf_rows=np.add.reduceat(of_rows, starts[:-1]),  # no leaf is empty
+            leaf_rows=leaf_rows,
         )
 
 
@@ -229,12 +236,13 @@ class _Level:
         weights, bias = weights.reshape(-1, arity - 1), bias.reshape(-1, arity - 1)
         tried_tree = self.tree[candidates]
         in_leaf = np.repeat(~split, self.sizes)
-        row_tree = np.repeat(self.tree, self.sizes)
+        leaf_rows, taken = self.rows[in_leaf], 0
         for number, tree in enumerate(trees):
             in_tree = self.tree == number
             tree.inner.append(split[in_tree])
-            tree.leaf_sizes.append(self.sizes[in_tree & ~split])
-            tree.leaf_rows.append(self.rows[in_leaf & (row_tree == number)])
+            leaf_sizes = self.sizes[in_tree & ~split]
+            tree.leaf_sizes.append(leaf_sizes)
+            tree.leaf_rows.append(leaf_rows[taken : (taken := taken + leaf_sizes.sum())])
             begin, end = np.searchsorted(tried_tree, (number, number + 1))
             kept = slice(entries[begin], entries[end])
             routed = begin + np.flatnonzero(done[begin:end])

@@ -86,7 +86,9 @@ def calibrate(
             seen = label_counts
             if held_out is not None:
                 seen = seen - np.bincount(held_out.indices, minlength=len(seen))
-            calibrator = fit_calibrator(method, ranked, seen, label_counts, prior_scale=prior_scale)
+            calibrator = fit_calibrator(
+                method, ranked, seen, label_counts, prior_scale=prior_scale, n_jobs=n_jobs
+            )
             if calibrator is None:
                 return []
             target, per_label = params.threshold, params.threshold_per_label

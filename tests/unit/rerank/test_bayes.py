@@ -256,15 +256,15 @@ def test_the_kernels_refuse_what_is_not_sound():
         np.empty(0, f32),
         1,
     )
-    index = kernels.DiscriminativeIndex(vectors, np.zeros(2, f32))
-    for make in (index.with_bias, lambda bias: kernels.DiscriminativeIndex(vectors, bias)):
+    index = kernels.DiscriminativeIndex(vectors, np.zeros(2, f32), 1)
+    for make in (index.with_bias, lambda bias: kernels.DiscriminativeIndex(vectors, bias, 2)):
         with pytest.raises(ValueError, match="bias must be finite"):
             make(np.full(2, np.inf, f32))
         with pytest.raises(ValueError, match="one entry per label"):
             make(np.zeros(1, f32))
     negative = PackedVectors.of(sp.csr_matrix(np.array([[1, -1]], f32)))
     with pytest.raises(ValueError, match="non-negative and finite"):
-        kernels.DiscriminativeIndex(negative.kernel, np.zeros(1, f32))
+        kernels.DiscriminativeIndex(negative.kernel, np.zeros(1, f32), 1)
     row = [np.array([0, 1], i64), np.zeros(1, i32), np.ones(1, f32)]
     none = [np.full((1, 1), -1, i32), np.zeros((1, 1), f32)]
     assert index.join(*row, *none, 5, 0.01, 1)[1].tolist() == [0]
