@@ -45,12 +45,12 @@ void best_hits(In1<int64_t> starts, In1<float> scores, In1<uint8_t> truth, Out2<
         });
 }
 
-// Gains of the rankings by the margins w · first + (1 - w) · (second + p · offset of the label), for all
-// powers p and weights w: gains (powers · weights, lists), weights fastest. A gain is the sum of those of the
-// best places with a true candidate.
+// Gains of the rankings by the margins w · first + (1 - w) · (second + (p - base) · offset of the
+// label), for all powers p and weights w: gains (powers · weights, lists), weights fastest. A gain is the sum
+// of those of the best places with a true candidate.
 void mixed_gains(In1<int64_t> starts, In1<int32_t> labels, In1<float> first, In1<float> second,
                  In1<uint8_t> truth, In1<float> offsets, In1<float> powers, In1<float> weights,
-                 In1<uint8_t> gain_of_place, Out2<uint8_t> gains, int n_threads) {
+                 In1<uint8_t> gain_of_place, float base, Out2<uint8_t> gains, int n_threads) {
     const auto n_lists = static_cast<int64_t>(starts.size()) - 1;
     const auto n_places = static_cast<int64_t>(gain_of_place.size());
     require_indptr(starts, labels.size());
@@ -67,16 +67,19 @@ void mixed_gains(In1<int64_t> starts, In1<int32_t> labels, In1<float> first, In1
     const int64_t n_tasks = (n_lists + kListsOfATask - 1) / kListsOfATask;
     parallel_tasks(n_tasks, n_threads, [&](int64_t task, int) {
         std::array<int64_t, kMostPlaces> best;
-        std::vector<float> shifted, margins;
+        std::vector<float> bare, shifted, margins;
         for (int64_t i = task * kListsOfATask; i < std::min(n_lists, (task + 1) * kListsOfATask); ++i) {
             const int64_t begin = starts.data()[i], size = starts.data()[i + 1] - begin;
+            bare.resize(static_cast<size_t>(size));
             shifted.resize(static_cast<size_t>(size));
             margins.resize(static_cast<size_t>(size));
+            const int32_t* of_list = labels.data() + begin;
+            for (int64_t e = 0; e < size; ++e)
+                bare[e] = second.data()[begin + e] - base * offsets.data()[of_list[e]];
             uint8_t* out = gains.data() + i;
             for (size_t p = 0; p < powers.size(); ++p) {
                 for (int64_t e = 0; e < size; ++e)
-                    shifted[e] = second.data()[begin + e] +
-                                 powers.data()[p] * offsets.data()[labels.data()[begin + e]];
+                    shifted[e] = bare[e] + powers.data()[p] * offsets.data()[of_list[e]];
                 for (size_t w = 0; w < weights.size(); ++w, out += n_lists) {
                     const float weight = weights.data()[w], rest = 1.0f - weight;
                     for (int64_t e = 0; e < size; ++e)
@@ -98,7 +101,7 @@ void mixed_gains(In1<int64_t> starts, In1<int32_t> labels, In1<float> first, In1
 void bind_hits(nb::module_& m) {
     m.def("mixed_gains", &sparseleaf::mixed_gains, nb::arg("starts"), nb::arg("labels"), nb::arg("first"),
           nb::arg("second"), nb::arg("truth"), nb::arg("offsets"), nb::arg("powers"), nb::arg("weights"),
-          nb::arg("gain_of_place"), nb::arg("gains").noconvert(), nb::arg("n_threads"));
+          nb::arg("gain_of_place"), nb::arg("base"), nb::arg("gains").noconvert(), nb::arg("n_threads"));
     m.def("best_hits", &sparseleaf::best_hits, nb::arg("starts"), nb::arg("scores"), nb::arg("truth"),
           nb::arg("hits").noconvert(), nb::arg("n_threads"));
 }

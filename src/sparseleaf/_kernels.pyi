@@ -904,6 +904,7 @@ def mixed_gains(
     powers: _F32,
     weights: _F32,
     gain_of_place: _U8,
+    base: float,
     gains: _U8,
     n_threads: int,
 ) -> None: ...

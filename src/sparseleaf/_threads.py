@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -31,6 +33,17 @@ def in_threads(work: Callable[[Item], Result], items: Iterable[Item], n_jobs: in
         return [work(item) for item in items]
     with ThreadPoolExecutor(min(n_jobs, len(items))) as pool:
         return list(pool.map(work, items))
+
+
+def started(work: Callable[[], Result], n_jobs: int) -> Callable[[], Result]:
+    """Start ``work`` in a thread; the returned function waits for the result. With one job, its first call works."""
+    if n_jobs <= 1:
+        return cache(work)
+    with_context = copy_context()  # progress is reported as in the calling thread
+    pool = ThreadPoolExecutor(1)
+    future = pool.submit(lambda: with_context.run(work))
+    pool.shutdown(wait=False)
+    return future.result
 
 
 def by_rows(work: Callable[[slice], object], n_rows: int, n_jobs: int) -> None:

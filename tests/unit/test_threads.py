@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from sparseleaf import _kernels
-from sparseleaf._threads import fill_rows, in_threads, sparse_product, take_rows
+from sparseleaf._threads import fill_rows, in_threads, sparse_product, started, take_rows
 
 
 def test_results_come_in_order_and_errors_through():
@@ -47,3 +49,18 @@ def test_rows_are_filled_and_taken(n_rows):
     rng = np.random.default_rng(0)
     X, rows = rng.random((100, 3), np.float32), rng.integers(0, 100, n_rows)
     np.testing.assert_array_equal(take_rows(X, rows, 3), X[rows])
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_started_work_is_done_once_and_its_errors_are_raised(n_jobs):
+    calls = []
+
+    def work():
+        calls.append(threading.current_thread() is threading.main_thread())
+        return len(calls)
+
+    wait = started(work, n_jobs)
+    assert [wait(), wait()] == [1, 1]
+    assert calls == [n_jobs == 1]
+    with pytest.raises(ZeroDivisionError):
+        started(lambda: 1 // 0, n_jobs)()

@@ -137,7 +137,7 @@ class RerankMixin(ModelEstimator):
             _, label_info = with_labels_of(label_info, model.known_labels)
             side = SideEvidence.fit(label_info, model.known_labels, model.vectorizer, features, n_jobs)
             rerank = SIDE_KIND
-        rows = TrainingRows(features, truth, trees, scale, seed, n_jobs, weights, side)
+        rows = TrainingRows(features, truth, lambda: trees, scale, seed, n_jobs, weights, side)
         of_rows = TrainingWeights(labels=weights.labels).of_rows(known)
         validation = Validation(other, known, trees, seed, n_jobs, of_rows)
         with reporting(getattr(self, "verbose", 0)), phase("re-ranking"):

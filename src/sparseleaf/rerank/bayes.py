@@ -184,18 +184,18 @@ class DiscriminativeFeatures:
         def tried(most: int) -> tuple[BayesReranker, Array]:
             stage = self.stage(most, DEFAULTS[1], 0.0, n_jobs).compiled(n_jobs)
             starts, labels, trees, evidence = stage.candidates(X, *best, n_jobs)
-            bare = evidence - np.float32(stage.power) * self.log_priors[labels]
             gains = np.empty((len(settings), len(validation)), np.uint8)
             _kernels.mixed_gains(
                 starts,
                 labels,
                 trees,
-                bare,
+                evidence,
                 true_candidates(starts, labels, Y, n_jobs).view(np.uint8),
                 self.log_priors,
                 np.array(POWERS, np.float32),
                 np.array([share for _, share in settings[: len(settings) // len(POWERS)]], np.float32),
                 HIT_GAINS.astype(np.uint8),
+                stage.power,
                 gains,
                 n_jobs,
             )

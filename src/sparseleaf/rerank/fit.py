@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparseleaf._arrays import hash_rows, smallest_hashes
+from sparseleaf._threads import started
 from sparseleaf._warnings import warn
 from sparseleaf.data.weights import TrainingWeights
 from sparseleaf.model.drift import validation_record
@@ -185,12 +187,12 @@ class Reranking:
         kind = params.rerank if side is None else SIDE_KIND
         return cls(kind, weight, scale, X, Y, weights, held_out, validation, seed, calibrated, side)
 
-    def choose(self, trees: Model, final: Model, n_jobs: int) -> Reranker | None:
+    def choose(self, trees: Model, final: Callable[[], Model], n_jobs: int) -> Reranker | None:
         """Fit and tune the re-ranker on validation rows, which ``trees`` were not trained on.
 
-        ``final`` is the same forest, or one whose leaves have the held-out rows, too. This matters: a linear model is
-        trained on false candidates, and trees never propose a label they have not seen. None after Ctrl-C: the model
-        is kept without a re-ranker.
+        ``final`` returns the same forest, or one whose leaves have the held-out rows, too. This matters: a linear model
+        is trained on false candidates, and trees never propose a label they have not seen. None after Ctrl-C: the
+        model is kept without a re-ranker.
         """
         if self.kind is None or not self.Y.nnz:  # nothing to learn from
             return None
@@ -284,14 +286,26 @@ class Reranking:
         Y = self.Y[self.held_out]
         return self.X[self.held_out], Y, self.weights.take(self.held_out).of_rows(Y)
 
-    def refit(self, stage: Reranker | None) -> Reranker | None:
-        """Refit the tuned re-ranker to all training rows; after Ctrl-C it stays as it is."""
+    def refit(self, stage: Reranker | None, n_jobs: int) -> Callable[[], Reranker | None]:
+        """Start to refit the tuned re-ranker to all training rows; the returned function waits for the result.
+
+        After Ctrl-C the re-ranker stays as it is.
+        """
         if stage is None or not len(self.held_out):
-            return stage
-        try:
+            return lambda: stage
+
+        def work() -> Reranker:
             with phase("re-ranking on all rows"):
                 return stage.refit(self._all_rows)
-        except KeyboardInterrupt:
-            self.interrupted = True
-            warn("Refitting was interrupted; the re-ranker is fitted without the validation rows.")
-            return stage
+
+        refitted = started(work, n_jobs)
+
+        def wait() -> Reranker:
+            try:
+                return refitted()
+            except KeyboardInterrupt:
+                self.interrupted = True
+                warn("Refitting was interrupted; the re-ranker is fitted without the validation rows.")
+                return stage
+
+        return wait

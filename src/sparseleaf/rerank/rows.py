@@ -28,8 +28,8 @@ class TrainingRows:
     Attributes
     ----------
     X, Y
-    trees : Model
-        May have been trained on the rows: only its false candidates are used.
+    trees : callable
+        Returns a model, which may have been trained on the rows: only its false candidates are used.
     scale : float or None
         ``rerank_scale``.
     seed, n_jobs : int
@@ -42,7 +42,7 @@ class TrainingRows:
 
     X: Features
     Y: sp.csr_matrix
-    trees: Model
+    trees: Callable[[], Model]
     scale: float | None
     seed: int
     n_jobs: int
@@ -55,7 +55,7 @@ class TrainingRows:
         """See :class:`~sparseleaf.rerank.evidence.Evidence`."""
         if self.fitted is not None:
             return self.fitted()
-        return Evidence.fit(self.X, self.Y, self.trees, self.seed, self.n_jobs, self.weights, self.side)
+        return Evidence.fit(self.X, self.Y, self.trees(), self.seed, self.n_jobs, self.weights, self.side)
 
     def split(self, held_out: Array, trees: Model) -> tuple[TrainingRows, TrainingRows]:
         """The rows without the held-out ones and all rows; ``trees`` are those that have not seen the former.
@@ -68,7 +68,7 @@ class TrainingRows:
         @cache
         def both() -> tuple[Evidence, Evidence]:
             first, second = Evidence.fit_both(
-                self.X, self.Y, held_out, self.trees, self.seed, self.n_jobs, self.weights, self.side
+                self.X, self.Y, held_out, self.trees(), self.seed, self.n_jobs, self.weights, self.side
             )
             assert first is not None
             return first, second
@@ -77,6 +77,11 @@ class TrainingRows:
         seen[held_out] = False
         weights = self.weights.take(seen)
         part = replace(
-            self, X=self.X[seen], Y=self.Y[seen], weights=weights, trees=trees, fitted=lambda: both()[0]
+            self,
+            X=self.X[seen],
+            Y=self.Y[seen],
+            weights=weights,
+            trees=lambda: trees,
+            fitted=lambda: both()[0],
         )
         return part, replace(self, fitted=lambda: both()[1])

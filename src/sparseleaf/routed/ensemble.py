@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from sparseleaf._arrays import require_countable
 from sparseleaf._steps import encode_steps, quantise
+from sparseleaf._threads import in_threads
 from sparseleaf.data.weights import NO_WEIGHTS
 from sparseleaf.model.frequencies import label_frequencies, narrow_labels, rounded
 from sparseleaf.model.routed import RoutedTrees
@@ -140,15 +141,16 @@ def join_trees(
     identical predictions.
     """
     require_countable("n_trees", sum(len(tree.inner) for tree in trees), "nodes of all trees")
-    # tree by tree: temporary arrays take a multiple of the memory of the counts
     totals = [_totals(tree.leaf_counts, tree.leaf_rows) for tree in trees]
-    frequencies = [
-        label_frequencies(
-            tree.leaf_counts, total, leaf_labels, None if tree.leaf_rows is None else label_weights, n_jobs
-        )
-        for tree, total in zip(trees, totals, strict=True)
-    ]
-    leaves = sp.vstack(frequencies, "csr")
+
+    def leaves_of(number: int) -> tuple[Array, Array, Array]:
+        tree = trees[number]
+        of_labels = None if tree.leaf_rows is None else label_weights
+        leaves = label_frequencies(tree.leaf_counts, totals[number], leaf_labels, of_labels, n_jobs)
+        return np.diff(leaves.indptr), narrow_labels(leaves), rounded(leaves.data)
+
+    # tree by tree: temporary arrays take a multiple of the memory of the leaves
+    leaf_sizes, labels, values = zip(*in_threads(leaves_of, range(len(trees)), n_jobs), strict=True)
     sizes = _joined([tree.sizes for tree in trees], np.int64)
     indptr = np.concatenate(([0], np.cumsum(sizes)))
     _, steps = encode_steps(_joined([tree.features for tree in trees], np.int32), indptr)
@@ -166,9 +168,9 @@ def join_trees(
         router_weights=weights,
         router_bias=np.concatenate([tree.bias for tree in trees]),
         threshold=threshold,
-        leaf_sizes=np.diff(leaves.indptr),
-        leaf_labels=narrow_labels(leaves),
-        leaf_values=rounded(leaves.data),
+        leaf_sizes=np.concatenate(leaf_sizes),
+        leaf_labels=np.concatenate(labels),
+        leaf_values=np.concatenate(values),
         router_scale=scale,
         feature_weights=feature_weights,
         unit_rows=unit_rows,

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from sparseleaf._arrays import effective_n_jobs
+from sparseleaf._threads import started
 from sparseleaf.data.rows import RowsInfo
 from sparseleaf.data.targets import Targets, join_forms
 from sparseleaf.distributed.failures import gather_results
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from sparseleaf.distributed.communicator import Communicator
     from sparseleaf.distributed.launch import Workers
     from sparseleaf.estimators.routed import RoutedClassifier
+    from sparseleaf.model import Model
     from sparseleaf.model.stage import Stage
     from sparseleaf.rerank.stage import Reranker
     from sparseleaf.routed.ensemble import FrozenTree
@@ -322,28 +324,16 @@ class RoutedEnsemble:
             side = SideEvidence.fit(self._label_info, targets, text, X, self._n_jobs)
         preferred = estimator.preferred_held_out
         reranking = Reranking.plan(self._params, X, Y, weights, seed, validation, side, preferred)
-        model = final = self._model(trees)
+        model = self._model(trees)
+        final = started(lambda: self._with_held_out(model, trees), self._n_jobs)
         label_counts = np.bincount(Y.indices, minlength=Y.shape[1])
-        if len(held_out):  # trees were grown without these rows; add their labels to the leaves
-            with phase("adding held-out rows to the leaves"):
-                scorer = model.scorer
-                reached = scorer.leaves(Rows(X[held_out], None, self._n_jobs))
-                more = with_more_rows(
-                    scorer.trees,
-                    trees,
-                    reached,
-                    Y[held_out],
-                    self._params.leaf_labels,
-                    weights.take(held_out),
-                    self._n_jobs,
-                )
-                final = model.with_stage(Role.SCORER, replace(scorer, trees=more))
 
         def choose() -> tuple[Reranker | None, float | None, list[Stage], dict[str, Any] | None, bool]:
             stage = reranking.choose(model, final, self._n_jobs)
             tuned = replace(
                 model.with_stage(Role.RERANKER, stage), label_counts=label_counts, n_train_rows=X.shape[0]
             )
+            refitted = reranking.refit(stage, self._n_jobs)  # beside calibration, mostly on one thread
             decisions = calibrate(
                 self._params,
                 reranking,
@@ -354,15 +344,15 @@ class RoutedEnsemble:
                 self._n_jobs,
             )
             threshold = reranking.threshold(tuned, self._n_jobs)
-            return reranking.refit(stage), threshold, decisions, reranking.precision, reranking.interrupted
+            return refitted(), threshold, decisions, reranking.precision, reranking.interrupted
 
         reranker, threshold, decisions, precision, interrupted = workers.once(choose)
         whole = replace(
-            final,
+            final(),
             stages=in_order(
                 [
                     text,
-                    final.scorer,
+                    final().scorer,
                     reranker,
                     *decisions,
                     estimator._empty_rows(X, Y, weights, reranker),
@@ -380,6 +370,24 @@ class RoutedEnsemble:
         estimator._adopt_trees(trees)
         finished = estimator._finish(X, Y, all_but(X.shape[0], held_out).astype(np.int32))
         return interrupted or not finished
+
+    def _with_held_out(self, model: Model, trees: Sequence[FrozenTree]) -> Model:
+        """The model with the labels of the held-out rows, which the trees were grown without, in the leaves."""
+        held_out, prepared = self._plan.held_out, self._prepared
+        if not len(held_out):
+            return model
+        with phase("adding held-out rows to the leaves"):
+            scorer = model.scorer
+            more = with_more_rows(
+                scorer.trees,
+                trees,
+                scorer.leaves(Rows(prepared.X[held_out], None, self._n_jobs)),
+                prepared.Y[held_out],
+                self._params.leaf_labels,
+                prepared.weights.take(held_out),
+                self._n_jobs,
+            )
+            return model.with_stage(Role.SCORER, replace(scorer, trees=more))
 
     def _model(self, trees: Sequence[FrozenTree]) -> Any:
         size, targets = self._description.size, self._description.targets

@@ -495,8 +495,9 @@ class SparseEnsemble(BoostedEnsemble):
         reranking = Reranking.plan(self._params, *rows, self._plan.seed, validation, side)
         if len(reranking.held_out):
             held_out = rows[1][reranking.held_out]
-        stage = reranking.choose(model, model, self._n_jobs)
+        stage = reranking.choose(model, lambda: model, self._n_jobs)
         tuned = model.with_stage(Role.RERANKER, stage)
+        refitted = reranking.refit(stage, self._n_jobs)  # beside calibration, mostly on one thread
         threshold = reranking.threshold(tuned, self._n_jobs)
         decisions = calibrate(
             self._params,
@@ -507,5 +508,5 @@ class SparseEnsemble(BoostedEnsemble):
             self._estimator._prior_scale(tuned),
             self._n_jobs,
         )
-        stages = [reranking.refit(stage), *decisions]
+        stages = [refitted(), *decisions]
         return stages, threshold, reranking.precision, reranking.interrupted

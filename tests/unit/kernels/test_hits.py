@@ -43,10 +43,12 @@ def test_gains_are_those_of_every_mix(sizes, n_jobs, seed):
     of_place = np.array([7, 3, 1], np.uint8)
     gains = np.full((6, len(sizes)), 99, np.uint8)
     _kernels.mixed_gains(
-        starts, labels, first, second, truth, offsets, powers, weights, of_place, gains, n_jobs
+        starts, labels, first, second, truth, offsets, powers, weights, of_place, 0.5, gains, n_jobs
     )
     for (power, weight), got in zip(itertools.product(powers, weights), gains, strict=True):
-        margins = weight * first + (1 - weight) * (second + power * offsets[labels])
+        margins = weight * first + (1 - weight) * (
+            second - np.float32(0.5) * offsets[labels] + power * offsets[labels]
+        )
         np.testing.assert_array_equal(got, naive_hits(starts, margins, truth, 3) @ of_place)
 
 

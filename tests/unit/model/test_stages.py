@@ -197,7 +197,7 @@ def test_a_reranker_is_one_class(tmp_path):
     assert "reversed" in kinds_of(Role.RERANKER)
     clf = LdSMClassifier(n_trees=2).fit(X.toarray(), Y)
     trees = clf.model_
-    rows = TrainingRows(X[:200], Y[:200], trees, None, 0, 1)
+    rows = TrainingRows(X[:200], Y[:200], lambda: trees, None, 0, 1)
     validation = Validation(X[200:], Y[200:], trees, 0, 1)
     stage = fit_stage("reversed", rows, validation, 0.25)
     assert stage.weight == 0.25
