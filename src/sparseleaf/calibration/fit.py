@@ -108,9 +108,9 @@ def fit_calibrator(
     labels, scores, truth = ranked.labels[listed], ranked.scores[listed], ranked.truth[listed]
     if method == AUTO:
         method = "isotonic" if truth.sum() >= ISOTONIC_POSITIVES else "platt"
-    bins = frequency_bins(seen_counts)[labels]
-    groups = merged_bins(bins[truth])
-    of_labels = groups[bins]
+    bins = frequency_bins(seen_counts)
+    groups = merged_bins(bins[labels[truth]])
+    of_labels = groups[bins][labels]
     by_frequency = fit_curves(method, of_labels, scores, truth, log_odds=log_odds, n_jobs=n_jobs)
     values = by_frequency.mapped_by(of_labels, scores, n_jobs)
     ranks = rank_bins(np.concatenate(([0], np.cumsum(listed.sum(axis=1)))))
@@ -118,8 +118,8 @@ def fit_calibrator(
     # two numbers per curve: isotonic regression of the same rows a second time overfits them
     by_rank = fit_platt_curves(rank_groups[ranks], values, truth, log_odds=True, n_jobs=n_jobs)
     calibrator: Calibrator = stage_class(method)(
-        groups[frequency_bins(label_counts)].astype(np.uint8),
-        rank_groups.astype(np.uint8),
+        groups[frequency_bins(label_counts)],
+        rank_groups,
         prior_scale,
         by_frequency,
         by_rank,
@@ -157,8 +157,8 @@ def fit_platt_curves(
 
 
 def per_group(group: Array, scores: Array, truth: Array) -> list[tuple[Array, Array]]:
-    """Scores and truth of every group."""
-    order = np.argsort(group.astype(np.uint8), kind="stable")  # of 8 bits: in linear time
+    """Scores and truth of every group; numbers of 8 bits are sorted in linear time."""
+    order = np.argsort(group, kind="stable")
     ends = np.cumsum(np.bincount(group))[:-1]
     return list(zip(np.split(scores[order], ends), np.split(truth[order], ends), strict=True))
 
@@ -187,7 +187,7 @@ def merged_bins(bins_of_positives: Array) -> Array:
             open_count = 0
         open_count += int(positives[number])
         remaining -= int(positives[number])
-    groups: Array = np.cumsum(begins)
+    groups: Array = np.cumsum(begins).astype(np.uint8)
     return groups
 
 

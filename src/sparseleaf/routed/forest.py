@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from sparseleaf import _kernels
 from sparseleaf._arrays import csr_parts, derive_key, hash_numbers, mix64
+from sparseleaf._threads import in_threads
 from sparseleaf.data.weights import NO_WEIGHTS
 from sparseleaf.rerank.centroids import rarity
 from sparseleaf.routed.ensemble import FrozenTree
@@ -152,7 +153,8 @@ class SketchForest:
             level = level.split(self._splitter, rule.arity, large & (depth < limit), trees)
             if not len(level.sizes):
                 break
-        return [tree.frozen(self._Y, self._weights, rule.arity, self._n_jobs) for tree in trees]
+        n_jobs = self._n_jobs
+        return in_threads(lambda tree: tree.frozen(self._Y, self._weights, rule.arity, n_jobs), trees, n_jobs)
 
 
 @dataclass
@@ -223,7 +225,7 @@ class _Level:
         self, splitter: _kernels.SketchSplitter, arity: int, candidates: Array, trees: list[_GrowingTree]
     ) -> _Level:
         """Split the candidate nodes and add routers and leaves to the trees; returns the children."""
-        moving = np.repeat(candidates, self.sizes)
+        moving: Any = slice(None) if candidates.all() else np.repeat(candidates, self.sizes)
         offsets = np.concatenate(([0], np.cumsum(self.sizes[candidates])))
         accepted, sizes, features, weights, scale, bias, rows, counts = splitter.split(
             self.rows[moving], offsets, self.keys[candidates]
