@@ -71,6 +71,7 @@ struct Selection {
                           });
         int32_t* numbers = found.data() + label * most;
         float *presence = weights.data() + label * most, *absence = absent.data() + label * most;
+        // apart from the loop: with -fno-trapping-math, GCC 12 moves such stores behind those of the features
         std::fill(numbers, numbers + most, -1);
         std::fill(presence, presence + most, 0.0f);
         std::fill(absence, absence + most, 0.0f);
@@ -258,6 +259,13 @@ struct Postings {
     }
 };
 
+template <typename T>
+Numpy1<T> copied(const std::vector<T>& values) {
+    std::unique_ptr<T[]> copy(new T[values.size()]);
+    std::copy(values.begin(), values.end(), copy.get());
+    return to_numpy(std::move(copy), values.size());
+}
+
 class DiscriminativeIndex {
   public:
     // vectors: (labels, features); bias: evidence for a label without features.
@@ -275,6 +283,13 @@ class DiscriminativeIndex {
         other.bias_ = bias;
         other.check_bias();
         return other;
+    }
+
+    // Copies: features, indptr, labels, weights.
+    nb::tuple postings() const {
+        const Postings& all = *postings_;
+        return nb::make_tuple(copied(all.features), copied(all.indptr), copied(all.labels),
+                              copied(all.weights));
     }
 
     // Trees' labels and scores: (rows, places), -1 is none. Returns the union of these and of the `most`
@@ -306,7 +321,7 @@ class DiscriminativeIndex {
             starts = std::make_unique<int64_t[]>(static_cast<size_t>(n) + 1);
             std::vector<std::vector<Candidate>> lists(static_cast<size_t>(n));
             std::vector<ThreadState> states(static_cast<size_t>(n_threads));
-            constexpr int64_t kBlock = 64;
+            constexpr int64_t kBlock = 16;
             const int64_t n_blocks = (n + kBlock - 1) / kBlock;
             parallel_tasks(n_blocks, n_threads, [&](int64_t block, int thread) {
                 auto& state = states[static_cast<size_t>(thread)];
@@ -429,6 +444,7 @@ void bind_discriminative(nb::module_& m) {
         .def(nb::init<const PackedVectors&, In1<float>, int>(), nb::arg("vectors"), nb::arg("bias"),
              nb::arg("n_threads"))
         .def("with_bias", &DiscriminativeIndex::with_bias, nb::arg("bias"))
+        .def("postings", &DiscriminativeIndex::postings)
         .def("join", &DiscriminativeIndex::join, nb::arg("indptr"), nb::arg("indices"), nb::arg("data"),
              nb::arg("labels"), nb::arg("scores"), nb::arg("most"), nb::arg("floor"), nb::arg("n_threads"));
 }

@@ -8,6 +8,7 @@ namespace sparseleaf {
 namespace {
 
 constexpr int64_t kListsOfATask = 64, kMostPlaces = 64;
+constexpr int64_t kListsOfAGrid = 16;  // ranked many times each
 
 // Positions of the `n` highest scores of a list, best first, padded with -1.
 void highest(const float* scores, int64_t size, int64_t* best, int64_t n) {
@@ -64,11 +65,11 @@ void mixed_gains(In1<int64_t> starts, In1<int32_t> labels, In1<float> first, In1
         require(labels.data()[e] >= 0 && labels.data()[e] < static_cast<int64_t>(offsets.size()),
                 "labels: no such label");
     GilRelease release;
-    const int64_t n_tasks = (n_lists + kListsOfATask - 1) / kListsOfATask;
+    const int64_t n_tasks = (n_lists + kListsOfAGrid - 1) / kListsOfAGrid;
     parallel_tasks(n_tasks, n_threads, [&](int64_t task, int) {
         std::array<int64_t, kMostPlaces> best;
         std::vector<float> bare, shifted, margins;
-        for (int64_t i = task * kListsOfATask; i < std::min(n_lists, (task + 1) * kListsOfATask); ++i) {
+        for (int64_t i = task * kListsOfAGrid; i < std::min(n_lists, (task + 1) * kListsOfAGrid); ++i) {
             const int64_t begin = starts.data()[i], size = starts.data()[i + 1] - begin;
             bare.resize(static_cast<size_t>(size));
             shifted.resize(static_cast<size_t>(size));

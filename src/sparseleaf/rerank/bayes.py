@@ -105,7 +105,7 @@ class DiscriminativeFeatures:
         X, by_label = sp.csr_matrix(X, dtype=np.float32), Y.tocsc()
         of_rows = np.empty(0) if row_weights.rows is None else row_weights.rows.astype(np.float64)
 
-        def fill(rows_of: Array, rates: Array, found: tuple[Array, Array, Array]) -> None:
+        def fill(rows_of: Array, rates: Array, selected: tuple[Array, Array, Array]) -> None:
             _kernels.fit_discriminative(
                 *csr_parts(X),
                 np.ascontiguousarray(by_label.indptr, np.int64),
@@ -114,7 +114,7 @@ class DiscriminativeFeatures:
                 rows_of,
                 rates,
                 SMOOTHING,
-                *found,
+                *selected,
                 n_jobs,
             )
 
@@ -151,8 +151,8 @@ class DiscriminativeFeatures:
         n_jobs, most : int
         """
 
-        def fill(rows_of: Array, rates: Array, found: tuple[Array, Array, Array]) -> None:
-            _kernels.select_discriminative(*csr_parts(common), rows_of, rates, SMOOTHING, *found, n_jobs)
+        def fill(rows_of: Array, rates: Array, selected: tuple[Array, Array, Array]) -> None:
+            _kernels.select_discriminative(*csr_parts(common), rows_of, rates, SMOOTHING, *selected, n_jobs)
 
         return cls._filled(fill, rows_of, n_rows, feature_counts, most, None)
 
@@ -168,18 +168,19 @@ class DiscriminativeFeatures:
     ) -> Self:
         """With the features, weights and absences that ``fill`` writes, given the rates of the features."""
         shape = len(rows_of), most
-        found = np.empty(shape, np.int32), np.empty(shape, np.float32), np.empty(shape, np.float32)
-        fill(rows_of, feature_counts / (n_rows or 1.0), found)
+        selected = np.empty(shape, np.int32), np.empty(shape, np.float32), np.empty(shape, np.float32)
+        fill(rows_of, feature_counts / (n_rows or 1.0), selected)
         priors = rows_of if label_weights is None else rows_of * label_weights
         log_priors = np.log((priors + 0.5) / (n_rows + 1)).astype(np.float32)
-        return cls(*found, log_priors, np.rint(feature_counts).astype(np.int64))
+        return cls(*selected, log_priors, np.rint(feature_counts).astype(np.int64))
 
     def tuned(self, validation: Validation, weight: float | None) -> BayesReranker:
         """The stage with the best number of features, power and weight; ``weight`` fixes the last."""
         if not len(validation):
             return self.stage(*DEFAULTS, DEFAULT_WEIGHT if weight is None else weight)
         X, Y, n_jobs, best = validation.X, validation.Y, validation.n_jobs, validation.found(PLACES)
-        settings = list(itertools.product(POWERS, WEIGHTS if weight is None else [weight]))
+        weights = WEIGHTS if weight is None else (weight,)
+        settings = list(itertools.product(POWERS, weights))
 
         def tried(most: int) -> tuple[BayesReranker, Array]:
             stage = self.stage(most, DEFAULTS[1], 0.0, n_jobs).compiled(n_jobs)
@@ -193,7 +194,7 @@ class DiscriminativeFeatures:
                 true_candidates(starts, labels, Y, n_jobs).view(np.uint8),
                 self.log_priors,
                 np.array(POWERS, np.float32),
-                np.array([share for _, share in settings[: len(settings) // len(POWERS)]], np.float32),
+                np.array(weights, np.float32),
                 HIT_GAINS.astype(np.uint8),
                 stage.power,
                 gains,
@@ -201,11 +202,10 @@ class DiscriminativeFeatures:
             )
             return stage, gains
 
-        found = in_threads(tried, FEATURES, n_jobs)
-        totals = np.array([[total_gain(one, validation.weights) for one in gains] for _, gains in found])
+        tuned = in_threads(tried, FEATURES, n_jobs)
+        totals = np.array([[total_gain(one, validation.weights) for one in gains] for _, gains in tuned])
         which, place = divmod(int(totals.argmax()), len(settings))  # the first in a tie
-        power, share = settings[place]
-        stage = found[which][0].with_mix(power, share)
+        stage = tuned[which][0].with_mix(*settings[place])
         starts, labels, trees, evidence = stage.candidates(X, *best, n_jobs)
         truth = true_candidates(starts, labels, Y, n_jobs)
         of_rows = validation.weights
@@ -278,6 +278,10 @@ class BayesReranker(ListedReranker):
 
     def _compiled(self, n_jobs: int) -> _kernels.DiscriminativeIndex:
         return _kernels.DiscriminativeIndex(self.log_odds.kernel, self._bias, n_jobs)
+
+    def index(self) -> tuple[Array, Array, Array, Array, Array]:
+        """Inverted index of the log odds: features, row pointers, labels, values; and the evidence without features."""
+        return *self.kernel.postings(), self._bias
 
     @property
     def _bias(self) -> Array:

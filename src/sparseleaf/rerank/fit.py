@@ -18,7 +18,7 @@ from sparseleaf.model.registry import stage_class
 from sparseleaf.model.stage import Role
 from sparseleaf.model.threshold import best_threshold
 from sparseleaf.progress import phase
-from sparseleaf.rerank.crossfit import CrossFit
+from sparseleaf.rerank.crossfit import N_HALVES, CrossFit
 from sparseleaf.rerank.rows import TrainingRows
 from sparseleaf.rerank.validation import N_FOLDS, Validation
 
@@ -240,21 +240,21 @@ class Reranking:
         """
         X, Y, _ = self._validation_rows()
         stage: Reranker | None = model.rerank
-        if stage is None:
+        if stage is None or X.shape[0] < N_HALVES:
             return *model.topk(X, places, None, n_jobs), Y
         if CrossFit.is_needed(stage, X.shape[0]):
             return *self._crossed(model, n_jobs).topk(places), Y
-        found = self._found(model, stage, n_jobs)
-        return *stage.topk(X, *found, places, n_jobs), Y
+        labels, scores = self._found(model, stage, n_jobs)
+        return *stage.topk(X, labels, scores, places, n_jobs), Y
 
     def _scores(self, model: Model, n_jobs: int) -> sp.csr_matrix:
         """Scores of the candidates of the validation rows, cross-fitted if the re-ranker can overfit these."""
         X, _, _ = self._validation_rows()
         stage: Reranker | None = model.rerank
-        if stage is None:
-            return model.scores(X, None, n_jobs)
         if CrossFit.is_needed(stage, X.shape[0]):
             return self._crossed(model, n_jobs).scores()
+        if stage is None or model.empty is not None:  # which replaces the scores of some rows
+            return model.scores(X, None, n_jobs)
         return stage.scores(X, *self._found(model, stage, n_jobs), n_jobs)
 
     def _found(self, model: Model, stage: Reranker, n_jobs: int) -> tuple[Array, Array]:
