@@ -19,10 +19,6 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-BLOCKS_PER_THREAD = 4
-"""Several blocks per thread, for load balancing."""
-
-
 BLOCK_ROWS = 16_384
 
 
