@@ -151,7 +151,11 @@ nb::tuple merge_leaves(In1<int64_t> starts, In1<int64_t> ends, In1<uint32_t> lab
     {
         GilRelease release;
         std::vector<std::vector<uint32_t>> room_of_thread(static_cast<size_t>(n_threads));
-        parallel_tasks((n + kPart - 1) / kPart, n_threads, [&](int64_t part, int thread) {
+        const int64_t n_parts = (n + kPart - 1) / kPart, n_jumps = (n_parts + n_threads - 1) / n_threads;
+        parallel_tasks(n_jumps * n_threads, n_threads, [&](int64_t task, int thread) {
+            // threads are far from one another: they would wait for the system to clear the same large page
+            const int64_t part = task % n_threads * n_jumps + task / n_threads;
+            if (part >= n_parts) return;
             std::vector<uint32_t>& places = room_of_thread[thread];
             places.resize(static_cast<size_t>(kTogether * largest_leaf));
             const int64_t last = std::min(n, (part + 1) * kPart);

@@ -48,14 +48,13 @@ void HistogramFinder::run(const std::vector<Siblings>& siblings, Partition* part
     exchange(searches);
 }
 
-// Aims at several tasks per thread, unless these would be too small to wake a thread for. Few threads need
-// fewer tasks for an even load.
+// Aims at two tasks per thread, unless these would be too small to wake a thread for: with more, every one
+// has fewer features, and fetches the gradients of its rows for these alone.
 void HistogramFinder::plan(std::vector<Search>& searches) {
     int64_t effort = 0;
     for (const Search& search : searches) effort += search.effort;
-    const int64_t n_tasks = n_threads_ * (n_threads_ <= 4 ? 2 : 4);
-    const int64_t enough =
-        n_threads_ == 1 ? std::max<int64_t>(effort, 1) : std::max(effort / n_tasks, kAddsPerThread / width());
+    const int64_t enough = n_threads_ == 1 ? std::max<int64_t>(effort, 1)
+                                           : std::max(effort / (2 * n_threads_), kAddsPerThread / width());
     std::vector<Search*> divided;
     for (size_t i = 0; i < searches.size(); ++i) {
         Search& search = searches[i];
