@@ -12,7 +12,6 @@
 #include <array>
 #include <cmath>
 #include <map>
-#include <mutex>
 
 #include "rows.hpp"
 
@@ -30,9 +29,9 @@ bool larger(const Entry& a, const Entry& b) {
     return x != y ? x > y : a.label < b.label;
 }
 
-// Rows [begin, end) of a leaf: a task.
+// Rows [begin, end) of a leaf, one of its parts: a task.
 struct LeafRows {
-    int64_t leaf, begin, end;
+    int64_t leaf, part, n_parts, begin, end;
 };
 
 // Leaves with more rows than an even share are divided: one leaf may hold most rows. The largest first, so
@@ -48,8 +47,8 @@ std::vector<LeafRows> divide_leaves(const In1<int64_t>& starts, const In1<int64_
         const int64_t start = starts.data()[leaf], n = ends.data()[leaf] - start;
         const int64_t n_parts = std::max<int64_t>(1, (n + most - 1) / most);
         for (int64_t part = 0; part < n_parts; ++part)
-            tasks.push_back(
-                {static_cast<int64_t>(leaf), start + n * part / n_parts, start + n * (part + 1) / n_parts});
+            tasks.push_back({static_cast<int64_t>(leaf), part, n_parts, start + n * part / n_parts,
+                             start + n * (part + 1) / n_parts});
     }
     std::stable_sort(tasks.begin(), tasks.end(),
                      [](const LeafRows& a, const LeafRows& b) { return a.end - a.begin > b.end - b.begin; });
@@ -63,12 +62,14 @@ struct LabelSlice {
     bool has(uint32_t label) const { return label % n == first; }
 };
 
-// A leaf that several tasks sum, and then again several tasks add up, each for a slice of the labels.
+// A leaf of several parts. What a part sums is kept by slices of the labels, so that several tasks add it up
+// again.
 struct SharedLeaf {
     static constexpr uint32_t kSlices = 16;
+    using BySlice = std::array<std::vector<Entry>, kSlices>;
 
-    std::array<std::vector<Entry>, kSlices> sums, chosen;
-    std::mutex mutex;
+    std::vector<BySlice> parts;
+    BySlice chosen;
 };
 
 // Sums of one leaf by label; what is not touched is zero.
@@ -148,6 +149,38 @@ void add_weighted_row(const Row& row, int64_t i, const WeightView& weights, std:
                 row.labels[e] & kTruth ? units : 0);
 }
 
+// Buffers of one thread.
+struct Scratch {
+    LeafSums sums;
+    std::vector<int32_t> residuals;
+};
+
+// Adds up the parts of leaves: see sum_leaves.
+template <typename Choose, typename Best>
+void add_parts(std::map<int64_t, SharedLeaf>& shared, int64_t n_labels, bool label_weights,
+               std::vector<Scratch>& scratch, Choose&& choose, Best&& best,
+               std::vector<std::vector<Entry>>& entries) {
+    std::vector<std::pair<int64_t, SharedLeaf*>> leaves;
+    for (auto& [number, leaf] : shared) leaves.emplace_back(number, &leaf);
+    const auto n_tasks = static_cast<int64_t>(leaves.size()) * SharedLeaf::kSlices;
+    parallel_tasks(n_tasks, static_cast<int>(scratch.size()), [&](int64_t task, int thread) {
+        auto& [number, leaf] = leaves[task / SharedLeaf::kSlices];
+        const LabelSlice slice{static_cast<uint32_t>(task % SharedLeaf::kSlices), SharedLeaf::kSlices};
+        LeafSums& sums = scratch[thread].sums;
+        sums.resize(n_labels, label_weights);
+        for (const auto& part : leaf->parts) {
+            sums.reserve(part[slice.first].size());
+            for (const Entry& entry : part[slice.first]) sums.add(entry.label, entry.sum, entry.positive);
+        }
+        leaf->chosen[slice.first] = choose(number, sums, slice);
+    });
+    for (auto& [number, leaf] : leaves) {
+        for (const auto& some : leaf->chosen)
+            entries[number].insert(entries[number].end(), some.begin(), some.end());
+        best(number, entries[number]);
+    }
+}
+
 // The entries of every leaf from the residuals of its rows: choose(leaf, sums, slice) returns those of the
 // labels with these sums, which it clears, and best(leaf, entries) reduces those of all slices.
 template <typename Choose, typename Best>
@@ -160,18 +193,14 @@ std::vector<std::vector<Entry>> sum_leaves(const std::vector<Block>& blocks, con
     const std::vector<LeafRows> tasks = divide_leaves(starts, ends, n_threads);
     std::map<int64_t, SharedLeaf> shared;
     for (const LeafRows& task : tasks)
-        if (task.end - task.begin < ends.data()[task.leaf] - starts.data()[task.leaf]) shared[task.leaf];
+        if (task.n_parts > 1) shared[task.leaf].parts.resize(static_cast<size_t>(task.n_parts));
     std::vector<std::vector<Entry>> entries(starts.size());
-    struct Scratch {
-        LeafSums sums;
-        std::vector<int32_t> residuals;
-    };
     std::vector<Scratch> scratch(static_cast<size_t>(n_threads));
     with_loss(loss, [&](auto kind) {
         parallel_tasks(static_cast<int64_t>(tasks.size()), n_threads, [&](int64_t number, int thread) {
             const LeafRows& task = tasks[number];
             auto& [sums, buffer] = scratch[thread];
-            sums.resize(n_labels, weights.labels != nullptr);
+            sums.resize(n_labels, weights.labels != nullptr);  // by the thread that needs it
             for (int64_t i = task.begin; i < task.end; ++i) {
                 const int32_t number = rows.data()[i];
                 if (i + 1 < task.end) prefetch(state[rows.data()[i + 1]]);
@@ -180,36 +209,17 @@ std::vector<std::vector<Entry>> sum_leaves(const std::vector<Block>& blocks, con
                 else
                     add_row<kind()>(state[number], buffer, sums);
             }
-            const auto of_several = shared.find(task.leaf);
-            if (of_several == shared.end()) {
+            if (task.n_parts == 1) {
                 entries[task.leaf] = choose(task.leaf, sums, LabelSlice{});
                 return;
             }
-            SharedLeaf& leaf = of_several->second;
-            const std::lock_guard lock(leaf.mutex);
+            SharedLeaf::BySlice& slices = shared.at(task.leaf).parts[task.part];
             sums.take(
-                [&](const Entry& entry) { leaf.sums[entry.label % SharedLeaf::kSlices].push_back(entry); });
+                [&](const Entry& entry) { slices[entry.label % SharedLeaf::kSlices].push_back(entry); });
         });
         return 0;
     });
-    std::vector<std::pair<int64_t, SharedLeaf*>> leaves;
-    for (auto& [leaf, sums] : shared) leaves.emplace_back(leaf, &sums);
-    const auto n_slices = static_cast<int64_t>(leaves.size()) * SharedLeaf::kSlices;
-    parallel_tasks(n_slices, n_threads, [&](int64_t number, int thread) {
-        auto& [leaf, of_leaf] = leaves[number / SharedLeaf::kSlices];
-        const LabelSlice slice{static_cast<uint32_t>(number % SharedLeaf::kSlices), SharedLeaf::kSlices};
-        LeafSums& sums = scratch[thread].sums;
-        sums.resize(n_labels, weights.labels != nullptr);
-        const std::vector<Entry>& parts = of_leaf->sums[slice.first];
-        sums.reserve(parts.size());
-        for (const Entry& entry : parts) sums.add(entry.label, entry.sum, entry.positive);
-        of_leaf->chosen[slice.first] = choose(leaf, sums, slice);
-    });
-    for (auto& [leaf, of_leaf] : leaves) {
-        for (const auto& some : of_leaf->chosen)
-            entries[leaf].insert(entries[leaf].end(), some.begin(), some.end());
-        best(leaf, entries[leaf]);
-    }
+    add_parts(shared, n_labels, weights.labels != nullptr, scratch, choose, best, entries);
     return entries;
 }
 
