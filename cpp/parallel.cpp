@@ -9,6 +9,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -18,8 +19,9 @@
 namespace sparseleaf {
 namespace {
 
-constexpr int kSpins = 30000;      // about 1 ms: loops usually follow each other closely
-constexpr int kYieldEvery = 1000;  // spins after which a thread that has work goes first
+constexpr int kSpins = 30000;                     // about 1 ms: loops usually follow each other closely
+constexpr int kYieldEvery = 1000;                 // spins
+constexpr std::chrono::microseconds kShared(10);  // a yield takes longer if another thread wants the core
 constexpr size_t kCacheLine = 64;
 
 inline void pause() {
@@ -28,13 +30,16 @@ inline void pause() {
 #endif
 }
 
-// Waits for a while; returns whether the condition came true.
+// Waits for a while, unless the core has other work; returns whether the condition came true.
 template <typename Condition>
 bool spin(Condition&& done) {
     for (int i = 1; i <= kSpins; ++i) {
         if (done()) return true;
         pause();
-        if (i % kYieldEvery == 0) std::this_thread::yield();
+        if (i % kYieldEvery != 0) continue;
+        const auto before = std::chrono::steady_clock::now();
+        std::this_thread::yield();
+        if (std::chrono::steady_clock::now() - before > kShared) break;
     }
     return done();
 }
