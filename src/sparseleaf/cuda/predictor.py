@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 MIN_ROW_TREES = 5_000_000
 """Rows times trees from which prediction on a GPU is expected to pay; fewer take 16 cores some milliseconds."""
 
-VALUES_PER_TREE = 8
-"""Features and outputs of a row whose transfer is expected to take 16 cores' time for one tree: about 4 ns."""
+VALUES_PER_TREE = 4
+"""Features and outputs of a row whose transfer takes less than 16 cores' time for one tree; of 8, about as long."""
 
 CHUNK_BYTES = 1 << 28
 """Memory for a chunk of rows: enough to keep a GPU busy."""

@@ -145,9 +145,9 @@ def test_what_stays_on_the_cpu():
 
 def test_the_gpu_takes_large_batches_of_enough_trees(monkeypatch):
     monkeypatch.undo()
-    assert pays(50_000, 100, 800)
-    assert not pays(49_999, 100, 800)
-    assert not pays(50_000, 100, 801)
+    assert pays(50_000, 100, 400)
+    assert not pays(49_999, 100, 400)
+    assert not pays(50_000, 100, 401)
     monkeypatch.setattr(cuda_device, "open_device", CudaDevice)
     monkeypatch.setitem(sys.modules, "cupy", None)
     model = random_model(9, 5, 4, 3)
