@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cmath>
+#include <functional>
 #include <map>
 
 #include "rows.hpp"
@@ -23,11 +24,6 @@ struct Entry {
     int64_t sum;
     int64_t positive = 0;  // with weights of labels: Σ row weight of the label's rows, in units of 2^-20
 };
-
-bool larger(const Entry& a, const Entry& b) {
-    const int64_t x = std::abs(a.sum), y = std::abs(b.sum);
-    return x != y ? x > y : a.label < b.label;
-}
 
 // Rows [begin, end) of a leaf, one of its parts: a task.
 struct LeafRows {
@@ -78,6 +74,7 @@ struct LeafSums {
     std::vector<int64_t> positives;  // empty without weights of labels
     std::vector<uint32_t> touched;   // a label may be here twice, if its sum came back to zero
     size_t n_touched = 0;
+    std::vector<Entry> found;  // room for LeafRule::choose
 
     void resize(int64_t n_labels, bool label_weights) {
         if (sums.empty()) sums.assign(static_cast<size_t>(n_labels), 0);
@@ -255,28 +252,55 @@ struct LeafRule {
     double l2, min_gain, rate;
     WeightView weights;
 
+    // Calls use with a function of an entry that orders entries as their gains do.
+    template <typename Use>
+    auto with_key(double n, Use&& use) const {
+        if (weights.labels) return use([&](const Entry& entry) { return gain(entry, n); });
+        return use([](const Entry& entry) { return std::abs(entry.sum); });
+    }
+
+    // Keeps the k entries with the largest keys (ties: lower label), if there are more; returns the least
+    // key. Keys are smaller than entries: the k-th is found among keys alone.
+    template <typename KeyOf>
+    auto keep_largest(std::vector<Entry>& entries, KeyOf&& key_of) const {
+        std::vector<decltype(key_of(entries[0]))> keys;
+        if (k == 0) entries.clear();
+        if (k < 0 || static_cast<int64_t>(entries.size()) <= k) return decltype(key_of(entries[0])){0};
+        keys.reserve(entries.size());
+        for (const Entry& entry : entries) keys.push_back(key_of(entry));
+        std::nth_element(keys.begin(), keys.begin() + (k - 1), keys.end(), std::greater<>());
+        const auto least = keys[static_cast<size_t>(k - 1)];
+        const auto tied = std::partition(entries.begin(), entries.end(),
+                                         [&](const Entry& entry) { return key_of(entry) > least; });
+        const auto others =
+            std::partition(tied, entries.end(), [&](const Entry& entry) { return key_of(entry) == least; });
+        std::nth_element(tied, entries.begin() + k, others, by_label);
+        entries.resize(static_cast<size_t>(k));
+        return least;
+    }
+
     // The entries of a leaf whose rows have the weight n, by label; clears the sums.
     std::vector<Entry> choose(LeafSums& sums, double n) const {
-        std::vector<Entry> entries;
-        sums.take([&](const Entry& entry) {
-            if (entry.sum != 0 && gain(entry, n) >= min_gain) entries.push_back(entry);
+        return with_key(n, [&](auto key_of) {
+            std::vector<Entry>& entries = sums.found;
+            entries.clear();
+            const size_t most = k < 0 ? SIZE_MAX : static_cast<size_t>(std::max<int64_t>(1024, 16 * k));
+            decltype(key_of(Entry{})) least = 0;  // of the k best so far: most entries are below
+            sums.take([&](const Entry& entry) {
+                if (key_of(entry) < least || entry.sum == 0) return;
+                if (min_gain > 0.0 && gain(entry, n) < min_gain) return;
+                entries.push_back(entry);
+                if (entries.size() == most) least = keep_largest(entries, key_of);
+            });
+            keep_largest(entries, key_of);
+            std::sort(entries.begin(), entries.end(), by_label);
+            return entries;
         });
-        keep_best(entries, n);
-        return entries;
     }
 
     void keep_best(std::vector<Entry>& entries, double n) const {
-        if (k >= 0 && static_cast<int64_t>(entries.size()) > k) {
-            const auto first = [&](const Entry& a, const Entry& b) {
-                if (!weights.labels) return larger(a, b);
-                const double x = gain(a, n), y = gain(b, n);
-                return x != y ? x > y : a.label < b.label;
-            };
-            std::nth_element(entries.begin(), entries.begin() + k, entries.end(), first);
-            entries.resize(static_cast<size_t>(k));
-        }
+        with_key(n, [&](auto key_of) { keep_largest(entries, key_of); });
         std::sort(entries.begin(), entries.end(), by_label);
-        entries.shrink_to_fit();
     }
 
     // The hessian of a label: the weight of all rows, with that of the label for its rows.

@@ -86,6 +86,20 @@ def test_sums_of_earlier_rows_count_as_these_rows(k, n_threads, times):
         assert leaf == naive.leaf_vector(fixed, rows + before, k, 1.0, 0.1, 0.1)
 
 
+@pytest.mark.parametrize("k", [1, 7, 100])
+def test_the_best_of_many_labels_with_ties(k):
+    """More than are chosen from at once; the best may come late, and so may those that are as good as the last."""
+    rng = np.random.default_rng(k)
+    truth = np.zeros((3, 6000), bool)
+    scores = rng.integers(-9, 10, truth.shape).astype(np.float32) / 8 * np.linspace(0.5, 1, 6000).round(1)
+    scores = scores.astype(np.float32)
+    fixed = naive.fixed_point(naive.residuals(truth, scores, "squared"))
+    (found,) = vectors(blocks_of(truth, scores), [[0, 1, 2]], n_labels=6000, k=k)
+    wanted = naive.leaf_vector(fixed, [0, 1, 2], k, 1.0, 0.0, 0.1)
+    assert list(found) == list(wanted)
+    np.testing.assert_allclose(list(found.values()), list(wanted.values()), rtol=1e-6)
+
+
 def test_ties_go_to_the_lower_label_whatever_the_sign():
     scores = np.array([[0.5, -0.5, 0.5, 0.25, -0.5]], np.float32)
     blocks = blocks_of(np.zeros((1, 5), bool), scores)
