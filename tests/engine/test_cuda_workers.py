@@ -24,14 +24,21 @@ jobs.main()
 """
 
 
-@pytest.mark.parametrize("n", [2, pytest.param(3, marks=pytest.mark.slow)])
-def test_ranks_with_gpus_train_the_model_of_one_process(n, mpiexec, tmp_path):
+@pytest.mark.parametrize(
+    ("n", "names"),
+    [
+        (2, SUPPORTED[:6]),
+        pytest.param(2, SUPPORTED[6:], marks=pytest.mark.slow),
+        pytest.param(3, SUPPORTED, marks=pytest.mark.slow),
+    ],
+)
+def test_ranks_with_gpus_train_the_model_of_one_process(n, names, mpiexec, tmp_path):
     program = tmp_path / "on_device.py"
     program.write_text(PROGRAM)
-    done = mpiexec(n, program, "rows", *SUPPORTED)
+    done = mpiexec(n, program, "rows", *names)
     assert done.returncode == 0, done.stderr
     alone = {
-        name: jobs.digest(job[0].fit(**job[1])) for name, job in jobs.make_jobs().items() if name in SUPPORTED
+        name: jobs.digest(job[0].fit(**job[1])) for name, job in jobs.make_jobs().items() if name in names
     }
     assert dict(line.split("\t") for line in done.stdout.splitlines()) == alone
 

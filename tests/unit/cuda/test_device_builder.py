@@ -169,10 +169,14 @@ ESTIMATORS = [
     ),
     (MultiGBDTRegressor, "numbers", {"monotone_constraints": [1, 0, -1, 0, 0, 0, 0, 0]}),
     (MultiGBDTRegressor, "numbers", {"advanced": {"growth": "depth-wise", "tree_per_output": True}}),
-    (MultiGBDTRegressor, "numbers", {"n_trees": "auto", "learning_rate": 0.5}),
+    pytest.param(
+        MultiGBDTRegressor, "numbers", {"n_trees": "auto", "learning_rate": 0.5}, marks=pytest.mark.slow
+    ),
     (MultiGBDTRegressor, "unrelated", {"n_trees": "auto", "n_models": 2, "learning_rate": 0.5}),
     (MultiGBDTClassifier, "classes", {}),
-    (MultiGBDTClassifier, "classes", {"n_trees": "auto", "learning_rate": 0.5}),
+    pytest.param(
+        MultiGBDTClassifier, "classes", {"n_trees": "auto", "learning_rate": 0.5}, marks=pytest.mark.slow
+    ),
     (MultiGBDTClassifier, "labels", {"colsample_bytree": 0.6, "subsample": 0.8}),
 ]
 
