@@ -144,12 +144,12 @@ class Loop {
 class Pool {
   public:
     void run(const Task& task, int64_t n_tasks, int n_threads) {
+        start_workers(n_threads - 1);  // may throw: before a loop is taken
         Loop* loop = free_loop();
         if (loop == nullptr) {  // many threads of the process call at once
             for (int64_t number = 0; number < n_tasks; ++number) task(number, 0);
             return;
         }
-        start_workers(n_threads - 1);
         loop->open(task, n_tasks, n_threads);
         posted_.fetch_add(1);
         wake_two(*loop);
