@@ -12,6 +12,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -219,15 +220,21 @@ class Pool {
     alignas(kCacheLine) std::atomic<uint64_t> posted_{0};  // read by all waiting threads
 };
 
-// Never destroyed: threads may still sleep in it when the process exits.
-Pool*& the_pool() {
-    static Pool* pool = [] {
-        // a forked child has no threads of its parent and needs a new pool
-        pthread_atfork(nullptr, nullptr, [] { the_pool() = new Pool; });
-        return new Pool;
-    }();
-    return pool;
+// Never destroyed: threads may still sleep in it when the process exits. No function-local static: a process
+// that forks while another thread initialises it would leave its child waiting for that thread.
+std::atomic<Pool*> the_pool{nullptr};
+
+Pool& pool() {
+    Pool* found = the_pool.load(std::memory_order_acquire);
+    if (found == nullptr) {
+        auto made = std::make_unique<Pool>();
+        if (the_pool.compare_exchange_strong(found, made.get())) found = made.release();
+    }
+    return *found;
 }
+
+// a forked child has no threads of its parent and needs a new pool
+[[maybe_unused]] const int kForgotten = pthread_atfork(nullptr, nullptr, [] { the_pool.store(nullptr); });
 
 }  // namespace
 
@@ -237,7 +244,7 @@ void parallel_tasks(int64_t n_tasks, int n_threads, const std::function<void(int
         for (int64_t number = 0; number < n_tasks; ++number) task(number, 0);
         return;
     }
-    the_pool()->run(task, n_tasks, n_threads);
+    pool().run(task, n_tasks, n_threads);
 }
 
 }  // namespace sparseleaf
