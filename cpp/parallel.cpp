@@ -222,19 +222,19 @@ class Pool {
 
 // Never destroyed: threads may still sleep in it when the process exits. No function-local static: a process
 // that forks while another thread initialises it would leave its child waiting for that thread.
-std::atomic<Pool*> the_pool{nullptr};
+std::atomic<Pool*> current_pool{nullptr};
 
 Pool& pool() {
-    Pool* found = the_pool.load(std::memory_order_acquire);
-    if (found == nullptr) {
+    Pool* pool = current_pool.load(std::memory_order_acquire);
+    if (pool == nullptr) {
         auto made = std::make_unique<Pool>();
-        if (the_pool.compare_exchange_strong(found, made.get())) found = made.release();
+        if (current_pool.compare_exchange_strong(pool, made.get())) pool = made.release();
     }
-    return *found;
+    return *pool;
 }
 
 // a forked child has no threads of its parent and needs a new pool
-[[maybe_unused]] const int kForgotten = pthread_atfork(nullptr, nullptr, [] { the_pool.store(nullptr); });
+[[maybe_unused]] const int kForgotten = pthread_atfork(nullptr, nullptr, [] { current_pool.store(nullptr); });
 
 }  // namespace
 
