@@ -136,8 +136,8 @@ class Loop {
     std::atomic<bool> open_{false}, failed_{false};
     // written by all threads: each in a cache line of its own
     alignas(kCacheLine) std::atomic<bool> taken_{false};
-    alignas(kCacheLine) std::atomic<uint64_t> crew_{
-        0};  // threads that joined, and kInside times those inside
+    // threads that joined, and kInside times those inside
+    alignas(kCacheLine) std::atomic<uint64_t> crew_{0};
     alignas(kCacheLine) std::atomic<int64_t> next_{0};
     alignas(kCacheLine) std::atomic<int64_t> finished_{0};
 };
@@ -180,9 +180,8 @@ class Pool {
     // many loops.
     void wake_two(const Loop& loop) {
         for (int i = 0; i < 2 && n_asleep_.load() > 0 && loop.wants_more(); ++i) {
-            {
-                const std::lock_guard lock(mutex_);
-            }  // a thread that is about to sleep, sleeps
+            std::unique_lock lock(mutex_);  // a thread that is about to sleep, sleeps
+            lock.unlock();
             wake_.notify_one();
         }
     }

@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 GROUPS = Path("/proc/self/cgroup")
 MOUNT = Path("/sys/fs/cgroup")
 STATUS = Path("/proc/self/status")
+OVERCOMMIT = Path("/proc/sys/vm/overcommit_memory")
 
 UNLIMITED = 1 << 60
 """Limits from this size on are none: version 1 writes the largest number of pages."""
@@ -23,6 +24,15 @@ FILES = {
 def remaining_memory() -> int | None:
     """Bytes that this process may still allocate under its limits; None without a limit."""
     return min([*_of_groups(), *_of_address_space()], default=None)
+
+
+def untouched_memory_counts() -> bool:
+    """Whether memory counts that is allocated and never written: with a limit of the address space or of promises."""
+    try:
+        strict = OVERCOMMIT.read_text().strip() == "2"
+    except OSError:  # not on Linux
+        strict = False
+    return strict or any(True for _ in _of_address_space())
 
 
 def _of_groups() -> Iterator[int]:

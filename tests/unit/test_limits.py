@@ -58,3 +58,16 @@ def test_the_address_space_limits():
         "assert 1 << 30 < remaining_memory() < 1 << 34, remaining_memory()"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_memory_that_is_never_written_counts_only_under_some_limits(monkeypatch, tmp_path):
+    overcommit = tmp_path / "overcommit_memory"
+    monkeypatch.setattr(_limits, "OVERCOMMIT", overcommit)
+    monkeypatch.setattr(_limits, "_of_address_space", lambda: iter(()))
+    assert not _limits.untouched_memory_counts()  # no such file
+    for value, counts in (("0", False), ("1", False), ("2", True)):
+        overcommit.write_text(f"{value}\n")
+        assert _limits.untouched_memory_counts() == counts
+    monkeypatch.setattr(_limits, "_of_address_space", lambda: iter((5,)))
+    overcommit.write_text("0\n")
+    assert _limits.untouched_memory_counts()

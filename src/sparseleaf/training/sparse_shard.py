@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from sparseleaf import _kernels
 from sparseleaf._arrays import csr_parts, even_ranges
+from sparseleaf._limits import untouched_memory_counts
 from sparseleaf.data.weights import NO_WEIGHTS
 from sparseleaf.training.shard import BLOCK_ROWS, Shard
 
@@ -27,6 +28,9 @@ SPARE_ENTRIES = 1 << 16
 
 GROWTH = 8
 """Size of a new buffer, in what it is needed for now: later trees add labels."""
+
+LIMITED_GROWTH = 2
+"""The same where memory counts that is never written."""
 
 Block = tuple["Array", "Array", "Array", "Array"]
 """Starts and ends of the rows, and their entries: labels and scores."""
@@ -46,7 +50,8 @@ class _Buffer:
 
     @classmethod
     def of(cls, size: int) -> _Buffer:
-        return cls(np.empty(GROWTH * size, np.uint32), np.empty(GROWTH * size, np.float32), 0)
+        room = size * (LIMITED_GROWTH if untouched_memory_counts() else GROWTH)
+        return cls(np.empty(room, np.uint32), np.empty(room, np.float32), 0)
 
     def suits(self, size: int) -> bool:
         """Whether it is large enough, and does not waste memory, as after a block with many labels."""
@@ -86,7 +91,7 @@ class SparseShard(Shard):
         self._block_rows = block_rows
         self._rows_of_blocks: list[tuple[Array, Array]] = []
         self._buffers: list[_Buffer] = []
-        self._spare = _Buffer.of(0)
+        self._spare = _Buffer(np.empty(0, np.uint32), np.empty(0, np.float32), 0)
         self._n_labels = targets.shape[1]
         self._columns = np.empty((0, 0), np.float32)
         self._weights = weights

@@ -146,3 +146,9 @@ def test_a_block_of_many_labels_does_not_leave_its_room_to_the_others(monkeypatc
     assert rich.touched > 100 * block_rows
     for room in (*others, shards[0]._spare):
         assert room.touched <= 4 * 20 * block_rows
+
+
+@pytest.mark.parametrize(("counts", "growth"), [(False, 8), (True, 2)])
+def test_buffers_are_large_where_pages_that_are_never_written_take_no_memory(counts, growth, monkeypatch):
+    monkeypatch.setattr(sparse_shard_module, "untouched_memory_counts", lambda: counts)
+    assert len(sparse_shard_module._Buffer.of(100).labels) == 100 * growth
