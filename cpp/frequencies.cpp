@@ -20,6 +20,37 @@ struct Counts {
     }
 };
 
+struct Entry {
+    int32_t label;
+    double value;
+};
+
+// The counts of a leaf in both, by label.
+void add_up(const Counts& first, const Counts& second, int64_t leaf, std::vector<Entry>& list) {
+    list.clear();
+    int64_t a = first.indptr.data()[leaf], b = second.indptr.data()[leaf];
+    const int64_t a_end = first.indptr.data()[leaf + 1], b_end = second.indptr.data()[leaf + 1];
+    const int32_t *in_first = first.labels.data(), *in_second = second.labels.data();
+    while (a < a_end || b < b_end) {
+        const bool of_a = a < a_end && (b == b_end || in_first[a] <= in_second[b]);
+        const bool of_b = b < b_end && (a == a_end || in_second[b] <= in_first[a]);
+        const int32_t label = of_a ? in_first[a] : in_second[b];
+        const double from_a = of_a ? first.values.data()[a++] : 0.0;
+        const double from_b = of_b ? second.values.data()[b++] : 0.0;
+        list.push_back({label, from_a + from_b});
+    }
+}
+
+// Keeps the `most` entries with the largest values (ties: lower label); the order of labels stays.
+void keep_largest(std::vector<Entry>& list, int64_t most) {
+    if (most < 0 || static_cast<int64_t>(list.size()) <= most) return;
+    std::nth_element(list.begin(), list.begin() + most, list.end(), [](const Entry& a, const Entry& b) {
+        return a.value != b.value ? a.value > b.value : a.label < b.label;
+    });
+    list.resize(static_cast<size_t>(most));
+    std::sort(list.begin(), list.end(), [](const Entry& a, const Entry& b) { return a.label < b.label; });
+}
+
 // Counts, plus those that are added to them, relative to the total of each leaf: the `most` highest
 // frequencies (ties: lower label), or all for -1, by increasing label; CSR of float32. label_weights: empty
 // if all are 1.
@@ -38,10 +69,6 @@ nb::tuple leaf_frequencies(In1<int64_t> indptr, In1<int32_t> labels, In1<double>
                 require(one->labels.data()[e] >= 0 &&
                             one->labels.data()[e] < static_cast<int64_t>(label_weights.size()),
                         "labels: must have weights");
-    struct Entry {
-        int32_t label;
-        double value;
-    };
     struct Leaves {
         std::vector<int32_t> labels;
         std::vector<float> values;
@@ -55,21 +82,9 @@ nb::tuple leaf_frequencies(In1<int64_t> indptr, In1<int32_t> labels, In1<double>
         std::vector<Leaves> of_tasks(static_cast<size_t>(n_tasks));
         parallel_tasks(n_tasks, n_threads, [&](int64_t task, int) {
             std::vector<Entry> list;
-            std::vector<size_t> order;
-            std::vector<uint8_t> kept;
             Leaves& out = of_tasks[static_cast<size_t>(task)];
             for (int64_t leaf = task * kLeaves; leaf < std::min(n, (task + 1) * kLeaves); ++leaf) {
-                list.clear();
-                int64_t a = indptr.data()[leaf], b = added_indptr.data()[leaf];
-                const int64_t a_end = indptr.data()[leaf + 1], b_end = added_indptr.data()[leaf + 1];
-                while (a < a_end || b < b_end) {
-                    const bool of_a = a < a_end && (b == b_end || labels.data()[a] <= added_labels.data()[b]);
-                    const bool of_b = b < b_end && (a == a_end || added_labels.data()[b] <= labels.data()[a]);
-                    const int32_t label = of_a ? labels.data()[a] : added_labels.data()[b];
-                    const double in_a = of_a ? counts.data()[a++] : 0.0;
-                    const double in_b = of_b ? added_counts.data()[b++] : 0.0;
-                    list.push_back({label, in_a + in_b});
-                }
+                add_up(first, second, leaf, list);
                 const double total = totals.data()[leaf], factor = 1.0 / (total > 0.0 ? total : 1.0);
                 for (Entry& entry : list) {
                     entry.value *= factor;
@@ -77,24 +92,12 @@ nb::tuple leaf_frequencies(In1<int64_t> indptr, In1<int32_t> labels, In1<double>
                     const double positive = label_weights.data()[entry.label] * entry.value;
                     entry.value = positive / (positive + std::max(1.0 - entry.value, 0.0));
                 }
-                kept.assign(list.size(), 1);
-                if (most >= 0 && static_cast<int64_t>(list.size()) > most) {
-                    order.resize(list.size());
-                    for (size_t j = 0; j < order.size(); ++j) order[j] = j;
-                    std::nth_element(order.begin(), order.begin() + most, order.end(),
-                                     [&](size_t i, size_t j) {
-                                         const double x = list[i].value, y = list[j].value;
-                                         return x != y ? x > y : i < j;
-                                     });
-                    for (size_t j = static_cast<size_t>(most); j < order.size(); ++j) kept[order[j]] = 0;
+                keep_largest(list, most);
+                for (const Entry& entry : list) {
+                    out.labels.push_back(entry.label);
+                    out.values.push_back(static_cast<float>(entry.value));
                 }
-                const size_t before = out.labels.size();
-                for (size_t j = 0; j < list.size(); ++j) {
-                    if (!kept[j]) continue;
-                    out.labels.push_back(list[j].label);
-                    out.values.push_back(static_cast<float>(list[j].value));
-                }
-                ends[leaf + 1] = static_cast<int64_t>(out.labels.size() - before);
+                ends[leaf + 1] = static_cast<int64_t>(list.size());
             }
         });
         for (int64_t leaf = 0; leaf < n; ++leaf) ends[leaf + 1] += ends[leaf];
