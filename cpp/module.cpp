@@ -18,6 +18,7 @@ void bind_lists(nb::module_& m);
 void bind_logistic(nb::module_& m);
 void bind_names(nb::module_& m);
 void bind_parts(nb::module_& m);
+void bind_passes(nb::module_& m);
 void bind_objectives(nb::module_& m);
 void bind_plain(nb::module_& m);
 void bind_postings(nb::module_& m);
@@ -64,6 +65,7 @@ NB_MODULE(_kernels, m) {
     bind_logistic(m);
     bind_names(m);
     bind_parts(m);
+    bind_passes(m);
     bind_objectives(m);
     bind_plain(m);
     bind_postings(m);

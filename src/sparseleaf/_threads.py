@@ -50,22 +50,14 @@ def by_rows(work: Callable[[slice], object], n_rows: int, n_jobs: int) -> None:
 
 def fill_rows(out: Array, row: Array, n_jobs: int) -> None:
     """Set every row of ``out``; new memory is mapped by all threads, which takes longer than writing it."""
-
-    def fill(block: slice) -> None:
-        out[block] = row
-
-    by_rows(fill, len(out), n_jobs)
+    _kernels.fill_rows(np.ascontiguousarray(row, out.dtype).view(np.uint8), out.view(np.uint8), n_jobs)
 
 
 def take_rows(X: Array, rows: Array, n_jobs: int) -> Array:
     """``X[rows]`` of a dense array."""
-    out = np.empty((len(rows), *X.shape[1:]), X.dtype)
-
-    def take(block: slice) -> None:
-        # "raise" would write to a buffer first
-        np.take(X, rows[block], axis=0, out=out[block], mode="clip")
-
-    by_rows(take, len(rows), n_jobs)
+    X = np.ascontiguousarray(X)
+    out = np.empty((len(rows), X.shape[1]), X.dtype)
+    _kernels.take_rows(X.view(np.uint8), rows.astype(np.int64, copy=False), out.view(np.uint8), n_jobs)
     return out
 
 

@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.utils import assert_all_finite
 
-__all__ = ["check_names", "check_sparse", "check_unicode", "check_values"]
+from sparseleaf._arrays import compressed_state, special_values
+
+__all__ = ["check_infinity", "check_names", "check_sparse", "check_unicode", "check_values"]
 
 TEXT_HINT = (
     "Pass texts as a list of str, or name the text columns: vectorizer=TextVectorizer(fields=['title', …])."
@@ -74,7 +77,7 @@ def _is_missing(value: Any) -> bool:
         return False
 
 
-def check_sparse(matrix: Any, name: str) -> Any:
+def check_sparse(matrix: Any, name: str, n_jobs: int = 1) -> Any:
     """Convert to a format with index arrays (CSR, CSC, BSR, COO) and validate all indices.
 
     scipy and the kernels do not check indices: an invalid matrix would access memory out of bounds.
@@ -82,6 +85,8 @@ def check_sparse(matrix: Any, name: str) -> Any:
     if matrix.format not in ("csr", "csc", "bsr", "coo"):
         matrix = matrix.tocoo()
     try:
+        if compressed_state(matrix, n_jobs)[0]:
+            return matrix
         if matrix.format != "coo":
             matrix.check_format(full_check=True)
             return matrix
@@ -94,6 +99,15 @@ def check_sparse(matrix: Any, name: str) -> Any:
     except ValueError as error:
         raise ValueError(f"{name} is not a valid sparse matrix: {error}.") from error
     return matrix
+
+
+def check_infinity(values: Any, name: str, n_jobs: int, estimator_name: str | None = None) -> None:
+    """Raise scikit-learn's ValueError if an array or sparse matrix of floats contains infinity.
+
+    scikit-learn's own check takes one thread.
+    """
+    if special_values(values, n_jobs)[1]:
+        assert_all_finite(values, allow_nan=True, estimator_name=estimator_name, input_name=name)
 
 
 def check_names(names: list[Any], name: str, what: str = "label name") -> NDArray[Any]:

@@ -34,9 +34,9 @@ class RowsInfo:
     names: list[str] | None = None
 
     @classmethod
-    def of(cls, X: Features, names: list[str] | None = None) -> RowsInfo:
+    def of(cls, X: Features, names: list[str] | None = None, n_jobs: int = 1) -> RowsInfo:
         """Properties of validated rows."""
-        return cls(X.shape[0], X.shape[1], sp.issparse(X), has_nan(X), names)
+        return cls(X.shape[0], X.shape[1], sp.issparse(X), has_nan(X, n_jobs), names)
 
 
 def join_info(parts: list[RowsInfo]) -> RowsInfo:

@@ -17,7 +17,9 @@ from sklearn.preprocessing import MultiLabelBinarizer
 from sklearn.utils import check_array, column_or_1d
 from sklearn.utils.multiclass import type_of_target
 
-from sparseleaf._arrays import require_countable
+from sparseleaf import _kernels
+from sparseleaf._arrays import compressed_state, require_countable
+from sparseleaf._threads import fill_rows
 from sparseleaf.data.checks import check_names, check_sparse, check_unicode, check_values
 
 __all__ = ["Targets", "decode", "encode_targets"]
@@ -34,6 +36,9 @@ Kind = Literal[
 """Form of the targets; the last is one number per row."""
 
 ONE_CLASS_PER_ROW = ("binary", "multiclass")
+
+_CHECKED = tuple(map(np.dtype, (np.float32, np.float64, np.int32, np.int64, np.int8, np.uint8)))
+"""Types for which there is a kernel."""
 
 _ACCEPTED = (
     "a sparse or dense matrix of 0 and 1, a DataFrame of 0 and 1, a list with a list of label names "
@@ -83,7 +88,7 @@ class Targets:
         return int(self.matrix.shape[1])
 
 
-def encode_targets(Y: Any, n_rows: int | None = None) -> Targets:
+def encode_targets(Y: Any, n_rows: int | None = None, n_jobs: int = 1) -> Targets:
     """Encode classification targets as a sparse matrix.
 
     Parameters
@@ -104,6 +109,8 @@ def encode_targets(Y: Any, n_rows: int | None = None) -> Targets:
         labels, except in the last form.
     n_rows : int, optional
         Expected number of rows.
+    n_jobs : int, default=1
+        Number of threads that check a sparse matrix.
 
     Returns
     -------
@@ -126,7 +133,7 @@ def encode_targets(Y: Any, n_rows: int | None = None) -> Targets:
     if isinstance(Y, Targets):
         targets = Y
     elif sparse.issparse(Y):
-        targets = Targets(_from_sparse(Y), None, "multilabel-sparse")
+        targets = Targets(_from_sparse(Y, n_jobs), None, "multilabel-sparse")
     elif _is_label_lists(Y):
         targets = _from_lists(Y)
     else:
@@ -236,39 +243,47 @@ def encode_labels(labels: NDArray[Any], names: NDArray[Any] | None) -> NDArray[A
     return np.array([columns[label] for label in labels.ravel().tolist()], np.int32).reshape(labels.shape)
 
 
-def _check_binary(values: NDArray[Any]) -> None:
-    """Raise ValueError for stored values other than 0 and 1, including NaN and infinities."""
+def _check_binary(values: NDArray[Any], n_jobs: int = 1) -> bool:
+    """Raise ValueError for values other than 0 and 1, including NaN and infinities; returns whether there are zeros."""
     if values.dtype.kind not in "biuf":
         raise ValueError(f"Y must have values 0 and 1 or booleans. Got dtype {values.dtype} instead.")
     if values.dtype.kind == "b":
-        return
+        return not values.all()
+    if values.dtype in _CHECKED:
+        binary, has_zeros = _kernels.binary_values(np.ascontiguousarray(values).reshape(-1), n_jobs)
+        if binary:
+            return has_zeros
     bad = (values != 0) & (values != 1)
     if bad.any():
         raise ValueError(
             f"Y must have values 0 and 1 or booleans (a matrix has one column per label). Got {values[bad].flat[0]}"
             " instead."
         )
+    return not values.all()
 
 
-def _from_sparse(Y: Any) -> sparse.csr_matrix:
+def _from_sparse(Y: Any, n_jobs: int = 1) -> sparse.csr_matrix:
     if Y.ndim != 2:
         raise ValueError(
             f"Y must have shape (n_rows, n_labels). Got a sparse array of shape {Y.shape} instead."
         )
     # In these formats .data has exactly the stored values. Repeated entries must not be summed yet: their sum is not 0
     # or 1, and in 8 bits it may overflow to 0.
-    stored = check_sparse(Y if Y.format in ("csr", "csc", "coo") else Y.tocoo(), "Y")
-    _check_binary(stored.data)
+    stored = check_sparse(Y if Y.format in ("csr", "csc", "coo") else Y.tocoo(), "Y", n_jobs)
+    has_zeros = _check_binary(stored.data, n_jobs)
     matrix = sparse.csr_matrix(stored.astype(np.float32, copy=False))
-    if not matrix.has_canonical_format or not matrix.data.all():
+    if has_zeros or not (compressed_state(matrix, n_jobs)[1] or matrix.has_canonical_format):
         matrix = matrix.copy()  # the arrays may be the user's
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
-    return _ones(matrix.indices, matrix.indptr, matrix.shape)
+    return _ones(matrix.indices, matrix.indptr, matrix.shape, n_jobs)
 
 
-def _ones(indices: NDArray[Any], indptr: NDArray[Any], shape: tuple[int, int]) -> sparse.csr_matrix:
-    ones = np.ones(int(indptr[-1]), dtype=np.float32)
+def _ones(
+    indices: NDArray[Any], indptr: NDArray[Any], shape: tuple[int, int], n_jobs: int = 1
+) -> sparse.csr_matrix:
+    ones = np.empty(int(indptr[-1]), dtype=np.float32)
+    fill_rows(ones[:, None], np.ones(1), n_jobs)
     matrix = sparse.csr_matrix((ones, indices[: ones.size], indptr), shape=shape)
     matrix.has_canonical_format = True
     return matrix

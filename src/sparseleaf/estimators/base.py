@@ -18,7 +18,7 @@ from sparseleaf import _kernels
 from sparseleaf._arrays import LARGEST_COUNT, as_csr32, effective_n_jobs, require_countable
 from sparseleaf._spelling import Measured, current_history
 from sparseleaf._warnings import warn
-from sparseleaf.data.checks import TEXT_HINT, check_sparse, check_values
+from sparseleaf.data.checks import TEXT_HINT, check_infinity, check_sparse, check_values
 from sparseleaf.data.rows import RowsInfo, refuse_nan
 from sparseleaf.data.targets import ONE_CLASS_PER_ROW, decode, encode_known
 from sparseleaf.estimators.declarations import DEVICE
@@ -324,8 +324,9 @@ class ModelEstimator(ReportMixin, TextInput):
     def _validate_features(self, X: Any, *, reset: bool) -> Features:
         X = X if reset else self._as_features(X)
         check_values(X, "X")
+        n_jobs = effective_n_jobs(self.n_jobs)
         if sp.issparse(X):
-            X = check_sparse(X, "X")
+            X = check_sparse(X, "X", n_jobs)
         try:
             X = validate_data(
                 self,
@@ -334,15 +335,16 @@ class ModelEstimator(ReportMixin, TextInput):
                 accept_sparse="csr",
                 dtype=np.float32,
                 order="C",
-                ensure_all_finite="allow-nan",
+                ensure_all_finite=False,
             )
+            check_infinity(X, "X", n_jobs, type(self).__name__)
         except ValueError as error:
             if "could not convert string" not in str(error):
                 raise
             raise ValueError(f"X must be numeric, but contains text: {error}. {TEXT_HINT}") from error
         require_countable("X", X.shape[0], "rows in one process")
         require_countable("X", X.shape[1], "features")
-        return as_csr32(X) if sp.issparse(X) else X
+        return as_csr32(X, n_jobs) if sp.issparse(X) else X
 
     def _seed(self) -> int:
         if isinstance(self.random_state, int | np.integer):

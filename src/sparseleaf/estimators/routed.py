@@ -126,9 +126,10 @@ class RoutedClassifier(UpdateMixin, RerankMixin, SparseProbabilitiesMixin, Model
         X, y = self._validate_features(own_indices(X), reset=True), own_indices(y)
         if y is None:  # scikit-learn's message
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        targets = encode_targets(y, X.shape[0])
+        n_jobs = effective_n_jobs(self.n_jobs)
+        targets = encode_targets(y, X.shape[0], n_jobs)
         weights = check_sample_weight(sample_weight, X.shape[0])
-        return SparsePartition(X, self._feature_names(), targets, effective_n_jobs(self.n_jobs), weights)
+        return SparsePartition(X, self._feature_names(), targets, n_jobs, weights)
 
     def _check(self) -> None:
         self._check_parameters()

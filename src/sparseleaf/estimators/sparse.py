@@ -242,9 +242,10 @@ class SparseGBDTClassifier(UpdateMixin, RerankMixin, SparseProbabilitiesMixin, M
         X = self._validate_features(X, reset=True)
         if y is None:  # scikit-learn's message
             raise ValueError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        targets = encode_targets(y, X.shape[0])
+        n_jobs = effective_n_jobs(self.n_jobs)
+        targets = encode_targets(y, X.shape[0], n_jobs)
         weights = check_sample_weight(sample_weight, X.shape[0])
-        return SparsePartition(X, self._feature_names(), targets, effective_n_jobs(self.n_jobs), weights)
+        return SparsePartition(X, self._feature_names(), targets, n_jobs, weights)
 
     def estimate_memory(
         self, X: Any, y: Any = None, *, sample_weight: Any = None, Y: Any = None

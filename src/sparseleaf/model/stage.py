@@ -73,7 +73,7 @@ class Rows:
 
     def columns(self) -> Iterator[tuple[slice, Features, bool]]:
         """Yield blocks of rows with the columns that trees take, and whether they may have NaN."""
-        yield slice(None), self.X, has_nan(self.X)
+        yield slice(None), self.X, has_nan(self.X, self.n_jobs)
 
     def to_features(self, pairs: Pairs, columns: Array, values: Array) -> tuple[Terms, Array]:
         """Contributions of the columns that trees take as contributions of the features.

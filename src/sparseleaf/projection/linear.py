@@ -122,7 +122,7 @@ class ProjectedRows(Rows):
             rows = self.X if self.n_rows <= BLOCK_ROWS else self.X[block]
             columns = self._projection.transform(rows, self.n_jobs)
             # products of huge values may be NaN, which training treats as missing too
-            yield block, columns, has_nan(columns)
+            yield block, columns, has_nan(columns, self.n_jobs)
 
     def to_features(self, pairs: Pairs, columns: Array, values: Array) -> tuple[Terms, Array]:
         """See :class:`~sparseleaf.model.stage.Rows`.

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_consistent_length
 
-from sparseleaf.data.checks import check_names, check_sparse, check_values
+from sparseleaf.data.checks import check_infinity, check_names, check_sparse, check_values
 from sparseleaf.data.targets import ONE_CLASS_PER_ROW, Targets, encode_known, encode_targets, join_forms
 from sparseleaf.objectives.targets import NO_CLASSES, NO_VALUES, DenseTargets, KnownValues
 
@@ -109,15 +109,16 @@ def in_order(y: Any, names: Array | None) -> Any:
     return y.iloc[:, [columns.index(name) for name in names.tolist()]]
 
 
-def as_numbers(y: Any) -> Array:
+def as_numbers(y: Any, n_jobs: int = 1) -> Array:
     """Regression targets as a dense float array, NaN where unknown."""
     check_values(y, "y")
     if sp.issparse(y):
         y = check_sparse(y, "y").toarray()
     try:
         values: Array = check_array(
-            y, dtype=(np.float64, np.float32), ensure_2d=False, ensure_all_finite="allow-nan", input_name="y"
+            y, dtype=(np.float64, np.float32), ensure_2d=False, ensure_all_finite=False, input_name="y"
         )
+        check_infinity(values, "y", n_jobs)
     except ValueError as error:
         raise ValueError(f"y: {error}") from None
     return values
@@ -130,7 +131,7 @@ def encode_numbers(
     if known is not None:
         y = in_order(y, known.names)
     names = check_names(list(y.columns), "y", "column name") if hasattr(y, "columns") else None
-    values = as_numbers(y)
+    values = as_numbers(y, n_jobs)
     check_consistent_length(np.empty(n_rows), values)
     if values.ndim > 2:
         raise ValueError(

@@ -146,7 +146,7 @@ class SparsePartition(Partition):
 
 def describe_rows(comm: Communicator, part: Partition) -> RowsInfo:
     """Number the rows of all partitions and gather their properties."""
-    infos = comm.allgather(RowsInfo.of(part.features, part.names))
+    infos = comm.allgather(RowsInfo.of(part.features, part.names, part.n_jobs))
     info = join_info(infos)
     require_countable("X", info.n_rows, "rows in all parts")  # histograms count rows in 32 bits
     for number, one in enumerate(infos):

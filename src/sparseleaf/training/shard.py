@@ -16,7 +16,7 @@ import numpy as np
 
 from sparseleaf import _kernels
 from sparseleaf._arrays import empty_aligned, even_ranges, hash_numbers
-from sparseleaf._threads import fill_rows, in_threads
+from sparseleaf._threads import fill_rows
 from sparseleaf.training.builder import BinnedColumns, TreeSample, gradient_columns
 from sparseleaf.training.columns import padded_width
 
@@ -28,10 +28,6 @@ if TYPE_CHECKING:
     from sparseleaf.training.builder import GrownTree, TreeBuilder, Trees
     from sparseleaf.training.columns import Columns
     from sparseleaf.training.tree import FlatTree, GrownNodes, LeafVectors
-
-BLOCK_ROWS = 16_384
-"""Rows per block where this bounds memory. A power of two."""
-
 
 FEW_BYTES = 4096
 """Message size below which sharing work between workers always pays off."""
@@ -122,12 +118,8 @@ class Shard:
     def missing_features(self) -> Array:
         """Number of missing values of every feature, int64."""
 
-        def of_block(begin: int) -> Array:
-            missing: Array = self.bins[begin : begin + BLOCK_ROWS] == self.missing_bins
-            return np.asarray(missing.sum(axis=0))
-
-        blocks = in_threads(of_block, range(0, self.n_rows, BLOCK_ROWS), self._n_jobs)
-        counts: Array = sum(blocks, np.zeros(self.bins.shape[1], np.int64))
+        counts = np.empty(self.bins.shape[1], np.int64)
+        _kernels.count_bins(self.bins, self.missing_bins, counts, self._n_jobs)
         return counts
 
     def start_tree(self, share: float, *key: int) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparseleaf import memory
-from sparseleaf._arrays import column_counts, effective_n_jobs
+from sparseleaf._arrays import by_count, column_counts, effective_n_jobs
 from sparseleaf._settings import most_leaves
 from sparseleaf.binning import EXACT_BINS, BinThresholds, bin_features
 from sparseleaf.callbacks import EarlyStopping
@@ -202,7 +202,7 @@ class SparseProgram:
             )
             # most frequent first, for locality; labels without rows take no memory
             counts, _ = common_counts(comm, part.weights, part.targets.matrix, part.n_jobs)
-            order = np.argsort(-counts, kind="stable")
+            order = by_count(counts)
             scores, present, first = None, counts > 0, 0
             if self.init_model is not None:
                 scores = self.init_model.tree_scores(part.features, None, part.n_jobs)

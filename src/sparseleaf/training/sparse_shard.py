@@ -12,7 +12,7 @@ from sparseleaf import _kernels
 from sparseleaf._arrays import csr_parts, even_ranges
 from sparseleaf._limits import untouched_memory_counts
 from sparseleaf.data.weights import NO_WEIGHTS
-from sparseleaf.training.shard import BLOCK_ROWS, Shard
+from sparseleaf.training.shard import Shard
 
 if TYPE_CHECKING:
     from sparseleaf._arrays import Array
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 SPARE_ENTRIES = 1 << 16
 """Buffer entries that are not worth releasing."""
+
+BLOCK_ROWS = 16_384
+"""Rows whose entries are in one buffer. A power of two."""
 
 GROWTH = 8
 """Size of a new buffer, in what it is needed for now: later trees add labels."""

@@ -123,7 +123,7 @@ def test_predictions_of_training_rows_are_the_scores_of_training(parameters, spa
 
 
 def test_blocks_are_a_power_of_two():
-    assert shard_module.BLOCK_ROWS & (shard_module.BLOCK_ROWS - 1) == 0
+    assert sparse_shard_module.BLOCK_ROWS & (sparse_shard_module.BLOCK_ROWS - 1) == 0
 
 
 def test_a_block_of_many_labels_does_not_leave_its_room_to_the_others(monkeypatch):
