@@ -54,9 +54,8 @@ uint8_t any_of(int64_t n, int n_threads, Check check) {
 template <typename T>
 std::pair<bool, bool> special_values(In1<T> values, int n_threads) {
     GilRelease release;
-    const uint8_t found =
-        any_of(static_cast<int64_t>(values.size()), n_threads,
-               [&](int64_t begin, int64_t n) { return special(values.data() + begin, n); });
+    const uint8_t found = any_of(static_cast<int64_t>(values.size()), n_threads,
+                                 [&](int64_t begin, int64_t n) { return special(values.data() + begin, n); });
     return {(found & kNan) != 0, (found & kInfinity) != 0};
 }
 
@@ -111,7 +110,8 @@ void count_bins(In2<Bin> bins, In1<int32_t> searched, Out1<int64_t> counts, int 
     parallel_tasks((n + kRows - 1) / kRows, n_threads, [&](int64_t task, int thread) {
         int64_t* mine = found[thread];
         for (int64_t i = task * kRows; i < std::min(n, (task + 1) * kRows); ++i)
-            for (int64_t j = 0; j < d; ++j) mine[j] += static_cast<int64_t>(bins.data()[i * d + j]) == searched.data()[j];
+            for (int64_t j = 0; j < d; ++j)
+                mine[j] += static_cast<int64_t>(bins.data()[i * d + j]) == searched.data()[j];
     });
     found.combined(counts.data(), n_threads, [](int64_t a, int64_t b) { return a + b; });
 }

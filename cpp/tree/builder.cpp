@@ -4,7 +4,8 @@
 namespace sparseleaf {
 namespace {
 
-constexpr int64_t kMostAtOnce = 16;    // nodes that best-first growth splits together, one per thread
+constexpr int64_t kMostEarly = 16;     // nodes that are split speculatively by a few threads
+constexpr int kManyThreads = 8;        // they wait for one another at every batch, which takes longer than waste
 constexpr int64_t kMostExchanged = 8;  // with several workers: a message costs more than a node
 constexpr int64_t kRowsAtOnce = 8192;  // total rows of these nodes: larger nodes are split alone
 constexpr int64_t kDeviceRowsAtOnce = 1 << 20;  // a batch takes a device as long as these rows
@@ -19,9 +20,10 @@ Limits limits_of(const GrowthRules& growth) {
 Frontier frontier_of(const GrowthRules& growth, int64_t n_rows, const Workers& workers, int n_threads) {
     const int64_t most = growth.max_leaves < 0 ? n_rows : std::min(growth.max_leaves - 1, n_rows);
     // all workers must take the same nodes, however many threads each has
-    if (!workers.alone()) return {most, growth.best_first, {kExtraSlots, kRowsAtOnce, kMostExchanged, false}};
+    if (!workers.alone()) return {most, growth.best_first, {kMostEarly, kRowsAtOnce, kMostExchanged, false}};
     const int64_t rows = kRowsAtOnce * std::max(1, n_threads / 2);
-    return {most, growth.best_first, {kExtraSlots, rows, std::min<int64_t>(n_threads, kMostAtOnce), false}};
+    if (n_threads >= kManyThreads) return {most, growth.best_first, {kExtraSlots, rows, 0, true}};
+    return {most, growth.best_first, {kMostEarly, rows, n_threads, false}};
 }
 
 void require_features(const In1<int32_t>& features, int64_t n_node_features, const FeatureTable& table) {
@@ -36,7 +38,8 @@ void require_features(const In1<int32_t>& features, int64_t n_node_features, con
 void require_sample(const TreeSample& sample, const FeatureTable& table, int64_t n_rows) {
     for (const auto& rows : {sample.rows, sample.oob_rows}) {
         int64_t n_wrong = 0;
-        for (size_t i = 0; i < rows.size(); ++i) n_wrong += rows.data()[i] < 0 || rows.data()[i] >= n_rows;
+        const auto limit = static_cast<uint32_t>(n_rows);  // one comparison: negative numbers are large ones
+        for (size_t i = 0; i < rows.size(); ++i) n_wrong += static_cast<uint32_t>(rows.data()[i]) >= limit;
         require(n_wrong == 0, "rows: indices must be less than the number of rows");
     }
     require_features(sample.features, sample.n_node_features, table);

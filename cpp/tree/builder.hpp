@@ -12,7 +12,7 @@
 namespace sparseleaf {
 
 constexpr int64_t kMinSlots = 4;     // the children of two nodes whose histograms were not kept
-constexpr int64_t kExtraSlots = 16;  // for the children of nodes that are split speculatively
+constexpr int64_t kExtraSlots = 32;  // for the children of nodes that are split speculatively
 constexpr int64_t kExtraDeviceSlots = 64;
 
 // Growth limits of a tree.

@@ -1,5 +1,7 @@
 """Checks of values and copies of rows, compared with numpy and scipy."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -80,7 +82,7 @@ def compressed(draw):
 def test_csr_state(case, n_jobs):
     indptr, indices, n_columns = case
     valid = bool(((indices >= 0) & (indices < n_columns)).all())
-    rows = [indices[a:b] for a, b in zip(indptr[:-1], indptr[1:], strict=True)]
+    rows = [indices[a:b] for a, b in pairwise(indptr)]
     increase = all((np.diff(row) > 0).all() for row in rows)
     assert _kernels.csr_state(indptr, indices, n_columns, n_jobs) == (valid, valid and increase)
 
