@@ -30,6 +30,7 @@ void bind_ranking(nb::module_& m);
 void bind_rerank(nb::module_& m);
 void bind_route(nb::module_& m);
 void bind_router(nb::module_& m);
+void bind_sampling(nb::module_& m);
 void bind_scores(nb::module_& m);
 void bind_shap(nb::module_& m);
 void bind_shap_pairs(nb::module_& m);
@@ -77,6 +78,7 @@ NB_MODULE(_kernels, m) {
     bind_rerank(m);
     bind_route(m);
     bind_router(m);
+    bind_sampling(m);
     bind_scores(m);
     bind_shap(m);
     bind_shap_pairs(m);

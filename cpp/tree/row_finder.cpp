@@ -11,6 +11,7 @@ namespace {
 constexpr uint8_t kLeft = 0, kMissing = 1, kRight = 2;  // slots of a random split
 constexpr uint64_t kThreshold = 0x74687265;             // purposes of random draws: part of their keys
 constexpr uint64_t kSubset = 0x73756273;
+constexpr int64_t kFewColumns = 3;  // with more of them, a vector has a row's gradients
 
 // A number in [0, 1) with 53 random bits.
 double uniform(uint64_t hash) {
@@ -35,61 +36,96 @@ uint64_t draw_of(const Node& node, int32_t feature, uint64_t purpose) {
     return mix64(node.key ^ mix64(purpose << 32 | static_cast<uint64_t>(feature)));
 }
 
-// Copies the bins of some rows; returns whether they are not all equal.
+constexpr int64_t kTogether = 64;  // bins of one vector
+
+// Rows with those that fill the last vector.
+int64_t room_for(int64_t n) {
+    return (n + kTogether - 1) / kTogether * kTogether;
+}
+
+// Copies the bins of some rows, and more of them up to a multiple of kTogether. Most nodes have few rows:
+// without the others, a vector would never be full.
 SPARSELEAF_WIDE
-bool copy_bins(const uint8_t* column, const int32_t* rows, int64_t n, uint8_t* bins) {
+BinRange copy_bins(const uint8_t* column, const int32_t* rows, int64_t n, uint8_t missing, uint8_t* bins) {
     for (int64_t i = 0; i < n; ++i) bins[i] = column[rows[i]];
     const uint8_t first = bins[0];
-    uint8_t different = 0;
-    for (int64_t i = 0; i < n; ++i) different = static_cast<uint8_t>(different | (bins[i] ^ first));
-    return different != 0;
-}
-
-// The smallest and the largest bin but that of missing values, and whether any value is missing.
-struct BinRange {
-    uint8_t low, high;
-    bool missing;
-};
-SPARSELEAF_WIDE
-BinRange range_of(const uint8_t* bins, int64_t n, uint8_t missing) {
-    uint8_t low = 255, high = 0, some = 0;
-    for (int64_t i = 0; i < n; ++i) {
-        const uint8_t bin = bins[i];
-        const bool is_missing = bin == missing;
-        low = std::min(low, bin);  // missing values have the largest bin
-        high = std::max(high, is_missing ? uint8_t{0} : bin);
-        some = static_cast<uint8_t>(some | is_missing);
+    for (int64_t i = n; i % kTogether != 0; ++i) bins[i] = first;
+    uint8_t lows[kTogether], highs[kTogether], present[kTogether];
+    for (int64_t c = 0; c < kTogether; ++c) lows[c] = first, highs[c] = first, present[c] = 0;
+    for (int64_t i = 0; i < n; i += kTogether)
+        for (int64_t c = 0; c < kTogether; ++c) {
+            const uint8_t bin = bins[i + c];
+            lows[c] = std::min(lows[c], bin);
+            highs[c] = std::max(highs[c], bin);
+            present[c] = std::max(present[c], bin == missing ? uint8_t{0} : bin);
+        }
+    uint8_t low = first, high = first, highest_present = 0;
+    for (int64_t c = 0; c < kTogether; ++c) {
+        low = std::min(low, lows[c]);
+        high = std::max(high, highs[c]);
+        highest_present = std::max(highest_present, present[c]);
     }
-    return {low, high, some != 0};
+    return {low, highest_present, high == missing, low == high};  // missing values have the largest bin
 }
 
-// Σ of the gradients of the rows in one slot; returns their number.
-template <int kBlock>
-[[gnu::always_inline]] inline int64_t sum_slot_impl(const int16_t* gradients, int64_t m, const uint8_t* slots,
-                                                    int64_t n, uint8_t slot, int32_t* sums) {
+// Σ of the gradients of the rows that belong to a side; returns their number.
+template <int kBlock, typename Belongs>
+[[gnu::always_inline]] inline int64_t sum_side(const int16_t* gradients, int64_t m, int64_t n,
+                                               Belongs&& belongs, int32_t* sums) {
+    int64_t count = 0;
     for (int64_t first = 0; first < m; first += kBlock) {
         int32_t block[kBlock] = {};
+        count = 0;
         for (int64_t i = 0; i < n; ++i) {
-            const int32_t mask = -static_cast<int32_t>(slots[i] == slot);
+            const int32_t mask = -static_cast<int32_t>(belongs(i));
+            count -= mask;
             for (int c = 0; c < kBlock; ++c) block[c] += gradients[i * m + first + c] & mask;
         }
         std::copy_n(block, kBlock, sums + first);
     }
-    return std::count(slots, slots + n, slot);
+    return count;
+}
+
+template <typename Belongs>
+[[gnu::always_inline]] inline int64_t sum_side_of(const int16_t* gradients, int64_t m, int64_t n,
+                                                  Belongs&& belongs, int32_t* sums) {
+    return m % 16 == 0  ? sum_side<16>(gradients, m, n, belongs, sums)
+           : m % 8 == 0 ? sum_side<8>(gradients, m, n, belongs, sums)
+                        : sum_side<4>(gradients, m, n, belongs, sums);
 }
 
 SPARSELEAF_WIDE
-int64_t sum_slot(const int16_t* gradients, int64_t m, const uint8_t* slots, int64_t n, uint8_t slot,
-                 int32_t* sums) {
-    return m % 16 == 0  ? sum_slot_impl<16>(gradients, m, slots, n, slot, sums)
-           : m % 8 == 0 ? sum_slot_impl<8>(gradients, m, slots, n, slot, sums)
-                        : sum_slot_impl<4>(gradients, m, slots, n, slot, sums);
+int64_t sum_below(const int16_t* gradients, int64_t m, const uint8_t* bins, int64_t n, uint8_t above,
+                  int32_t* sums) {
+    return sum_side_of(gradients, m, n, [&](int64_t i) { return bins[i] < above; }, sums);
+}
+
+// The same of gradients by column, `room` apart, of which only a few are used: a vector has many rows. Bins
+// and gradients are readable up to a multiple of kTogether, where gradients are 0 and bins those of the first
+// row.
+SPARSELEAF_WIDE
+int64_t sum_columns_below(const int16_t* columns, int64_t n_columns, int64_t room, const uint8_t* bins,
+                          int64_t n, uint8_t above, int32_t* sums) {
+    constexpr int64_t kRows = 16;
+    int32_t count[kRows] = {};
+    int64_t i = 0;
+    for (; i < n; i += kRows)
+        for (int64_t r = 0; r < kRows; ++r) count[r] += bins[i + r] < above;
+    for (int64_t c = 0; c < n_columns; ++c) {
+        const int16_t* column = columns + c * room;
+        int32_t sum[kRows] = {};
+        for (int64_t first = 0; first < n; first += kRows)
+            for (int64_t r = 0; r < kRows; ++r)
+                sum[r] += column[first + r] & -static_cast<int32_t>(bins[first + r] < above);
+        sums[c] = std::accumulate(sum, sum + kRows, 0);
+    }
+    return std::accumulate(count, count + kRows, int64_t{0}) - (bins[0] < above ? i - n : 0);
 }
 
 SPARSELEAF_WIDE
-void assign_slots(const uint8_t* bins, int64_t n, uint8_t above, uint8_t missing, uint8_t* slots) {
-    for (int64_t i = 0; i < n; ++i)
-        slots[i] = bins[i] == missing ? kMissing : bins[i] < above ? kLeft : kRight;
+int64_t sum_equal(const int16_t* gradients, int64_t m, const uint8_t* slots, int64_t n, uint8_t slot,
+                  int32_t* sums) {
+    return sum_side_of(gradients, m, n, [&](int64_t i) { return slots[i] == slot; }, sums);
 }
 
 }  // namespace
@@ -127,6 +163,11 @@ RowFinder::RowFinder(Data data, const Scoring& scoring, const Limits& limits)
       sums_(static_cast<size_t>((kByteBins + 1) * scoring.columns + 2 * kWide)),
       counts_(kByteBins + 1),
       total_(static_cast<size_t>(work_.room)) {
+    n_used_ = scoring.outputs + (scoring.hessian == kCount    ? 0
+                                 : scoring.hessian == kShared ? 1
+                                                              : scoring.outputs);
+    by_column_ = data_.random && n_used_ <= kFewColumns;
+    std::fill(work_.sums.begin(), work_.sums.end(), 0);  // columns that are not used stay 0
     data_.n_node_features =
         std::min<int64_t>(data_.n_node_features, static_cast<int64_t>(data_.features.size()));
 }
@@ -208,7 +249,12 @@ bool RowFinder::collect(const Node& node) {
         numbers_.resize(static_cast<size_t>(n));
         std::iota(numbers_.begin(), numbers_.end(), 0);
         slot_of_row_.resize(static_cast<size_t>(n));
-        bins_.resize(static_cast<size_t>(n));
+        bins_.resize(static_cast<size_t>(n + kTogether));
+    }
+    if (by_column_) {
+        columns_.assign(static_cast<size_t>(n_used_ * room_for(n)), 0);
+        for (int64_t c = 0; c < n_used_; ++c)
+            for (i = 0; i < n; ++i) columns_[c * room_for(n) + i] = gradients_[i * m + c];
     }
     std::fill(total_.begin(), total_.end(), 0);
     add_up(gradients_.data(), m, numbers_.data(), n, total_.data());
@@ -217,7 +263,9 @@ bool RowFinder::collect(const Node& node) {
 
 // Copies the feature's bins of the node's rows. Returns false if the feature is constant in the node.
 bool RowFinder::gather(const Node& node, int32_t feature) {
-    return copy_bins(data_.bins.of(feature), data_.rows + node.start, node.count, bins_.data());
+    const auto missing = static_cast<uint8_t>(data_.table.missing_bin.data()[feature]);
+    range_ = copy_bins(data_.bins.of(feature), data_.rows + node.start, node.count, missing, bins_.data());
+    return !range_.constant;
 }
 
 // Updates the node's split; returns whether the feature can split the node.
@@ -288,12 +336,21 @@ bool RowFinder::search_best(Node& node, int32_t feature, double score) {
 // One random split; rows with a missing value go to the better side.
 bool RowFinder::search_random(Node& node, int32_t feature, double score) {
     const bool categorical = data_.table.categorical.data()[feature] != 0;
-    const int32_t bin = categorical ? divide_categories(node, feature) : divide_bins(node, feature);
+    const auto missing_bin = static_cast<uint8_t>(data_.table.missing_bin.data()[feature]);
     const int64_t m = scoring_.columns, n = node.count;
-    int32_t *left = work_.sums.data() + work_.room, *missing = sums_.data();
-    int64_t n_left = sum_slot(gradients_.data(), m, slot_of_row_.data(), n, kLeft, left), n_missing = 0;
-    if (occupied_.missing)
-        n_missing = sum_slot(gradients_.data(), m, slot_of_row_.data(), n, kMissing, missing);
+    int32_t *left = work_.sums.data() + work_.room, *missing = sums_.data(), bin = 0;
+    int64_t n_left, n_missing = 0;
+    if (categorical) {
+        divide_categories(node, feature);
+        n_left = sum_equal(gradients_.data(), m, slot_of_row_.data(), n, kLeft, left);
+    } else {
+        bin = divide_bins(node, feature);
+        const auto above = static_cast<uint8_t>(bin + 1);
+        n_left = by_column_
+                     ? sum_columns_below(columns_.data(), n_used_, room_for(n), bins_.data(), n, above, left)
+                     : sum_below(gradients_.data(), m, bins_.data(), n, above, left);
+    }
+    if (range_.missing) n_missing = sum_equal(gradients_.data(), m, bins_.data(), n, missing_bin, missing);
     bool possible = false;
     for (const bool missing_left : {false, true}) {
         if (missing_left) {
@@ -314,23 +371,16 @@ bool RowFinder::search_random(Node& node, int32_t feature, double score) {
 }
 
 // Divides ordered bins at a threshold; returns the last bin on the left.
-int32_t RowFinder::divide_bins(const Node& node, int32_t feature) {
-    const auto missing = static_cast<uint8_t>(data_.table.missing_bin.data()[feature]);
-    const BinRange range = range_of(bins_.data(), node.count, missing);
-    occupied_.missing = range.missing;
-    int32_t above = missing;  // present against missing values
-    if (range.low < range.high) {
-        const double* at = data_.positions.of(feature);
-        const double width = at[range.high] - at[range.low];
-        const double drawn = at[range.low] + uniform(draw_of(node, feature, kThreshold)) * width;
-        above = static_cast<int32_t>(std::upper_bound(at + range.low + 1, at + range.high, drawn) - at);
-    }
-    assign_slots(bins_.data(), node.count, static_cast<uint8_t>(above), missing, slot_of_row_.data());
-    return above - 1;
+int32_t RowFinder::divide_bins(const Node& node, int32_t feature) const {
+    if (range_.low >= range_.high) return data_.table.missing_bin.data()[feature] - 1;  // present and missing
+    const double* at = data_.positions.of(feature);
+    const double width = at[range_.high] - at[range_.low];
+    const double drawn = at[range_.low] + uniform(draw_of(node, feature, kThreshold)) * width;
+    return static_cast<int32_t>(std::upper_bound(at + range_.low + 1, at + range_.high, drawn) - at) - 1;
 }
 
 // Divides categories at random: a prefix of random length of a random order goes left.
-int32_t RowFinder::divide_categories(const Node& node, int32_t feature) {
+void RowFinder::divide_categories(const Node& node, int32_t feature) {
     find_occupied(feature, node.count);
     const int64_t n = occupied_.n;
     std::vector<std::pair<uint64_t, int32_t>> order;
@@ -348,7 +398,6 @@ int32_t RowFinder::divide_categories(const Node& node, int32_t feature) {
     }
     occupied_.slots[data_.table.missing_bin.data()[feature]] = kMissing;
     for (int64_t i = 0; i < node.count; ++i) slot_of_row_[i] = occupied_.slots[bins_[i]];
-    return 0;
 }
 
 // The bin of a split after the bin number `last_left` of those that occur: in the middle between it and the

@@ -49,6 +49,13 @@ class ColumnPartition final : public Partition {
     int32_t* rows_;
 };
 
+// The smallest bin, the largest but that of missing values, whether any value is missing, and whether all
+// bins are equal.
+struct BinRange {
+    uint8_t low, high;
+    bool missing, constant;
+};
+
 class RowFinder final : public SplitFinder {
   public:
     struct Data {
@@ -86,8 +93,8 @@ class RowFinder final : public SplitFinder {
     void add_up_slots(int64_t n);
     bool search_best(Node& node, int32_t feature, double score);
     bool search_random(Node& node, int32_t feature, double score);
-    int32_t divide_bins(const Node& node, int32_t feature);
-    int32_t divide_categories(const Node& node, int32_t feature);
+    int32_t divide_bins(const Node& node, int32_t feature) const;
+    void divide_categories(const Node& node, int32_t feature);
     int32_t middle_bin(int32_t feature, int64_t last_left) const;
     void swap_feature(uint64_t key, int64_t at);
 
@@ -97,14 +104,18 @@ class RowFinder final : public SplitFinder {
     Work work_;
     AddRows add_rows_;
     std::vector<int16_t> gradients_;  // of the node's rows
-    std::vector<int32_t> numbers_;    // 0, 1, 2, …
-    std::vector<uint8_t> bins_;       // of the node's rows
+    std::vector<int16_t> columns_;    // the same by column, if there are few
+    int64_t n_used_;                  // columns without padding
+    bool by_column_;
+    std::vector<int32_t> numbers_;  // 0, 1, 2, …
+    std::vector<uint8_t> bins_;     // of the node's rows
     std::vector<uint8_t> slot_of_row_;
     std::vector<int32_t> sums_, counts_;  // by slot
     std::vector<int32_t> total_;
     std::vector<int64_t> swapped_;  // positions of `features` that the current node exchanged
     std::vector<int32_t> room_;
     Occupied occupied_;
+    BinRange range_{};  // of bins_
     uint8_t set_[kSetBytes] = {};
 };
 

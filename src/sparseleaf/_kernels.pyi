@@ -574,6 +574,9 @@ class RoutedPredictor:
         n_threads: int,
     ) -> None: ...
 
+# sampling.cpp
+def sample_rows(numbers: _I64, left_out: _U8, key: int, highest: int) -> tuple[_I32, _I32]: ...
+
 # scores.cpp
 def merge_leaves(
     starts: _I64,

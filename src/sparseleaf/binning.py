@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -62,7 +63,7 @@ class BinThresholds:
         """Number of features."""
         return len(self.offsets) - 1
 
-    @property
+    @cached_property
     def missing_bins(self) -> Array:
         """The bin of missing values of every feature, int32."""
         return (np.diff(self.offsets) + 1).astype(np.int32)

@@ -50,7 +50,7 @@ def test_estimates_follow_the_parameters():
     assert projected.bins == 3000
     assert sparseleaf.estimate_memory(X, Y, projection="random", projection_dim=3).bins == 3000 + 7000
     few = sparseleaf.estimate_memory(X, Y, max_leaves=2, max_bins=3)
-    assert few.histograms == (2 + 16) * 7 * (3 + 1) * 4 * (32 + 1), "no more than nodes can wait for"
+    assert few.histograms == (2 + 32) * 7 * (3 + 1) * 4 * (32 + 1), "no more than nodes can wait for"
     all_labels = sparseleaf.estimate_memory(X, Y, leaf_labels=None, n_trees=1000)
     assert all_labels.scores == 8 * 1000 * 50, "never more than rows × labels"
 

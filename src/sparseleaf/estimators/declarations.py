@@ -40,7 +40,16 @@ from sparseleaf.objectives import (
 )
 from sparseleaf.objectives.ranking import CHANGES
 from sparseleaf.projection import PROJECTIONS
-from sparseleaf.training.auto import AUTO_VALUES, BAGGED_ROWS, MAX_SEPARATE, N_FOLDS, RANKER_VALUES, AutoValue
+from sparseleaf.training.auto import (
+    AUTO_VALUES,
+    BAGGED_ROWS,
+    FEW_ROWS,
+    FEWER_MODELS,
+    MAX_SEPARATE,
+    N_FOLDS,
+    RANKER_VALUES,
+    AutoValue,
+)
 from sparseleaf.training.sharing import STANDARD_ERRORS
 from sparseleaf.training.sketches import SKETCHES
 
@@ -358,8 +367,9 @@ N_MODELS = Parameter(
     Int(1, 64) | AUTO,
     "auto",
     "Number of boosted models whose average is the model (bagging); they are stored as one. Each leaves out a"
-    f' different one of max({N_FOLDS}, n_models) folds of the rows. "auto": {N_FOLDS} with n_trees="auto" and up to'
-    f" {BAGGED_ROWS:,} rows, otherwise 1; one model with a fixed number of trees leaves out no rows. A forest is added"
+    f' different one of max({N_FOLDS}, n_models) folds of the rows. "auto": with n_trees="auto" {N_FOLDS} up to'
+    f" {FEW_ROWS:,} rows, or {BAGGED_ROWS:,} with losses of constant hessian, and {FEWER_MODELS} up to {BAGGED_ROWS:,}"
+    " rows; otherwise 1. One model with a fixed number of trees leaves out no rows. A forest is added"
     ' to several models with n_trees="auto" if it improves the predictions of held-out rows.',
 )
 
@@ -406,7 +416,7 @@ def _multi(
 ) -> dict[str, Parameter]:
     return declare(
         replace(DENSE_N_TREES, symbol="t"),
-        LEARNING_RATE,
+        _automatic(LEARNING_RATE),
         Parameter(
             "loss",
             Names(
@@ -611,7 +621,7 @@ RANKING_METRICS = (*(f"ndcg@{k}" for k in (1, 3, 5, 10)), "map", "mrr", "pairwis
 
 RANKER = declare(
     DENSE_N_TREES,
-    LEARNING_RATE,
+    _automatic(LEARNING_RATE),
     Parameter(
         "loss",
         Names(tuple(objectives_of("ranking"))),

@@ -27,7 +27,7 @@ class MultiGBDT(DenseGBDT):
     def __init__(
         self,
         n_trees: int | str = "auto",
-        learning_rate: float = 0.1,
+        learning_rate: float | str = "auto",
         loss: Any = "auto",
         *,
         leaf_labels: int | None = None,

@@ -74,7 +74,7 @@ class MultiGBDTClassifier(OutputClassifier, MultiGBDT):
     def __init__(
         self,
         n_trees: int | str = "auto",
-        learning_rate: float = 0.1,
+        learning_rate: float | str = "auto",
         loss: Any = "auto",
         *,
         leaf_labels: int | None = None,

@@ -10,6 +10,7 @@ from sparseleaf.estimators.naming import named
 from sparseleaf.estimators.output_regressor import OutputRegressor
 from sparseleaf.estimators.parameters import Table, documented
 from sparseleaf.objectives import dense_objective
+from sparseleaf.training.auto import AUTO_VALUES
 
 if TYPE_CHECKING:
     from sparseleaf.objectives.dense import DenseObjective
@@ -71,7 +72,10 @@ class MultiGBDTRegressor(OutputRegressor, MultiGBDT):
         tags.target_tags.positive_only = loss.target_range.low >= 0
         # few small steps leave much of the variance unexplained, and a quantile is not a mean
         n_rounds = 100 if isinstance(self.n_trees, str) else self.n_trees
-        unexplained = (1 - self.learning_rate) ** (2 * n_rounds)
+        rate = self.learning_rate
+        unexplained = (1 - (AUTO_VALUES["learning_rate"].fixed if isinstance(rate, str) else rate)) ** (
+            2 * n_rounds
+        )
         tags.regressor_tags.poor_score = unexplained > 0.05 or loss.quantile is not None
         return tags
 

@@ -106,7 +106,7 @@ class GBDTRanker(DenseGBDT):
     def __init__(
         self,
         n_trees: int | str = "auto",
-        learning_rate: float = 0.1,
+        learning_rate: float | str = "auto",
         loss: str = "lambdamart",
         *,
         metric: str = "ndcg",

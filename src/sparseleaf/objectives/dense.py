@@ -63,7 +63,7 @@ class DenseObjective(Objective):
     held_out_metric : str
         Metric of held-out rows by which training stops; ``held_out_higher_is_better``: whether it measures a gain;
         ``held_out_patience``: rounds without a relative improvement of ``held_out_min_improvement`` after which
-        training stops.
+        training stops; ``held_out_short_patience``: the same where training hurries.
     measurable : bool
         Whether the loss of held-out rows is known, not only its gradients.
     on_device : bool
@@ -83,6 +83,7 @@ class DenseObjective(Objective):
     held_out_metric: ClassVar[str] = "loss"
     held_out_higher_is_better: ClassVar[bool] = False
     held_out_patience: ClassVar[int] = 30
+    held_out_short_patience: ClassVar[int] = 7
     held_out_min_improvement: ClassVar[float] = 0.005
     measurable: ClassVar[bool] = True
     on_device: ClassVar[bool] = False

@@ -21,8 +21,16 @@ N_FOLDS = 8
 BAGGED_ROWS = 5_000
 """Number of rows up to which models are bagged; beyond it, a single model is almost as accurate."""
 
-FOREST_TREES = 96
-"""Trees of the forest beside bagged models; a multiple of the folds, so that every row has as many trees without it."""
+FEW_ROWS = 1_000
+"""Number of rows up to which bagged models of a loss whose hessian varies take their time: beyond it, a few models with
+large steps are almost as accurate."""
+
+FEWER_MODELS = 4
+"""Number of models beyond ``FEW_ROWS``."""
+
+FOREST_TREES, FEWER_FOREST_TREES = 96, 24
+"""Trees of the forest beside bagged models, and beside fewer of them; a multiple of the folds, so that every row has as
+many trees without it."""
 
 FEW_TARGETS = 100_000
 """Number of rows times outputs up to which a forest is grown and outputs may have separate trees: it bounds the size of
@@ -50,22 +58,31 @@ class AutoValue:
         With an automatic number of trees, for bagged models and for one model.
     fixed : object
         With a fixed number of trees.
+    fewer : object
+        For bagged models of more than ``FEW_ROWS`` rows with a loss whose hessian varies; None: as for others.
     """
 
     bagged: Any
     single: Any
     fixed: Any
+    fewer: Any = None
 
     @property
     def text(self) -> str:
         """For the description of the parameter."""
         automatic = 'with n_trees="auto"'
+        if self.fewer is not None:
+            return (
+                f'"auto": {self.fewer} {automatic} for bagged models of classes, labels, rankings and other targets'
+                f" whose loss has no constant hessian, with more than {FEW_ROWS:,} rows; otherwise {self.fixed}."
+            )
         if self.bagged == self.single:
             return f'"auto": {self.bagged} {automatic}, otherwise {self.fixed}.'
         return f'"auto": {self.bagged} for bagged models {automatic}, otherwise {self.fixed}.'
 
 
 AUTO_VALUES = {
+    "learning_rate": AutoValue(0.1, 0.1, 0.1, fewer=0.3),
     "subsample": AutoValue(0.7, 0.7, 1.0),
     "colsample_bynode": AutoValue(0.5, 0.5, 1.0),
     "min_samples_leaf": AutoValue(5, 20, 20),
@@ -90,6 +107,8 @@ class Bagging:
         Whether the held-out rows determine the number of rounds.
     n_forest_trees : int
         Trees of the forest that is grown beside the models; 0 for none. See :mod:`sparseleaf.training.fold_forest`.
+    hurries : bool
+        Whether training stops after few rounds without an improvement.
     compares_sharing : bool
         Whether held-out rows decide if every output has trees of its own. See :mod:`sparseleaf.training.sharing`.
     """
@@ -98,6 +117,7 @@ class Bagging:
     n_folds: int = 0
     stops: bool = False
     n_forest_trees: int = 0
+    hurries: bool = False
     compares_sharing: bool = False
 
     @property
@@ -132,16 +152,21 @@ def resolve(
     undecided = params.tree_per_output == AUTO
     params = Settings(**vars(params) | {"tree_per_output": not undecided and params.tree_per_output})
     automatic = params.n_trees == AUTO and measurable and not continues
-    n_models = params.n_models
+    n_models, many_rows = params.n_models, n_rows > FEW_ROWS and not constant_hessian
     if n_models == AUTO:
-        n_models = N_FOLDS if automatic and n_rows <= BAGGED_ROWS else 1
+        several = FEWER_MODELS if many_rows else N_FOLDS
+        n_models = several if automatic and n_rows <= BAGGED_ROWS else 1
     values = vars(params) | {"n_models": n_models}
     if params.n_trees == AUTO:
         values["n_trees"] = max_rounds(n_models, n_outputs) if automatic else N_TREES
     bagged = automatic and n_models > 1
+    fewer = bagged and many_rows
     one_column = bagged and constant_hessian and _can_sketch(params)
     for name, value in auto.items():
         if values.get(name) == AUTO:
+            if fewer and value.fewer is not None:
+                values[name] = value.fewer
+                continue
             few = one_column if name == "sketch_dim" else bagged
             values[name] = value.bagged if few else value.single if automatic else value.fixed
     if one_column:
@@ -151,7 +176,16 @@ def resolve(
     small = n_rows <= BAGGED_ROWS and n_rows * n_outputs <= FEW_TARGETS
     mixed = mixes and bagged and stops and small and _all_outputs(params)
     compared = undecided and one_column and stops and small and 1 < n_outputs <= MAX_SEPARATE
-    return Settings(**values), Bagging(n_models, n_folds, stops, FOREST_TREES if mixed else 0, compared)
+    n_forest_trees = FEWER_FOREST_TREES if fewer else FOREST_TREES
+    bagging = Bagging(
+        n_models,
+        n_folds,
+        stops,
+        n_forest_trees if mixed else 0,
+        fewer and params.learning_rate == AUTO,  # small steps take patience
+        compared,
+    )
+    return Settings(**values), bagging
 
 
 def _can_sketch(params: Settings) -> bool:

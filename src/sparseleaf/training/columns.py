@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,9 @@ COUNT, SHARED, DIAGONAL, MATRIX = range(4)
 """Hessian columns after the gradients: none (the number of rows), one for all outputs, one per output, or a matrix."""
 
 LARGEST_INT16 = 2**15 - 1
+SMALLEST = 2.0**-200
+"""Below it, the scale is the largest one."""
+
 LARGEST_EXPONENT = 127
 """Largest exponent of a power of two in float32."""
 
@@ -58,17 +60,14 @@ def padded_width(width: int) -> int:
 
 def int16_scales(largest: Array) -> Array:
     """For every column, the largest power-of-two scale with which values up to ``largest`` fit 16 bits."""
-    return np.array(
-        [
-            2.0 ** min(math.floor(math.log2(LARGEST_INT16 / size)), LARGEST_EXPONENT) if size > 0 else 1.0
-            for size in np.asarray(largest, np.float64).tolist()
-        ]
-    )
+    size = np.asarray(largest, np.float64)
+    exponent = np.frexp(LARGEST_INT16 / np.maximum(size, SMALLEST))[1] - 1  # of the power of two below
+    return np.where(size > 0, np.ldexp(1.0, np.minimum(exponent, LARGEST_EXPONENT)), 1.0)
 
 
 def fixed_point_scales(largest: Array, n_rows: int) -> Array:
     """For every column, a power-of-two scale with which sums over all rows fit 62 bits."""
-    bound = np.asarray(largest, np.float64) * max(n_rows, 1)
-    return np.array(
-        [2.0 ** min(61 - math.ceil(math.log2(size)), 200) if size > 0 else 1.0 for size in bound.tolist()]
-    )
+    size = np.asarray(largest, np.float64) * max(n_rows, 1)
+    fraction, exponent = np.frexp(np.maximum(size, SMALLEST))
+    above = exponent - (fraction == 0.5)  # of the power of two above, or of the number itself
+    return np.where(size > 0, np.ldexp(1.0, np.minimum(61 - above, 200)), 1.0)

@@ -523,7 +523,7 @@ class DenseEnsemble(BoostedEnsemble):
         if self._bagging.stops:
             return EarlyStopping(
                 held_out_name(loss),
-                loss.held_out_patience,
+                loss.held_out_short_patience if self._bagging.hurries else loss.held_out_patience,
                 higher_is_better=loss.held_out_higher_is_better,
                 min_improvement=loss.held_out_min_improvement,
             )
@@ -596,6 +596,7 @@ class DenseEnsemble(BoostedEnsemble):
             label_counts=known.counts,
             n_train_rows=rows.n_rows,
             parameters=estimator._saved_parameters(seed)
+            | {"learning_rate": self._params.learning_rate}
             | ({"tree_per_output": True} if self._params.tree_per_output else {})
             | self._bagging.saved,
             history=history,

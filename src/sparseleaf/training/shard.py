@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sparseleaf import _kernels
-from sparseleaf._arrays import empty_aligned, even_ranges, hash_numbers
+from sparseleaf._arrays import WORD, derive_key, empty_aligned, even_ranges
 from sparseleaf._threads import fill_rows
 from sparseleaf.training.builder import BinnedColumns, TreeSample, gradient_columns
 from sparseleaf.training.columns import padded_width
@@ -127,10 +127,9 @@ class Shard:
         if share >= 1.0 and self._left_out is None:
             rows, others = np.arange(self.n_rows, dtype=np.int32), np.empty(0, np.int32)
         else:
-            sampled = np.ones(self.n_rows, bool) if self._left_out is None else ~self._left_out
-            if share < 1.0:
-                sampled &= hash_numbers(self._draws, *key) < np.uint64(int(share * 2.0**64))
-            rows, others = (np.flatnonzero(which).astype(np.int32) for which in (sampled, ~sampled))
+            left_out = np.empty(0, np.uint8) if self._left_out is None else self._left_out.view(np.uint8)
+            highest = min(max(int(share * 2.0**64) - 1, 0), WORD)
+            rows, others = _kernels.sample_rows(self._draws, left_out, derive_key(*key), highest)
         self._rows, self._oob = RowsByLeaf.of(rows), RowsByLeaf.of(others)
         return len(rows)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sparseleaf.estimators.parameters import suggestion
 from sparseleaf.features import TextVectorizer
 from sparseleaf.features.settings import RULES
-from sparseleaf.training.auto import BAGGED_ROWS
+from sparseleaf.training.auto import AUTO, AUTO_VALUES, BAGGED_ROWS
 from sparseleaf.tuning.dimensions import Dimension, as_dimension
 from sparseleaf.tuning.problem import Problem
 from sparseleaf.tuning.spaces import REGRESSION, TEXTS, TUNABLE, VECTORIZER, fractions
@@ -115,8 +115,10 @@ class Candidate:
         if not TUNABLE[self.method].shrinkage:
             return 1.0
         default = self.kind.parameter_table[LEARNING_RATE].default
+        if default == AUTO:
+            default = AUTO_VALUES[LEARNING_RATE].fixed
         rate = {**self.params, **settings}.get(LEARNING_RATE, default)
-        return float(default / rate)
+        return 1.0 if rate == AUTO else float(default / rate)
 
     @property
     def user_stops(self) -> bool:

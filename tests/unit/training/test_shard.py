@@ -6,7 +6,6 @@ from smalldata import csr_targets, make_set, saved_bytes
 from sparseleaf import SparseGBDTClassifier
 from sparseleaf._arrays import hash_rows
 from sparseleaf.binning import bin_features, find_thresholds
-from sparseleaf.training import shard as shard_module
 from sparseleaf.training import sparse as sparse_module
 from sparseleaf.training import sparse_shard as sparse_shard_module
 from sparseleaf.training.sparse_shard import SparseShard

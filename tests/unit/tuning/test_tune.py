@@ -461,7 +461,7 @@ def test_a_failed_trial_is_reported_and_skipped(monkeypatch):
     plain = trials.fit
 
     def failing(estimator, *arguments, **options):
-        if estimator.learning_rate not in (0.1,):
+        if estimator.learning_rate not in (0.1, "auto"):
             raise MemoryError("too large")
         return plain(estimator, *arguments, **options)
 
