@@ -38,13 +38,13 @@ from sparseleaf.objectives import (
     describe,
     objectives_of,
 )
+from sparseleaf.objectives.haste import RANKINGS
 from sparseleaf.objectives.ranking import CHANGES
 from sparseleaf.projection import PROJECTIONS
 from sparseleaf.training.auto import (
     AUTO_VALUES,
     BAGGED_ROWS,
     FEW_ROWS,
-    FEWER_MODELS,
     MAX_SEPARATE,
     N_FOLDS,
     RANKER_VALUES,
@@ -367,9 +367,9 @@ N_MODELS = Parameter(
     Int(1, 64) | AUTO,
     "auto",
     "Number of boosted models whose average is the model (bagging); they are stored as one. Each leaves out a"
-    f' different one of max({N_FOLDS}, n_models) folds of the rows. "auto": with n_trees="auto" {N_FOLDS} up to'
-    f" {FEW_ROWS:,} rows, or {BAGGED_ROWS:,} with losses of constant hessian, and {FEWER_MODELS} up to {BAGGED_ROWS:,}"
-    " rows; otherwise 1. One model with a fixed number of trees leaves out no rows. A forest is added"
+    f' different one of max({N_FOLDS}, n_models) folds of the rows. "auto": with n_trees="auto" and up to'
+    f" {BAGGED_ROWS:,} rows {N_FOLDS}, for rankings with more than {FEW_ROWS:,} rows {RANKINGS.n_models}; otherwise 1."
+    " One model with a fixed number of trees leaves out no rows. A forest is added"
     ' to several models with n_trees="auto" if it improves the predictions of held-out rows.',
 )
 

@@ -132,6 +132,7 @@ class DenseGBDT(ModelEstimator):
             constant_hessian=loss.constant_hessian,
             measurable=loss.measurable,
             mixes=loss.mixing is not None,
+            haste=loss.haste,
         )
         search = SearchPlan(params, loss, form, None)
         return self._estimate(n_rows, n_rows, n_features, form, search, params, bagging)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sparseleaf._arrays import Array
+    from sparseleaf.objectives.haste import Haste
     from sparseleaf.objectives.mixing import MixingRule
     from sparseleaf.objectives.targets import DenseTargets, TargetStatistics
 
@@ -63,7 +64,9 @@ class DenseObjective(Objective):
     held_out_metric : str
         Metric of held-out rows by which training stops; ``held_out_higher_is_better``: whether it measures a gain;
         ``held_out_patience``: rounds without a relative improvement of ``held_out_min_improvement`` after which
-        training stops; ``held_out_short_patience``: the same where training hurries.
+        training stops.
+    haste : Haste or None
+        How bagged models of many rows are trained in less time; None if they take their time.
     measurable : bool
         Whether the loss of held-out rows is known, not only its gradients.
     on_device : bool
@@ -83,8 +86,8 @@ class DenseObjective(Objective):
     held_out_metric: ClassVar[str] = "loss"
     held_out_higher_is_better: ClassVar[bool] = False
     held_out_patience: ClassVar[int] = 30
-    held_out_short_patience: ClassVar[int] = 7
     held_out_min_improvement: ClassVar[float] = 0.005
+    haste: ClassVar[Haste | None] = None
     measurable: ClassVar[bool] = True
     on_device: ClassVar[bool] = False
     mixing: ClassVar[MixingRule | None] = None

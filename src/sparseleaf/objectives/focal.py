@@ -10,6 +10,7 @@ import numpy as np
 from sparseleaf.links import LOGISTIC
 from sparseleaf.objectives.base import Number, register
 from sparseleaf.objectives.dense import RowObjective
+from sparseleaf.objectives.haste import CLASSES
 from sparseleaf.objectives.search import minimise
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class Focal(RowObjective):
     name = "focal"
     description = "focal loss of each label with focusing parameter x, for rare labels"
     task = "classification"
+    haste = CLASSES
     number = Number(2.0)
     link = LOGISTIC
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from sparseleaf.objectives.base import register
+from sparseleaf.objectives.haste import RANKINGS
 from sparseleaf.objectives.mixing import BestRatio
 from sparseleaf.objectives.ranking import CHANGES, RankingObjective
 
@@ -41,6 +42,7 @@ class LambdaMART(RankingObjective):
     name = "lambdamart"
     description = "LambdaMART: pairs weighted by the metric change when they are swapped"
     mixing = BestRatio()
+    haste = RANKINGS
 
     @classmethod
     def of(cls, parameters: RankingParameters, queries: Queries) -> Self:

@@ -10,6 +10,7 @@ import numpy as np
 from sparseleaf.links import LOGISTIC
 from sparseleaf.objectives.base import register
 from sparseleaf.objectives.dense import RowObjective
+from sparseleaf.objectives.haste import CLASSES
 from sparseleaf.objectives.mixing import LowestLoss
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ class Logistic(RowObjective):
 
     name = "logistic"
     task = "classification"
+    haste = CLASSES
     description = "binary cross-entropy of each label"
     link = LOGISTIC
     mixing = LowestLoss()

@@ -108,7 +108,7 @@ class LowestLoss:
 class BestRatio:
     """The forest in one of a few ratios to the boosted scores: ranking metrics are not smooth, and have no scale."""
 
-    min_samples_leaf = 5
+    min_samples_leaf = 10
     min_improvement = 0.002
 
     def weights(self, held_out: HeldOut) -> Array | None:

@@ -55,7 +55,6 @@ class RankingObjective(DenseObjective):
     held_out_metric: ClassVar[str] = "ndcg"
     held_out_higher_is_better: ClassVar[bool] = True
     held_out_patience: ClassVar[int] = 100
-    held_out_short_patience: ClassVar[int] = 8
     held_out_min_improvement: ClassVar[float] = 0.0
 
     @classmethod

@@ -11,6 +11,7 @@ from sparseleaf import _kernels
 from sparseleaf.links import SOFTMAX
 from sparseleaf.objectives.base import register
 from sparseleaf.objectives.dense import RowObjective, log_mean
+from sparseleaf.objectives.haste import CLASSES
 from sparseleaf.objectives.mixing import LowestLoss
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ class Softmax(RowObjective):
 
     name = "softmax"
     task = "classification"
+    haste = CLASSES
     description = "cross-entropy of one class per row"
     link = SOFTMAX
     full_hessian = True

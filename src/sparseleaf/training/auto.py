@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sparseleaf._settings import Settings
+
+if TYPE_CHECKING:
+    from sparseleaf.objectives.haste import Haste
 
 AUTO = "auto"
 
@@ -22,15 +25,10 @@ BAGGED_ROWS = 5_000
 """Number of rows up to which models are bagged; beyond it, a single model is almost as accurate."""
 
 FEW_ROWS = 1_000
-"""Number of rows up to which bagged models of a loss whose hessian varies take their time: beyond it, a few models with
-large steps are almost as accurate."""
+"""Number of rows up to which bagged models take their time: beyond it, those of some losses are trained in haste."""
 
-FEWER_MODELS = 4
-"""Number of models beyond ``FEW_ROWS``."""
-
-FOREST_TREES, FEWER_FOREST_TREES = 96, 24
-"""Trees of the forest beside bagged models, and beside fewer of them; a multiple of the folds, so that every row has as
-many trees without it."""
+FOREST_TREES = 96
+"""Trees of the forest beside bagged models; a multiple of the folds, so that every row has as many trees without it."""
 
 FEW_TARGETS = 100_000
 """Number of rows times outputs up to which a forest is grown and outputs may have separate trees: it bounds the size of
@@ -58,23 +56,23 @@ class AutoValue:
         With an automatic number of trees, for bagged models and for one model.
     fixed : object
         With a fixed number of trees.
-    fewer : object
-        For bagged models of more than ``FEW_ROWS`` rows with a loss whose hessian varies; None: as for others.
+    hasty : object
+        For bagged models that are trained in haste; None: as for others.
     """
 
     bagged: Any
     single: Any
     fixed: Any
-    fewer: Any = None
+    hasty: Any = None
 
     @property
     def text(self) -> str:
         """For the description of the parameter."""
         automatic = 'with n_trees="auto"'
-        if self.fewer is not None:
+        if self.hasty is not None:
             return (
-                f'"auto": {self.fewer} {automatic} for bagged models of classes, labels, rankings and other targets'
-                f" whose loss has no constant hessian, with more than {FEW_ROWS:,} rows; otherwise {self.fixed}."
+                f'"auto": {self.hasty} {automatic} for bagged models of classes, labels and rankings with more than'
+                f" {FEW_ROWS:,} rows; otherwise {self.fixed}."
             )
         if self.bagged == self.single:
             return f'"auto": {self.bagged} {automatic}, otherwise {self.fixed}.'
@@ -82,7 +80,7 @@ class AutoValue:
 
 
 AUTO_VALUES = {
-    "learning_rate": AutoValue(0.1, 0.1, 0.1, fewer=0.3),
+    "learning_rate": AutoValue(0.1, 0.1, 0.1, hasty=0.3),
     "subsample": AutoValue(0.7, 0.7, 1.0),
     "colsample_bynode": AutoValue(0.5, 0.5, 1.0),
     "min_samples_leaf": AutoValue(5, 20, 20),
@@ -108,7 +106,7 @@ class Bagging:
     n_forest_trees : int
         Trees of the forest that is grown beside the models; 0 for none. See :mod:`sparseleaf.training.fold_forest`.
     hurries : bool
-        Whether training stops after few rounds without an improvement.
+        Whether the models are trained in haste: see :class:`~sparseleaf.objectives.haste.Haste`.
     compares_sharing : bool
         Whether held-out rows decide if every output has trees of its own. See :mod:`sparseleaf.training.sharing`.
     """
@@ -142,30 +140,35 @@ def resolve(
     constant_hessian: bool,
     measurable: bool = True,
     mixes: bool = False,
+    haste: Haste | None = None,
 ) -> tuple[Settings, Bagging]:
     """Replace "auto" by the values for a training set; ``continues``: trees are added to a model.
 
     ``measurable``: whether held-out rows can determine the number of rounds. ``mixes``: whether the loss supports a
     forest beside bagged models. Without a constant hessian, all outputs are used in the split search: a sketch has no
-    hessians. Until sharing is compared, outputs share trees.
+    hessians. Until sharing is compared, outputs share trees. With ``haste``, more than ``FEW_ROWS`` rows are trained in
+    haste, unless the learning rate is given: small steps take their time.
     """
     undecided = params.tree_per_output == AUTO
     params = Settings(**vars(params) | {"tree_per_output": not undecided and params.tree_per_output})
     automatic = params.n_trees == AUTO and measurable and not continues
-    n_models, many_rows = params.n_models, n_rows > FEW_ROWS and not constant_hessian
+    n_models = params.n_models
+    if n_rows <= FEW_ROWS or params.learning_rate != AUTO:
+        haste = None
     if n_models == AUTO:
-        several = FEWER_MODELS if many_rows else N_FOLDS
+        several = N_FOLDS if haste is None else haste.n_models
         n_models = several if automatic and n_rows <= BAGGED_ROWS else 1
     values = vars(params) | {"n_models": n_models}
-    if params.n_trees == AUTO:
-        values["n_trees"] = max_rounds(n_models, n_outputs) if automatic else N_TREES
     bagged = automatic and n_models > 1
-    fewer = bagged and many_rows
+    haste = haste if bagged else None
+    if params.n_trees == AUTO:
+        most = max_rounds(n_models, n_outputs) if haste is None else haste.max_rounds
+        values["n_trees"] = most if automatic else N_TREES
     one_column = bagged and constant_hessian and _can_sketch(params)
     for name, value in auto.items():
         if values.get(name) == AUTO:
-            if fewer and value.fewer is not None:
-                values[name] = value.fewer
+            if haste is not None and value.hasty is not None:
+                values[name] = value.hasty
                 continue
             few = one_column if name == "sketch_dim" else bagged
             values[name] = value.bagged if few else value.single if automatic else value.fixed
@@ -176,16 +179,8 @@ def resolve(
     small = n_rows <= BAGGED_ROWS and n_rows * n_outputs <= FEW_TARGETS
     mixed = mixes and bagged and stops and small and _all_outputs(params)
     compared = undecided and one_column and stops and small and 1 < n_outputs <= MAX_SEPARATE
-    n_forest_trees = FEWER_FOREST_TREES if fewer else FOREST_TREES
-    bagging = Bagging(
-        n_models,
-        n_folds,
-        stops,
-        n_forest_trees if mixed else 0,
-        fewer and params.learning_rate == AUTO,  # small steps take patience
-        compared,
-    )
-    return Settings(**values), bagging
+    n_forest_trees = (FOREST_TREES if haste is None else haste.n_forest_trees) if mixed else 0
+    return Settings(**values), Bagging(n_models, n_folds, stops, n_forest_trees, haste is not None, compared)
 
 
 def _can_sketch(params: Settings) -> bool:

@@ -438,6 +438,7 @@ class DenseEnsemble(BoostedEnsemble):
             constant_hessian=loss.constant_hessian,
             measurable=loss.measurable,
             mixes=loss.mixing is not None,
+            haste=loss.haste,
         )
         self.n_rounds = self._params.n_trees
         return self._params
@@ -521,9 +522,10 @@ class DenseEnsemble(BoostedEnsemble):
         """See :class:`~sparseleaf.training.trainer.Ensemble`."""
         rounds, loss = self._params.early_stopping_rounds, self._problem.loss
         if self._bagging.stops:
+            haste = loss.haste if self._bagging.hurries else None
             return EarlyStopping(
                 held_out_name(loss),
-                loss.held_out_short_patience if self._bagging.hurries else loss.held_out_patience,
+                loss.held_out_patience if haste is None else haste.patience,
                 higher_is_better=loss.held_out_higher_is_better,
                 min_improvement=loss.held_out_min_improvement,
             )

@@ -7,11 +7,16 @@ from smalldata import saved_bytes
 from sparseleaf import GBDTRanker, MultiGBDTClassifier, MultiGBDTRegressor, load
 from sparseleaf.checkpoint import CheckpointError
 from sparseleaf.objectives import ranking_objective
+from sparseleaf.objectives.haste import CLASSES, RANKINGS
+from sparseleaf.objectives.softmax import Softmax
 from sparseleaf.objectives.targets import NO_CLASSES, NO_VALUES, DenseTargets
 from sparseleaf.ranking import make_queries, mean_of, ndcg
 from sparseleaf.training.auto import (
     AUTO_VALUES,
     BAGGED_ROWS,
+    FEW_ROWS,
+    FOREST_TREES,
+    MAX_ROUNDS,
     MIN_HELD_OUT,
     N_FOLDS,
     N_TREES,
@@ -211,6 +216,44 @@ def test_models_are_bagged_up_to_some_rows_only():
     assert many.n_trees == 250
     softmax = {"continues": False, "constant_hessian": False}
     assert resolve(settings, AUTO_VALUES, 100, 3, **softmax)[0].split == "auto"
+
+
+def test_many_rows_of_classes_and_rankings_are_trained_in_haste():
+    def decided(n_rows, haste, **params):
+        settings = MultiGBDTClassifier(**params)._settings()
+        options = {"continues": False, "constant_hessian": False, "mixes": True, "haste": haste}
+        values, bagging = resolve(settings, AUTO_VALUES, n_rows, 3, **options)
+        return (
+            bagging.n_models,
+            bagging.n_forest_trees,
+            values.n_trees,
+            values.learning_rate,
+            bagging.hurries,
+        )
+
+    slow = (N_FOLDS, FOREST_TREES, MAX_ROUNDS, 0.1, False)
+    for haste in (CLASSES, RANKINGS):
+        fast = (haste.n_models, haste.n_forest_trees, haste.max_rounds, 0.3, True)
+        assert decided(FEW_ROWS, haste) == slow
+        assert decided(FEW_ROWS + 1, haste) == decided(BAGGED_ROWS, haste) == fast
+        assert decided(BAGGED_ROWS, None) == slow
+        assert decided(BAGGED_ROWS + 1, haste) == (1, 0, 250, 0.1, False)
+        # small steps take their time
+        assert decided(BAGGED_ROWS, haste, learning_rate=0.05) == (*slow[:3], 0.05, False)
+        assert decided(BAGGED_ROWS, haste, n_models=2) == (2, *fast[1:])
+        assert decided(BAGGED_ROWS, haste, n_trees=50) == (1, 0, 50, 0.1, False)
+
+
+def test_models_in_haste_have_a_short_patience():
+    random = np.random.default_rng(3)
+    X = random.random((FEW_ROWS + 200, 5)).astype(np.float32)
+    y = (X[:, 0] + random.normal(0, 0.3, len(X)) > 0.5).astype(int)
+    hasty = MultiGBDTClassifier().fit(X, y)
+    slow = MultiGBDTClassifier(learning_rate=0.3).fit(X, y)
+    waited = [len(one.history_["held-out loss"]) - one.best_iteration_ for one in (hasty, slow)]
+    # from the last improvement that is large enough; the best round may be a later one
+    assert 0 < waited[0] <= Softmax.haste.patience < waited[1] <= Softmax.held_out_patience
+    assert hasty.model_.parameters["learning_rate"] == 0.3
 
 
 @pytest.mark.parametrize("n_rows", [1, 2, 3, 9])
