@@ -23,31 +23,22 @@ def many_cores() -> str:
     if not (RESULTS / "scaling.json").exists():
         return ""
     results = read("scaling")
-    rows = []
+    ceilings, rows = results["ceilings"], []
     for name in RUNS:
         runs = results["runs"].get(name, [])
         kind = "tree" if name in WITHOUT_BINNING else "fit"
         cells = [f"{run[f'{kind}_seconds']:.2f} ({run[f'{kind}_speed_up']:.1f} ×)" for run in runs]
-        rows += [[TITLES[name], *cells]] if runs else []
+        most = f"{ceilings[name]['throughput']:.1f} ×" if name in ceilings else "–"
+        rows += [[TITLES[name], *cells, most]] if runs else []
     threads = [str(run["threads"]) for run in next(iter(results["runs"].values()))]
-    machine = results["machine"]
+    machine, together = results["machine"], next(iter(ceilings.values()))["trainings"]
     return f"""### Many cores
 
 Training time in seconds and speed-up over one thread on a machine with {machine["cores"]} cores ({machine["cpu"]}), measured
 separately from the rest of this page; models are byte-identical. `python -m benchmarks.scaling --data DIR`
 
-{table(["threads", *threads], rows)}
-{together(results)}"""
+{table(["threads", *threads, f"{together} at once"], rows)}
 
-
-def together(results: dict) -> str:
-    """What the machine allows; empty if it was not measured."""
-    ceilings = results.get("ceilings")
-    if not ceilings:
-        return ""
-    one = next(iter(ceilings.values()))
-    parts = [f"{run['throughput']:.1f} × ({TITLES[name]})" for name, run in ceilings.items()]
-    return f"""
-Cores share clock rate, caches and memory: {one["trainings"]} independent trainings at once, one thread each, have the throughput of
-{" and ".join(parts)} one alone, the most that {one["trainings"]} threads can gain.
+Cores share clock rate, caches and memory. The last column is the throughput of {together} independent trainings at once, with one
+thread each, over that of one alone: about the most that {together} threads can gain.
 """
