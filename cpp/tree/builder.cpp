@@ -4,10 +4,10 @@
 namespace sparseleaf {
 namespace {
 
-constexpr int64_t kMostEarly = 16;     // nodes that are split speculatively by a few threads
-constexpr int kManyThreads = 8;        // they wait for one another at every batch, which takes longer than waste
-constexpr int64_t kMostExchanged = 8;  // with several workers: a message costs more than a node
-constexpr int64_t kRowsAtOnce = 8192;  // total rows of these nodes: larger nodes are split alone
+constexpr int64_t kMostEarly = 16;  // nodes that are split speculatively by a few threads
+constexpr int kManyThreads = 8;     // they wait for one another at every batch, which takes longer than waste
+constexpr int64_t kMostExchanged = 8;           // with several workers: a message costs more than a node
+constexpr int64_t kRowsAtOnce = 8192;           // total rows of these nodes: larger nodes are split alone
 constexpr int64_t kDeviceRowsAtOnce = 1 << 20;  // a batch takes a device as long as these rows
 constexpr int64_t kScratchBytes = 1 << 26;
 // with at most this fraction of the features sampled per node, histograms are built from rows only
