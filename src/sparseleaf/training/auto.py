@@ -147,13 +147,13 @@ def resolve(
     ``measurable``: whether held-out rows can determine the number of rounds. ``mixes``: whether the loss supports a
     forest beside bagged models. Without a constant hessian, all outputs are used in the split search: a sketch has no
     hessians. Until sharing is compared, outputs share trees. With ``haste``, more than ``FEW_ROWS`` rows are trained in
-    haste, unless the learning rate is given: small steps take their time.
+    haste, unless the learning rate is given, since small steps take their time, or a validation set decides.
     """
     undecided = params.tree_per_output == AUTO
     params = Settings(**vars(params) | {"tree_per_output": not undecided and params.tree_per_output})
     automatic = params.n_trees == AUTO and measurable and not continues
     n_models = params.n_models
-    if n_rows <= FEW_ROWS or params.learning_rate != AUTO:
+    if n_rows <= FEW_ROWS or params.learning_rate != AUTO or params.early_stopping_rounds is not None:
         haste = None
     if n_models == AUTO:
         several = N_FOLDS if haste is None else haste.n_models

@@ -240,6 +240,8 @@ def test_many_rows_of_classes_and_rankings_are_trained_in_haste():
         assert decided(BAGGED_ROWS + 1, haste) == (1, 0, 250, 0.1, False)
         # small steps take their time
         assert decided(BAGGED_ROWS, haste, learning_rate=0.05) == (*slow[:3], 0.05, False)
+        # the user's validation set decides
+        assert decided(BAGGED_ROWS, haste, early_stopping_rounds=5) == (N_FOLDS, 0, MAX_ROUNDS, 0.1, False)
         assert decided(BAGGED_ROWS, haste, n_models=2) == (2, *fast[1:])
         assert decided(BAGGED_ROWS, haste, n_trees=50) == (1, 0, 50, 0.1, False)
 
