@@ -38,13 +38,11 @@ from sparseleaf.objectives import (
     describe,
     objectives_of,
 )
-from sparseleaf.objectives.haste import RANKINGS
 from sparseleaf.objectives.ranking import CHANGES
 from sparseleaf.projection import PROJECTIONS
 from sparseleaf.training.auto import (
     AUTO_VALUES,
     BAGGED_ROWS,
-    FEW_ROWS,
     MAX_SEPARATE,
     N_FOLDS,
     RANKER_VALUES,
@@ -367,9 +365,8 @@ N_MODELS = Parameter(
     Int(1, 64) | AUTO,
     "auto",
     "Number of boosted models whose average is the model (bagging); they are stored as one. Each leaves out a"
-    f' different one of max({N_FOLDS}, n_models) folds of the rows. "auto": with n_trees="auto" and up to'
-    f" {BAGGED_ROWS:,} rows {N_FOLDS}, for rankings with more than {FEW_ROWS:,} rows {RANKINGS.n_models}; otherwise 1."
-    " One model with a fixed number of trees leaves out no rows. A forest is added"
+    f' different one of max({N_FOLDS}, n_models) folds of the rows. "auto": {N_FOLDS} with n_trees="auto" and up to'
+    f" {BAGGED_ROWS:,} rows, otherwise 1; one model with a fixed number of trees leaves out no rows. A forest is added"
     ' to several models with n_trees="auto" if it improves the predictions of held-out rows.',
 )
 
@@ -621,7 +618,7 @@ RANKING_METRICS = (*(f"ndcg@{k}" for k in (1, 3, 5, 10)), "map", "mrr", "pairwis
 
 RANKER = declare(
     DENSE_N_TREES,
-    _automatic(LEARNING_RATE),
+    _automatic(LEARNING_RATE, RANKER_VALUES),
     Parameter(
         "loss",
         Names(tuple(objectives_of("ranking"))),

@@ -71,8 +71,8 @@ class AutoValue:
         automatic = 'with n_trees="auto"'
         if self.hasty is not None:
             return (
-                f'"auto": {self.hasty} {automatic} for bagged models of classes, labels and rankings with more than'
-                f" {FEW_ROWS:,} rows; otherwise {self.fixed}."
+                f'"auto": {self.hasty} {automatic} for bagged models of classes, labels or rankings (LambdaMART) with'
+                f" more than {FEW_ROWS:,} rows; otherwise {self.fixed}."
             )
         if self.bagged == self.single:
             return f'"auto": {self.bagged} {automatic}, otherwise {self.fixed}.'
@@ -88,7 +88,10 @@ AUTO_VALUES = {
     "sketch_dim": AutoValue(1, 32, 32),
     "standardise": AutoValue(True, True, False),
 }
-RANKER_VALUES = AUTO_VALUES | {"max_leaves": AutoValue(15, 31, 31)}
+RANKER_VALUES = AUTO_VALUES | {
+    "learning_rate": AutoValue(0.1, 0.1, 0.1, hasty=0.2),
+    "max_leaves": AutoValue(15, 31, 31),
+}
 
 
 @dataclass(frozen=True)
@@ -156,8 +159,7 @@ def resolve(
     if n_rows <= FEW_ROWS or params.learning_rate != AUTO or params.early_stopping_rounds is not None:
         haste = None
     if n_models == AUTO:
-        several = N_FOLDS if haste is None else haste.n_models
-        n_models = several if automatic and n_rows <= BAGGED_ROWS else 1
+        n_models = N_FOLDS if automatic and n_rows <= BAGGED_ROWS else 1
     values = vars(params) | {"n_models": n_models}
     bagged = automatic and n_models > 1
     haste = haste if bagged else None
@@ -179,7 +181,7 @@ def resolve(
     small = n_rows <= BAGGED_ROWS and n_rows * n_outputs <= FEW_TARGETS
     mixed = mixes and bagged and stops and small and _all_outputs(params)
     compared = undecided and one_column and stops and small and 1 < n_outputs <= MAX_SEPARATE
-    n_forest_trees = (FOREST_TREES if haste is None else haste.n_forest_trees) if mixed else 0
+    n_forest_trees = FOREST_TREES if mixed else 0
     return Settings(**values), Bagging(n_models, n_folds, stops, n_forest_trees, haste is not None, compared)
 
 

@@ -216,13 +216,17 @@ def check(case, n_jobs, budget, n_workers=1, by_rows=True):
 
 
 @settings(max_examples=150, deadline=None)
-@given(OPTIONS, SIZES, st.integers(1, 7), st.integers(1, 10), st.integers(0, 2**32), st.sampled_from([1, 3, 8]))
+@given(
+    OPTIONS, SIZES, st.integers(1, 7), st.integers(1, 10), st.integers(0, 2**32), st.sampled_from([1, 3, 8])
+)
 def test_one_worker(options, n, n_features, d, seed, n_jobs):
     check(Case(seed, n, n_features, min(d, 4) if options["kind"] == "matrix" else d, options), n_jobs, ENOUGH)
 
 
 @settings(max_examples=60, deadline=None)
-@given(OPTIONS, SIZES, st.integers(1, 7), st.integers(1, 3), st.integers(0, 2**32), st.sampled_from([1, 3, 8]))
+@given(
+    OPTIONS, SIZES, st.integers(1, 7), st.integers(1, 3), st.integers(0, 2**32), st.sampled_from([1, 3, 8])
+)
 def test_histograms_that_have_no_room_are_built_again(options, n, n_features, d, seed, n_jobs):
     check(Case(seed, n, n_features, d, {**options, "max_depth": None}), n_jobs, 0)
 

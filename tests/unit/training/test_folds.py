@@ -15,11 +15,11 @@ from sparseleaf.training.auto import (
     AUTO_VALUES,
     BAGGED_ROWS,
     FEW_ROWS,
-    FOREST_TREES,
     MAX_ROUNDS,
     MIN_HELD_OUT,
     N_FOLDS,
     N_TREES,
+    RANKER_VALUES,
     resolve,
 )
 from sparseleaf.training.cover import leaf_cover
@@ -218,32 +218,25 @@ def test_models_are_bagged_up_to_some_rows_only():
     assert resolve(settings, AUTO_VALUES, 100, 3, **softmax)[0].split == "auto"
 
 
-def test_many_rows_of_classes_and_rankings_are_trained_in_haste():
+@pytest.mark.parametrize(("haste", "values"), [(CLASSES, AUTO_VALUES), (RANKINGS, RANKER_VALUES)])
+def test_many_rows_of_classes_and_rankings_are_trained_in_haste(haste, values):
     def decided(n_rows, haste, **params):
         settings = MultiGBDTClassifier(**params)._settings()
         options = {"continues": False, "constant_hessian": False, "mixes": True, "haste": haste}
-        values, bagging = resolve(settings, AUTO_VALUES, n_rows, 3, **options)
-        return (
-            bagging.n_models,
-            bagging.n_forest_trees,
-            values.n_trees,
-            values.learning_rate,
-            bagging.hurries,
-        )
+        found, bagging = resolve(settings, values, n_rows, 3, **options)
+        return bagging.n_models, found.n_trees, found.learning_rate, bagging.hurries
 
-    slow = (N_FOLDS, FOREST_TREES, MAX_ROUNDS, 0.1, False)
-    for haste in (CLASSES, RANKINGS):
-        fast = (haste.n_models, haste.n_forest_trees, haste.max_rounds, 0.3, True)
-        assert decided(FEW_ROWS, haste) == slow
-        assert decided(FEW_ROWS + 1, haste) == decided(BAGGED_ROWS, haste) == fast
-        assert decided(BAGGED_ROWS, None) == slow
-        assert decided(BAGGED_ROWS + 1, haste) == (1, 0, 250, 0.1, False)
-        # small steps take their time
-        assert decided(BAGGED_ROWS, haste, learning_rate=0.05) == (*slow[:3], 0.05, False)
-        # the user's validation set decides
-        assert decided(BAGGED_ROWS, haste, early_stopping_rounds=5) == (N_FOLDS, 0, MAX_ROUNDS, 0.1, False)
-        assert decided(BAGGED_ROWS, haste, n_models=2) == (2, *fast[1:])
-        assert decided(BAGGED_ROWS, haste, n_trees=50) == (1, 0, 50, 0.1, False)
+    slow = (N_FOLDS, MAX_ROUNDS, 0.1, False)
+    fast = (N_FOLDS, haste.max_rounds, values["learning_rate"].hasty, True)
+    assert decided(FEW_ROWS, haste) == slow
+    assert decided(FEW_ROWS + 1, haste) == decided(BAGGED_ROWS, haste) == fast
+    assert decided(BAGGED_ROWS, None) == slow
+    assert decided(BAGGED_ROWS + 1, haste) == (1, 250, 0.1, False)
+    # small steps take their time, and so does a validation set of the user
+    assert decided(BAGGED_ROWS, haste, learning_rate=0.05) == (*slow[:2], 0.05, False)
+    assert decided(BAGGED_ROWS, haste, early_stopping_rounds=5) == slow
+    assert decided(BAGGED_ROWS, haste, n_models=2) == (2, *fast[1:])
+    assert decided(BAGGED_ROWS, haste, n_trees=50) == (1, 50, 0.1, False)
 
 
 def test_models_in_haste_have_a_short_patience():
