@@ -46,6 +46,7 @@ def test_trials_in_parallel(client, tmp_path):
     assert len(sparseleaf.tune(X, Y, n_trials=9, study=study, **OPTIONS).trials) == 9
 
 
+@pytest.mark.slow
 def test_an_error_in_a_worker_is_that_of_tune(client):
     with pytest.raises(ValueError, match="requires non-negative y"):
         sparseleaf.tune(X, Y - 5, n_trials=3, client=client, cv=2, params={"loss": "poisson", "n_trees": 3})

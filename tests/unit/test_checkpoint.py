@@ -612,6 +612,7 @@ def with_small_disk(folder, kilobytes, script, *arguments):
     return run_with_small_disk(folder, kilobytes, "-c", script, folder, *arguments, env=with_this_file())
 
 
+@pytest.mark.slow
 def test_a_full_disk_costs_checkpoints_and_not_the_training(tmp_path):
     done = with_small_disk(tmp_path, 512, FULL, "multi", "sparse", "forest")
     assert done.returncode == 0, done.stderr

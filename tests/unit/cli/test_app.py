@@ -82,6 +82,7 @@ def test_main_ends_the_process():
     assert ended.value.code == 2
 
 
+@pytest.mark.slow
 def test_a_terminal_without_box_characters_still_gets_the_numbers(process, files):
     running = process("inspect", files.model, env={**os.environ, "PYTHONIOENCODING": "ascii"})
     out, err = running.communicate(timeout=60)

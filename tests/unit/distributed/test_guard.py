@@ -63,6 +63,7 @@ def test_only_what_workers_import_needs_a_guard(how, tmp_path):
         assert "RuntimeError: engine='dask' starts worker processes" in done.stderr
 
 
+@pytest.mark.slow
 def test_training_in_workers_of_its_own_needs_a_guard(tmp_path):
     pytest.importorskip("distributed", reason="Dask is not installed")
     (tmp_path / "script.py").write_text(

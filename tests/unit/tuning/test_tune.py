@@ -439,6 +439,7 @@ def test_space_and_params_of_the_user():
     assert result.default_score == default.default_score
 
 
+@pytest.mark.slow
 def test_blend(monkeypatch):
     result = tune(*XC, n_trials=4, blend=True)
     assert isinstance(result.best_estimator_, BlendClassifier) == result.blended
