@@ -71,12 +71,12 @@ std::pair<bool, bool> binary_values(In1<T> values, int n_threads) {
     return {(found & 1) == 0, (found & 2) != 0};
 }
 
-// Whether the row pointers and column indices of a CSR matrix are valid, and whether the columns of every row
-// increase.
+// Whether the row pointers and column indices of a CSR matrix are valid, without entries behind the last row,
+// and whether the columns of every row increase.
 std::pair<bool, bool> csr_state(In1<int64_t> indptr, In1<int32_t> indices, int64_t n_columns, int n_threads) {
     const int64_t n = static_cast<int64_t>(indptr.size()) - 1;
     GilRelease release;
-    if (n < 0 || indptr.data()[0] != 0 || indptr.data()[n] > static_cast<int64_t>(indices.size()) ||
+    if (n < 0 || indptr.data()[0] != 0 || indptr.data()[n] != static_cast<int64_t>(indices.size()) ||
         !std::is_sorted(indptr.data(), indptr.data() + n + 1))
         return {false, false};
     constexpr int64_t kRows = 1024;

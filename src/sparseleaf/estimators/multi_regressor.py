@@ -72,10 +72,9 @@ class MultiGBDTRegressor(OutputRegressor, MultiGBDT):
         tags.target_tags.positive_only = loss.target_range.low >= 0
         # few small steps leave much of the variance unexplained, and a quantile is not a mean
         n_rounds = 100 if isinstance(self.n_trees, str) else self.n_trees
-        rate = self.learning_rate
-        unexplained = (1 - (AUTO_VALUES["learning_rate"].fixed if isinstance(rate, str) else rate)) ** (
-            2 * n_rounds
-        )
+        usual = AUTO_VALUES["learning_rate"].fixed
+        rate = usual if isinstance(self.learning_rate, str) else self.learning_rate
+        unexplained = (1 - rate) ** (2 * n_rounds)
         tags.regressor_tags.poor_score = unexplained > 0.05 or loss.quantile is not None
         return tags
 

@@ -156,13 +156,13 @@ def resolve(
     params = Settings(**vars(params) | {"tree_per_output": not undecided and params.tree_per_output})
     automatic = params.n_trees == AUTO and measurable and not continues
     n_models = params.n_models
-    if n_rows <= FEW_ROWS or params.learning_rate != AUTO or params.early_stopping_rounds is not None:
-        haste = None
     if n_models == AUTO:
         n_models = N_FOLDS if automatic and n_rows <= BAGGED_ROWS else 1
     values = vars(params) | {"n_models": n_models}
     bagged = automatic and n_models > 1
-    haste = haste if bagged else None
+    decided = params.learning_rate != AUTO or params.early_stopping_rounds is not None
+    if decided or not bagged or n_rows <= FEW_ROWS:
+        haste = None
     if params.n_trees == AUTO:
         most = max_rounds(n_models, n_outputs) if haste is None else haste.max_rounds
         values["n_trees"] = most if automatic else N_TREES
@@ -181,8 +181,8 @@ def resolve(
     small = n_rows <= BAGGED_ROWS and n_rows * n_outputs <= FEW_TARGETS
     mixed = mixes and bagged and stops and small and _all_outputs(params)
     compared = undecided and one_column and stops and small and 1 < n_outputs <= MAX_SEPARATE
-    n_forest_trees = FOREST_TREES if mixed else 0
-    return Settings(**values), Bagging(n_models, n_folds, stops, n_forest_trees, haste is not None, compared)
+    n_forest = FOREST_TREES if mixed else 0
+    return Settings(**values), Bagging(n_models, n_folds, stops, n_forest, haste is not None, compared)
 
 
 def _can_sketch(params: Settings) -> bool:

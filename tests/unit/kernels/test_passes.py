@@ -12,6 +12,7 @@ from hypothesis.extra import numpy as hnp
 from sparseleaf import _kernels
 from sparseleaf._arrays import by_count, compressed_state, has_nan, special_values
 from sparseleaf._threads import fill_rows, take_rows
+from sparseleaf.data.checks import check_sparse
 
 THREADS = (1, 3)
 CHUNK = 1 << 16
@@ -87,10 +88,17 @@ def test_csr_state(case, n_jobs):
     assert _kernels.csr_state(indptr, indices, n_columns, n_jobs) == (valid, valid and increase)
 
 
-@pytest.mark.parametrize("indptr", [[], [1, 2], [0, 3, 2], [0, 1, 4]])
+@pytest.mark.parametrize("indptr", [[], [1, 2], [0, 3, 2], [0, 1, 4], [0, 2]])
 def test_row_pointers_that_are_not_valid(indptr):
     indices = np.zeros(3, np.int32)
     assert _kernels.csr_state(np.array(indptr, np.int64), indices, 1, 1) == (False, False)
+
+
+def test_entries_behind_the_last_row_are_dropped():
+    X = sp.csr_matrix(np.eye(3, dtype=np.float32))
+    X.indptr[-1] = 2
+    assert compressed_state(X) == (False, False)
+    assert check_sparse(X, "X").data.tolist() == [1, 1]
 
 
 def test_the_state_of_a_matrix_is_scipys():
